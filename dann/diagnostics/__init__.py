@@ -5,7 +5,7 @@ from dann.diagnostics.certificate import certify
 from dann.diagnostics.check import Diagnosis, check, measure
 from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.diagnostics_callback import Diagnostics
-from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe, proxy_a_distance
+from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
 from dann.diagnostics.feature_distance import feature_distance, squared_mmd
 from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines
@@ -33,7 +33,6 @@ __all__ = [
     "leakage",
     "measure",
     "minmax_spectrum",
-    "proxy_a_distance",
     "sharpness",
     "signal_propagation",
     "squared_mmd",

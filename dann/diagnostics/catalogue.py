@@ -252,12 +252,6 @@ RANGES = (
         "Add normalization; look for the layer where `gain` jumps.",
     ),
     HealthyRange(
-        "game/largest_stable_step",
-        lambda found: (found["game/step"], math.inf),
-        "Learning rate above which plain simultaneous descent overshoots.",
-        "Lower the learning rate.",
-    ),
-    HealthyRange(
         "sharpness/top_eigenvalue",
         lambda found: (-math.inf, 2 / found["game/step"]),
         "Largest curvature of the label loss; plain descent overshoots above the end.",

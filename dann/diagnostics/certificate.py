@@ -15,6 +15,7 @@ from dann.diagnostics.passes import (
     adversarial,
     as_tensors,
     as_vector,
+    at_weights,
     features_of,
     in_mode,
     losses_of,
@@ -56,7 +57,7 @@ def certify(
       tell" or a fault, see `dann.diagnostics.verdict.STATES`; without a reversal "oracle", "none"
       or, where other losses adapt, "no adversary"
     - `features/spread`, of a model: largest standard deviation of a feature over all examples,
-      divided by the largest absolute feature
+      divided by the largest absolute feature or 1
 
     What is certified:
 
@@ -64,7 +65,8 @@ def certify(
       the latter with the identity in the reversal's place.
     - A functional model and the name of one of its layers, somebody's reversal: that layer on the
       values that the model gives it, with the gradient of a random sum of the model's outputs.
-      Without a name it is the first `GradientReversal`.
+      Without a name it is the first `GradientReversal`. One within another layer or a nested model
+      is judged by the gradients of the weights, in inference, and not by its place.
     - A layer or a function of a tensor, which is the reversal, with a random upstream gradient.
 
     The model does not change.
@@ -113,8 +115,7 @@ def certify(
 
 def _spread(*tensors):
     features = np.concatenate([to_numpy(one) for one in tensors])
-    size = np.abs(features).max()
-    return float(features.std(axis=0).max() / size) if size else 0.0
+    return float(features.std(axis=0).max() / max(np.abs(features).max(), 1.0))
 
 
 def _of_method(model, data, mode):
@@ -176,7 +177,7 @@ def _of_functional(model, data, name, strength, mode):
     named = [model.get_layer(name)] if name is not None else []
     reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
     if graph is None or not reversals:
-        return {"reversal/state": "cannot tell"}
+        return _of_inner(model, data, strength, mode or mode_of(model))
     layer = reversals[0]
     if _follows_itself(layer):
         return {"reversal/state": "applied twice", "reversal/calls": 2.0}
@@ -209,6 +210,38 @@ def _of_functional(model, data, name, strength, mode):
         fault = fault_of_place(before, after, data, others, passes)
         found["reversal/state"] = fault or found["reversal/state"]
     return found
+
+
+def _of_inner(model, data, strength, mode):
+    """Of a reversal within a layer: at a strength of -1 it is the identity, and at 0 it stops.
+
+    What changes between them in the gradients of the weights comes through the reversal.
+    """
+    model(data)  # builds it
+    reversals = [one for one in model._flatten_layers() if isinstance(one, GradientReversal)]
+    if not reversals:
+        return {"reversal/state": "cannot tell"}
+    weights = model.trainable_variables
+    variables = [*weights, *(one.strength for one in reversals)]
+    loss = at_weights(model, variables, lambda: random_sum(model(data)))
+
+    def slopes(*values):
+        of_weights, strengths = list(values[: len(weights)]), values[len(weights) :]
+        return gradients(lambda *xs: loss(*xs, *strengths), of_weights)
+
+    run, values = in_mode(slopes, mode), [ops.convert_to_tensor(one.value) for one in weights]
+
+    def pull(first, *others):
+        comes, stays = (
+            as_vector(run(*values, *map(ops.convert_to_tensor, (one, *others))))
+            for one in (first, 0.0)
+        )
+        return pull_of([comes - stays])
+
+    now = [float(to_numpy(one.strength)) for one in reversals]
+    reported = now[0] if strength is None else strength
+    reversal = Reversal(0.0, len(now), reported, rises_later(reversals[0], False))
+    return judged(pull(*now), pull(*[-1.0] * len(now)), reversal)
 
 
 def _follows_itself(layer):

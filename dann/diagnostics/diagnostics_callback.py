@@ -49,11 +49,6 @@ class Diagnostics(keras.callbacks.Callback):
         self._names: dict[str, list[str]] = {}
 
     def on_train_begin(self, logs=None):
-        if self.data is None:
-            raise ValueError(
-                "Argument `data` must be a batch ({'source': inputs, 'target': inputs}, labels) to "
-                "measure on. Received: None"
-            )
         self._batch = as_batch(self.model, self.data)
         self._names = {}
         self._measured()  # raises the error of a diagnostic that does not fit the model

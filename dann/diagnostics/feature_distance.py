@@ -6,7 +6,6 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dann.checks import check_number
-from dann.diagnostics.discriminator_vs_probe import LEAST
 from dann.diagnostics.outputs import matched_source, pair_outputs
 
 _DRAWS = 200  # of the null distribution
@@ -38,7 +37,7 @@ def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float
         "mmd/null": null_quantile(gram, sizes, seed),
     }
     matched = matched_source(outputs, seed)
-    if len(matched) >= LEAST:
+    if len(matched) >= 2:
         chosen = np.concatenate([matched, sizes[0] + np.arange(sizes[1])])
         gram, sizes = gram[np.ix_(chosen, chosen)], (len(matched), sizes[1])
         measured["mmd/matched"] = estimate(gram, sizes)

@@ -30,8 +30,7 @@ def draw(measurements: Mapping[str, Any]) -> list[Picture]:
     if np.isfinite(measurements.get("probe/accuracy", np.nan)):
         caption = (
             "Share of examples that a discriminator tells apart, live and fresh; the bar on the "
-            "fresh one is its 95% interval. Matched: on source examples in the target's class "
-            "shares."
+            "fresh one is its 95% interval."
         )
         pictures.append(Picture("probe", caption, _svg(_probe, measurements)))
     if "game/eigenvalues/real" in measurements:
@@ -54,8 +53,7 @@ def _svg(paint, measurements):
 
 
 def _probe(axes, found):
-    names = {"matched": "probe/matched_accuracy", "fresh": "probe/accuracy"}
-    names["live"] = "domain/accuracy"
+    names = {"fresh": "probe/accuracy", "live": "domain/accuracy"}
     shown = {label: found[name] for label, name in names.items() if name in found}
     axes.barh(list(shown), list(shown.values()), height=0.55, color="#8fb3d9", edgecolor="0.2")
     for row, value in enumerate(shown.values()):

@@ -13,18 +13,17 @@ from dann.diagnostics.outputs import pair_outputs
 def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     """Compares the label loss with that of a model without inputs; measures target predictions.
 
-    With `p` the model's probabilities, all entropies in nats:
+    With `p` the model's probabilities, in nats:
 
     - `label/loss`, `label/accuracy`: cross-entropy and accuracy on the source
     - `label/prior_entropy`: entropy of the classes' shares among the labels, which is the loss of a
-      model that knows only them; `label/log_classes`, the log of the number of classes
+      model that knows only them
     - `label/largest_share`: share of the largest class among the labels
     - `target/largest_share`: share of the largest class among the predictions for the target
     - `target/share_distance`: half the sum of the absolute differences between the classes' shares
-      among these predictions and among the labels; `target/share_chance`, what chance alone gives
-    - `target/mean_prediction`, `target/prediction_entropy`: the mean of `p` over the target, and
-      its entropy
-    - `target/conditional_entropy`: mean entropy of `p` on the target
+      among these predictions and among the labels; `target/share_chance`, what chance alone gives;
+      `target/sure_share_distance`, the same without the quarter of the target with the smallest
+      largest `p`
 
     Args:
         data: As in every diagnostic, with integer labels `(n,)` or `(n, 1)`, or one-hot `(n, C)`.
@@ -36,8 +35,8 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
             its classes.
 
     Reference:
-        - [Bridle et al., 1992](https://papers.nips.cc/paper/1991/hash/a8abb4bb284b5b27aa7cb790dc20f80b-Abstract.html),
-          for the two entropies.
+        - [Lipton et al., 2018](https://arxiv.org/abs/1802.03916), on label shift and when the
+          predicted shares show it.
     """
     outputs = pair_outputs(model, data)
     if model.num_classes < 2:
@@ -52,22 +51,21 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     shares = np.bincount(labels, minlength=classes) / len(labels)
     with np.errstate(invalid="ignore"):  # the model may have diverged
         logarithms, own = (special.log_softmax(x, axis=1) for x in (of_target, of_source))
-        entropy = float(-np.mean(np.sum(np.exp(logarithms) * logarithms, axis=1)))
-    predicted = np.bincount(of_target.argmax(axis=1), minlength=classes) / len(of_target)
+    sure = logarithms.max(axis=1).argsort()[len(of_target) // 4 :]
+    predicted, surely = (
+        np.bincount(part.argmax(axis=1), minlength=classes) / len(part)
+        for part in (of_target, of_target[sure])
+    )
     # The mean absolute value of a normal variable is sqrt(2 / pi) of its deviation.
     deviations = np.sqrt(shares * (1 - shares) * (1 / len(labels) + 1 / len(of_target)))
-    mean = np.exp(logarithms).mean(axis=0)
     own = own[np.arange(len(labels)), labels]
     return {
         "label/loss": float(-np.mean(own)),
         "label/accuracy": float(np.mean(of_source.argmax(axis=1) == labels)),
         "label/prior_entropy": float(special.entr(shares).sum()),
-        "label/log_classes": float(np.log(classes)),
         "label/largest_share": float(shares.max()),
         "target/largest_share": float(predicted.max()),
         "target/share_distance": float(np.abs(predicted - shares).sum() / 2),
+        "target/sure_share_distance": float(np.abs(surely - shares).sum() / 2),
         "target/share_chance": float(deviations.sum() / np.sqrt(2 * np.pi)),
-        "target/mean_prediction": mean,
-        "target/prediction_entropy": float(special.entr(mean).sum()),
-        "target/conditional_entropy": entropy,
     }

@@ -1,22 +1,20 @@
 """How much of a nuisance fresh probes still find in features."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GroupKFold
 from sklearn.neural_network import MLPClassifier, MLPRegressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
-from threadpoolctl import threadpool_limits
 
 from dann.data.examples import in_batches
+from dann.data.probes import held_out
 
 _FOLDS, _DRAWS = 3, 1000
 _LEAST = 4 * _FOLDS  # examples
@@ -138,7 +136,7 @@ def _measure(name, features, values, strata, groups, seed):
         _, places, counts = np.unique(told, return_inverse=True, return_counts=True)
         if len(rows) < _LEAST or len(counts) < 2:
             continue
-        found, fold[rows] = _held_out(features[rows], told, groups[rows], is_number, seed)
+        found, fold[rows] = _told(features[rows], told, groups[rows], is_number, seed)
         if is_number:
             size[rows] = (told - told.mean()) ** 2
             gain[:, rows] = size[rows] - (found - told) ** 2
@@ -161,23 +159,16 @@ def _measure(name, features, values, strata, groups, seed):
     return Leakage(name, score, low, high, float(chance[held_out].mean()), probes)
 
 
-def _held_out(features, values, groups, is_number, seed):
+def _told(features, values, groups, is_number, seed):
     """What each probe says of examples that it has not seen `(3, n)`, and the fold of each."""
-    split = GroupKFold(_FOLDS, shuffle=True, random_state=seed)
-    found, fold = np.empty((3, len(values)), values.dtype), np.empty(len(values), int)
-    # On shared cores its threads would wait for each other in a busy loop.
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a probe need not be exact
-        for number, (train, test) in enumerate(split.split(features, groups=groups)):
-            fold[test] = number
-            weights = np.ones(len(train))
-            if not is_number:
-                weights = compute_sample_weight("balanced", values[train])
-            for row, probe in zip(found, _probes(is_number, seed).values(), strict=True):
-                last = {f"{probe.steps[-1][0]}__sample_weight": weights}
-                probe.fit(features[train], values[train], **last)
-                row[test] = probe.predict(features[test])
-    return found, fold
+    folds = GroupKFold(_FOLDS, shuffle=True, random_state=seed)
+    fold = np.empty(len(values), int)
+    for number, (_, test) in enumerate(folds.split(features, groups=groups)):
+        fold[test] = number
+    weights = np.ones(len(values)) if is_number else compute_sample_weight("balanced", values)
+    given: Any = {"groups": groups, "params": {"probe__sample_weight": weights}}
+    probes = _probes(is_number, seed).values()
+    return np.stack([held_out(one, features, values, folds, **given) for one in probes]), fold
 
 
 def _probes(is_number, seed):
@@ -189,7 +180,8 @@ def _probes(is_number, seed):
         linear = LogisticRegression(max_iter=1000)
         probes = linear, RandomForestClassifier(**forest), MLPClassifier(**network)
     names = "linear", "forest", "network"
-    return {k: make_pipeline(StandardScaler(), one) for k, one in zip(names, probes, strict=True)}
+    steps = ([("scale", StandardScaler()), ("probe", one)] for one in probes)
+    return {name: Pipeline(one) for name, one in zip(names, steps, strict=True)}
 
 
 def _interval(gain, size, groups, seed):

@@ -129,7 +129,7 @@ def losses_of(
 
 
 def at_weights(
-    model: AdversarialModel, variables: Sequence[keras.Variable], function: Callable[[], Any]
+    model: keras.Model, variables: Sequence[keras.Variable], function: Callable[[], Any]
 ) -> Callable[..., Any]:
     """Returns what `function` gives as a function of the values of `variables`, in order.
 

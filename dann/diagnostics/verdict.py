@@ -10,6 +10,7 @@ import numpy as np
 from dann.diagnostics.catalogue import ALIGNED, APART, evidence
 
 _SURE = 0.35  # domain loss in nats below which the live discriminator separates the domains
+_LOST = 1.0  # the same above which the players have not settled; chance is .69
 # The domains differ if `mmd/squared` is more than this, and more than so many null quantiles.
 _DIFFERENT, _TIMES_NULL = 0.05, 4
 _SLIGHT = 0.02  # discrepancy up to which what a probe sees is small beside the features' spread
@@ -139,9 +140,11 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     - "undetermined": it holds 50%, but is too wide
     - "reversal alive": nothing else was measured, as of a model from elsewhere
 
-    "Label shift" is said only if the features of each class lie near each other in both domains:
-    `probe/matched_loss` is at least .35. "Aligned" is about the domains as wholes: without
-    target labels nothing can show that each class lies where it should.
+    "Label shift" is said only if the predicted shares of the classes can be trusted: without the
+    least sure quarter of the target they come at most a tenth nearer to the source's, because wrong
+    predictions are mostly unsure; the live discriminator's loss is below 1 nat; and the discrepancy
+    with the shares matched is not as large as above. "Aligned" is about the domains as wholes:
+    without target labels nothing can show that each class lies where it should.
 
     Args:
         measurements: The measurements of all diagnostics together.
@@ -198,13 +201,20 @@ def _is_sure(m):
 
 def _out_of_range(m) -> Iterator[Finding]:
     excused = ["discriminator dead"] if _is_sure(m) else []
-    excused += ["label shift"] if m.get("probe/matched_loss", 0.0) < _SURE else []
+    excused += [] if _trusts_shares(m) else ["label shift"]
     for one in evidence(m):
         # The probe's accuracy is in the headline.
         if one.is_healthy or not math.isfinite(one.value) or one.name == "probe/accuracy":
             continue
         name = None if one.range.verdict in excused else one.range.verdict
         yield name, f"`{one.name}` is {one.value:.3g}. {one.range.meaning}", one.range.advice
+
+
+def _trusts_shares(m):
+    """Whether the predicted shares of the classes are likely to be the target's."""
+    sure, every = (m.get(f"target/{name}share_distance", 0.0) for name in ("sure_", ""))
+    settled = m.get("domain/loss", 0.0) < _LOST and not _differ(m, "matched", "matched_null")
+    return settled and sure >= 0.9 * every
 
 
 def _level(m) -> Iterator[Finding]:

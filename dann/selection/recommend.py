@@ -5,17 +5,12 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
-from scipy import special, stats
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from threadpoolctl import threadpool_limits
+from scipy import special
 
+from dann.data.probes import domain_probe
 from dann.selection.outputs import Outputs
 
 AVERAGE = "average"
-_PROBED = 2000  # examples of each domain, at most
 
 
 class Recommendation(NamedTuple):
@@ -64,12 +59,12 @@ def recommend(
     'average'
     """
     own = candidates[source_only]
-    accuracy, low, high = domain_probe(own[0].source_features, own[0].target_features)
+    found = domain_probe(own[0].source_features, own[0].target_features)
     seen = (
-        f"a probe tells the domains apart in {accuracy:.1%} of examples (chance 50%, 95% interval "
-        f"{low:.1%} to {high:.1%})"
+        f"a probe tells the domains apart in {found.accuracy:.1%} of examples (chance 50%, 95% "
+        f"interval {found.low:.1%} to {found.high:.1%})"
     )
-    if low <= 0.5:
+    if found.low <= 0.5:
         return Recommendation(source_only, (f"{seen}: no shift is seen, keep {source_only}",))
     reasons = [f"{seen}: there is a shift"]
     kept = mean_logits([run.target_logits for run in own]).argmax(axis=1)
@@ -80,32 +75,6 @@ def recommend(
             reasons.append(f"{name} differs from {source_only} on {unlike:.1%} of the target")
     reasons.append("the mean of all candidates seldom loses by the mistakes of one")
     return Recommendation(AVERAGE, tuple(reasons))
-
-
-def domain_probe(source: np.ndarray, target: np.ndarray, seed: int = 0) -> tuple[float, ...]:
-    """Returns how well a fresh probe tells two domains apart, and the 95% interval of that.
-
-    A logistic regression on standardized features is tested by 5-fold cross-validation on equally
-    many examples of both; the interval is Wilson's.
-
-    Args:
-        source: Features `(n, d)`; of more than 2,000 some are drawn.
-        target: Features `(m, d)`.
-        seed: Seed of the draw and the folds.
-
-    Returns:
-        Accuracy, lower and upper end, in [0, 1].
-    """
-    rng, count = np.random.default_rng(seed), min(len(source), len(target), _PROBED)
-    parts = [part[rng.permutation(len(part))[:count]] for part in (source, target)]
-    domain = np.repeat([0, 1], count)
-    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-    with threadpool_limits(1):
-        found = cross_val_predict(probe, np.concatenate(parts), domain, cv=folds)
-    right = int(np.count_nonzero(found == domain))
-    interval = stats.binomtest(right, 2 * count).proportion_ci(method="wilson")
-    return right / (2 * count), float(interval.low), float(interval.high)
 
 
 def mean_logits(logits: Sequence[np.ndarray]) -> np.ndarray:

@@ -21,7 +21,6 @@ FOUND = {
     "probe/low": 0.74,
     "probe/high": 0.82,
     "probe/loss": 0.45,
-    "probe/matched_accuracy": 0.75,
     "game/eigenvalues/real": np.array([4.0, 0.5, 0.5, -0.1]),
     "game/eigenvalues/imag": np.array([0.0, 0.7, -0.7, 0.0]),
     "game/step": 0.02,

@@ -60,6 +60,21 @@ def method(**parts):
     return model
 
 
+class Subclassed(keras.Model):
+    """A custom layer is like it."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.heads, self.backbone = [layers.Dense(4), head_with(*parts)], dense()
+
+    def call(self, inputs):
+        return [head(self.backbone(inputs)) for head in self.heads]
+
+
+def nested(*parts):
+    return network(lambda x: x, head=lambda n: head_with(*parts))
+
+
 def head_with(*parts):
     return keras.Sequential([keras.Input((6,)), *parts, layers.Dense(1)])
 
@@ -103,6 +118,13 @@ FAULTS = {
         "applied twice",
     ),
     "a detached discriminator": (lambda: method(domain_head=head_with(Stop())), "no gradient"),
+    "twice in a nested model": (
+        lambda: nested(GradientReversal(), GradientReversal()),
+        "applied twice",
+    ),
+    "strength 0 in a subclass": (lambda: Subclassed(GradientReversal(0.0)), "strength 0"),
+    "detached in a nested model": (lambda: nested(Stop(), GradientReversal()), "no gradient"),
+    "strength not passed in a subclass": (lambda: Subclassed(GradientReversal()), "wrong strength"),
     "a method's strength of 0": (lambda: method(strength=0.0), "strength 0"),
 }
 
@@ -174,6 +196,9 @@ RIGHT = {
     "pooled before the reversal": lambda: network(chain(layers.Flatten(), GradientReversal(0.5))),
     "two inputs, one reversal": two_inputs,
     "two nuisances": two_reversals,
+    "in a nested model": lambda: nested(GradientReversal(0.5), dense()),
+    "in a model in a nested model": lambda: nested(head_with(GradientReversal(0.5))),
+    "in a subclassed model": lambda: Subclassed(dense(), GradientReversal(0.5)),
     "the domain alone": lambda: keras.Sequential(
         [keras.Input((3,)), dense(), GradientReversal(0.5), layers.Dense(1)]
     ),

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from scipy import special, stats
+from scipy import special
 from scipy.spatial import distance
 from support.networks import linear
 
@@ -12,11 +12,9 @@ from dann.diagnostics import (
     discriminator_vs_probe,
     feature_distance,
     measure,
-    proxy_a_distance,
     squared_mmd,
 )
 from dann.diagnostics import label_loss_baselines as baselines
-from dann.diagnostics.discriminator_vs_probe import fresh_probe
 from dann.diagnostics.feature_distance import kernel_matrix, null_quantile
 
 RNG = np.random.default_rng(5)
@@ -46,17 +44,8 @@ def test_the_live_discriminator_is_measured_as_in_numpy():
     right = np.mean(logits[0] < 0), np.mean(logits[1] > 0)
     assert found["domain/accuracy"] == pytest.approx(np.mean(right))
     assert found["domain/spread"] == pytest.approx(np.concatenate(logits).std(), rel=1e-5)
-
-
-def test_the_interval_of_the_accuracy_is_that_of_wilson():
-    """Of 30 and 25 held-out examples, whose mean has the variance of one of 55."""
-    found = discriminator_vs_probe(identity_dann(), DATA)
-    n, z = 55, stats.norm.ppf(0.975)
-    p = round(found["probe/accuracy"] * n) / n
-    middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-    ends = found["probe/low"], found["probe/high"]
-    assert ends == pytest.approx((middle - half, middle + half))
+    error = 1 - found["probe/accuracy"]
+    assert found["probe/a_distance"] == pytest.approx(max(2 * (1 - 2 * error), 0))
 
 
 def test_a_labelled_target_is_not_a_third_domain():
@@ -80,25 +69,6 @@ def test_features_that_are_not_finite_give_nan():
         assert np.isnan(found[name]), name
 
 
-@pytest.mark.parametrize("probe", ["logistic", "mlp"])
-def test_a_probe_is_as_right_as_two_normal_distributions_allow(probe):
-    """At distance 2 the best classifier is right on the normal distribution at 1, 84.1%."""
-    rng = np.random.default_rng(0)
-    source, target = rng.normal(size=(2, 3000, 3))
-    target[:, 0] += 2
-    found = fresh_probe(source, target, probe)
-    assert found[0] == pytest.approx(stats.norm.cdf(1), abs=0.02)
-    expected = 2 * (1 - 2 * stats.norm.cdf(-1))
-    assert proxy_a_distance(source, target, probe) == pytest.approx(expected, abs=0.08)
-
-
-def test_a_difference_tiny_beside_the_spread_hardly_changes_the_loss():
-    rng = np.random.default_rng(2)
-    source, target = rng.normal(size=(2, 500, 2)) * [1.0, 1e-4]
-    target[:, 1] += 1e-3
-    assert fresh_probe(source, target)[1] > 0.68
-
-
 def test_a_target_of_one_class_matches_the_source_drawn_in_the_same_class_shares():
     rng = np.random.default_rng(4)
     labels = np.arange(600) % 2
@@ -108,8 +78,8 @@ def test_a_target_of_one_class_matches_the_source_drawn_in_the_same_class_shares
     model = identity_dann(classes=((-1.0, 1.0), (0.0, 0.0)))
     found = discriminator_vs_probe(model, (pair, labels))
     assert found["probe/accuracy"] > 0.7
-    assert found["probe/matched_accuracy"] == pytest.approx(0.5, abs=0.1)
-    assert found["probe/matched_loss"] > 0.65
+    found = feature_distance(model, (pair, labels))
+    assert found["mmd/squared"] > 100 * abs(found["mmd/matched"])
     assert baselines(model, (pair, labels))["target/largest_share"] > 0.99
 
 
@@ -141,21 +111,19 @@ def test_label_loss_baselines_are_those_of_numpy():
     found = baselines(identity_dann(), DATA)
     classes = np.array([[1.0, -1.0], [0.5, 0.2]])
     own, others = special.softmax(SOURCE @ classes, 1), special.softmax(TARGET @ classes, 1)
-    shares, mean = np.bincount(LABELS) / 60, others.mean(axis=0)
+    shares = np.bincount(LABELS) / 60
     got = np.bincount(others.argmax(1), minlength=2) / 50
+    surely = np.mean(others[others.max(1).argsort()[12:]].argmax(1) == 0)  # 12 of 50 are not
     deviation = np.sqrt(shares.prod() * (1 / 60 + 1 / 50))
     expected = {
         "label/loss": -np.log(own[np.arange(60), LABELS]).mean(),
         "label/accuracy": np.mean(own.argmax(1) == LABELS),
         "label/prior_entropy": -np.sum(shares * np.log(shares)),
-        "label/log_classes": np.log(2),
         "label/largest_share": shares.max(),
         "target/largest_share": got.max(),
         "target/share_distance": abs(got[0] - shares[0]),
+        "target/sure_share_distance": abs(surely - shares[0]),
         "target/share_chance": np.sqrt(2 / np.pi) * deviation,
-        "target/mean_prediction": mean,
-        "target/prediction_entropy": -np.sum(mean * np.log(mean)),
-        "target/conditional_entropy": -np.mean(np.sum(others * np.log(others), axis=1)),
     }
     assert found.keys() == expected.keys()
     for name, value in expected.items():
@@ -165,8 +133,6 @@ def test_label_loss_baselines_are_those_of_numpy():
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda: fresh_probe(SOURCE[:3], TARGET), ValueError),
-        (lambda: fresh_probe(SOURCE, TARGET, "svm"), ValueError),
         (lambda: squared_mmd(SOURCE[:1], TARGET), ValueError),
         (lambda: squared_mmd(SOURCE, TARGET, 0), ValueError),
         (

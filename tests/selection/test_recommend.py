@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 
 from dann.networks import mlp_backbone
-from dann.selection import Outputs, average, domain_probe, mean_logits, recommend
+from dann.selection import Outputs, average, mean_logits, recommend
 
 
 def runs(shift=0.0, seed=0, count=300):
@@ -34,18 +34,6 @@ def test_with_a_shift_the_average_is_recommended_and_each_candidate_is_told():
 def test_the_source_model_must_be_among_the_candidates():
     with pytest.raises(KeyError, match="source_only"):
         recommend({"dann": runs()})
-
-
-def test_the_probe_tells_apart_what_differs_and_its_interval_holds_its_accuracy():
-    rng = np.random.default_rng(0)
-    source, target = rng.normal(size=(2, 400, 3))
-    accuracy, low, high = domain_probe(source, target + 1.5)
-    assert low < accuracy < high <= 1
-    assert accuracy > 0.85
-    accuracy, low, high = domain_probe(source, target)
-    assert abs(accuracy - 0.5) < 0.1
-    assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.25 / 800), rel=0.02)
-    assert domain_probe(source, source)[1] < 0.5
 
 
 def test_the_mean_is_that_of_the_probabilities():
