@@ -13,8 +13,8 @@ from keras import layers
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import Comparison, in_turns
-from dann.deployment import PackedModel, load, pack
-from dann.deployment.runtime import read
+from dann.deployment import load, pack
+from dann.deployment.runtime import PackedModel, read
 from dann.layers import BinaryConv2D, BinaryDense
 from dann.networks import binary_label_head, binary_lenet_backbone
 

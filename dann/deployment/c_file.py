@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import platform
+import re
 import shlex
 import string
 import subprocess
@@ -16,13 +17,14 @@ from collections.abc import Callable, Sequence
 import keras
 import numpy as np
 
-from dann.deployment.c_program import TYPES, CProgram
+from dann.deployment.c_program import TYPES, CProgram, in_rows
 from dann.deployment.packing import program_of
-from dann.deployment.runtime import PackedModel, Step, read
+from dann.deployment.runtime import PackedModel, Step, outputs_of, read
 from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC")
-_TEMPLATE = pathlib.Path(__file__).with_name("template.c")
+_FRAME = pathlib.Path(__file__).with_name("frame.c")
+_FUNCTIONS = pathlib.Path(__file__).with_name("functions.c")
 
 
 def to_c(classifier: keras.Model, path: str | os.PathLike) -> int:
@@ -50,20 +52,64 @@ def to_c(classifier: keras.Model, path: str | os.PathLike) -> int:
 
 
 def source_of(steps: Sequence[Step]) -> str:
-    """Returns the C file of a packed program."""
-    program = CProgram(steps)
-    arrays = program.arrays.items()
-    return string.Template(_TEMPLATE.read_text()).substitute(
-        input_shape=" x ".join(map(str, program.shapes[0])),
-        output_shape=" x ".join(map(str, program.shapes[-1])),
-        input_size=math.prod(program.shapes[0]),
-        output_size=math.prod(program.shapes[-1]),
-        flash=f"{program.constants.bytes:,}",
-        ram=f"{sum(4 * size for _, (_, size) in arrays):,}",
-        constants="\n".join(program.constants.lines),
-        buffers="\n".join(f"static {TYPES[kind]} {name}[{n}];" for name, (kind, n) in arrays),
-        body=textwrap.indent("\n".join(program.lines[1:]), "    "),
+    """Returns the C file of a packed program, whose sizes NumPy finds."""
+    factor, outputs = _example(steps)
+    program = CProgram(steps, [one.shape[1:] for one in outputs])
+    expected, buffers = outputs[-1][0].ravel(), program.arrays.items()
+    body = "\n".join(program.lines[1:])
+    return string.Template(_FRAME.read_text()).substitute(
+        input_shape=" * ".join(map(str, program.shapes[0])),
+        input_range=_input_range(steps[:2][-1]),
+        output_shape=" * ".join(map(str, program.shapes[-1])),
+        flash=f"{program.flash:,}",
+        ram=f"{sum(4 * size for _, (_, size) in buffers):,}",
+        functions=_called(body),
+        constants="\n".join(program.constants),
+        buffers="\n".join(f"static {TYPES[kind]} {name}[{n}];" for name, (kind, n) in buffers),
+        body=textwrap.indent(body, "    "),
+        factor=factor,
+        expected=textwrap.indent(in_rows([f"{value!s}f" for value in expected[:100]]), "    "),
+        tolerance=f"{1e-3 * np.abs(expected).max():.3e}f",
     )
+
+
+def _called(body):
+    """The functions of C that a body calls, and those that they call, each after its name."""
+    text = body
+    for function in reversed(_FUNCTIONS.read_text().split("\n\n")):
+        name = function[len("/* ") : function.index(":")]
+        if re.search(rf"\b{name}\(", text):
+            text = f"{function.rstrip()}\n\n{text}"
+    return text.removesuffix(body)
+
+
+def _example(steps):
+    """The factor in the input of a test, `i * factor % 256` for number `i`, and all outputs.
+
+    A second input, which is larger by a millionth, has the same last outputs: so rounding decides
+    no sign of a sum of floats.
+    """
+    shape, factor, outputs = (2, *steps[0].shape), 37, []
+    for factor in range(37, 57):
+        one = (np.arange(math.prod(shape[1:])) * factor % 256).astype("float32")
+        with np.errstate(all="ignore"):
+            batch = np.stack([one, one * np.float32(1.000001)]).reshape(shape)
+            outputs = list(outputs_of(steps, batch).values())
+        if np.allclose(*outputs[-1], rtol=0, atol=5e-4 * np.abs(outputs[-1]).max()):
+            break
+    for step, output in zip(steps, outputs, strict=True):
+        if output.shape != (2, *step.shape):
+            raise ValueError(f"Operation {step.op} of {step.layer!r} contradicts its inputs")
+    return factor, outputs
+
+
+def _input_range(first):
+    """Says what the first step, if it is a rescaling, maps to -1 and 1."""
+    scale, offset = (first.arrays.get(name, np.zeros(1)) for name in ("scale", "offset"))
+    if first.op != "affine" or not np.all(scale):
+        return ""
+    low, high = (np.mean((end - offset) / scale) for end in (-1, 1))
+    return f"; {low:.4g} to {high:.4g} become -1 to 1"
 
 
 def load(path: str | os.PathLike) -> PackedModel:
@@ -75,7 +121,7 @@ def load(path: str | os.PathLike) -> PackedModel:
 
     Raises:
         FileNotFoundError: If the file is not there.
-        PackedFileError: If it is no packed file, or is of another version, damaged or cut short.
+        ValueError: If it is no packed file, or is of another version, damaged or cut short.
     """
     steps = read(path)
     try:
@@ -108,8 +154,7 @@ def compile_library(source: str) -> pathlib.Path:
         subprocess.CalledProcessError: If it fails.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    cache = pathlib.Path(home).expanduser() / "dann"
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dann"
     # A library for another machine's processor would not run, so its name is part of the key.
     key = hashlib.sha256(f"{platform.node()} {compiler} {source}".encode()).hexdigest()[:32]
     library = cache / f"{key}.so"

@@ -20,15 +20,11 @@ from dann.deployment.runtime import PackedModel, load
 _ROUNDED = 0.01
 
 
-class ExportError(ValueError):
-    """The export gives other logits than the classifier."""
-
-
 def export(
     classifier: keras.Model,
     path: str | os.PathLike,
-    format: str = "packed",
-    inputs: np.ndarray | None = None,
+    format: str,
+    inputs: np.ndarray,
     tolerance: float = 1e-3,
 ) -> dict[str, Any]:
     """Writes a classifier in another format, loads it again, and compares its logits on data.
@@ -42,59 +38,50 @@ def export(
     Args:
         classifier: A built model, or a method of `dann.adaptation`, whose `classifier` it takes.
         path: Where to write; it replaces what is there.
-        format: One of `FORMATS`: `"packed"` (default), `"c"`, `"saved_model"`, `"litert"` or
-            `"onnx"`, the last three by Keras's own export.
-        inputs: Inputs `(n, ...)` to compare on. With `None` (default) nothing is compared.
+        format: One of `FORMATS`: `"packed"`, `"c"`, `"saved_model"`, `"litert"` or `"onnx"`, the
+            last three by Keras's own export.
+        inputs: Inputs `(n, ...)` to compare on.
         tolerance: Largest difference of logits, as a share of the classifier's largest logit.
 
     Returns:
-        `path`; `bytes`; and with inputs `examples`, `different`, how many of them get another class
-        or other logits, and `difference`, the largest difference of a logit of the others.
+        `path`; `bytes`; `examples`; `different`, how many of them get another class or other
+        logits; and `difference`, the largest difference of a logit of the others.
 
     Raises:
-        ExportError: If too many examples get another class, or other logits.
         ImportError: If a package is missing that the format needs.
         PackError: If a layer cannot be packed.
+        ValueError: If too many examples get another class, or other logits.
     """
     network, path = network_of(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
-    expected: Any = None
-    if inputs is not None:  # first, because Keras exports to ONNX only a model that was called
-        entries = getattr(network, "inputs", None)  # a subclassed model has none
-        inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
-        expected = network.predict(inputs, verbose=0)  # pyright: ignore
+    entries = getattr(network, "inputs", None)  # a subclassed model has none
+    inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
+    # First, because Keras exports to ONNX only a model that was called.
+    expected: Any = network.predict(inputs, verbose=0)  # pyright: ignore
     path.parent.mkdir(parents=True, exist_ok=True)
     _remove(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the converters call what will move
         run = write(network, path)
-    files = [file for file in (path, *path.rglob("*")) if file.is_file()]
-    found = {"path": str(path), "bytes": sum(file.stat().st_size for file in files)}
-    if inputs is None:
-        return found
-    same, given = _agreement(expected, run(inputs), tolerance)
+    given, limit = run(inputs), tolerance * np.abs(expected).max(initial=1.0)
+    same = np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
+    same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
+    same = same.reshape(len(same), -1).all(axis=1)
     different = len(same) - int(same.sum())
     if different > max(1, _ROUNDED * len(same)):
         _remove(path)
-        raise ExportError(
+        raise ValueError(
             f"Of the classifier as {format}, {different} of {len(same)} examples get another class "
             f"than by Keras, or logits that differ by more than {tolerance} of the largest"
         )
-    difference = float(given[same].max(initial=0.0))
-    return {**found, "examples": len(same), "different": different, "difference": difference}
+    size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+    found = {"path": str(path), "bytes": size, "examples": len(same), "different": different}
+    return {**found, "difference": float(np.abs(given - expected)[same].max(initial=0.0))}
 
 
 def _remove(path):
     shutil.rmtree(path, ignore_errors=True)
     path.unlink(missing_ok=True)
-
-
-def _agreement(expected, given, tolerance):
-    """Whether each example gets the same class and close logits; and how far logits are."""
-    limit = tolerance * np.abs(expected).max(initial=1.0)
-    same = np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
-    same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
-    return same.reshape(len(same), -1).all(axis=1), np.abs(given - expected)
 
 
 def _packed(model, path):

@@ -9,15 +9,15 @@ import numpy as np
 from dann.deployment.runtime import OPERATIONS, Step
 
 # The sign of the largest is the largest sign; the others change no value.
-_COMMUTING = ("concatenate", "max_pool", "reshape")
+_COMMUTING = ("max_pool", "reshape")
 _MONOTONE = ("hard_tanh", "relu", "relu6")
 
 
 def kind_of(op: str, kinds: set[str]) -> str:
     """Returns the kind of the output of an operation on inputs of these kinds."""
-    if op in ("sign", "threshold") or (op in _COMMUTING and kinds == {"bits"}):
+    if op in ("sign", "threshold"):
         return "bits"
-    if op in ("max_pool", "reshape"):
+    if op in _COMMUTING:
         return min(kinds)
     sums = op.startswith("binary") or (op == "add" and kinds == {"int"})
     return "int" if sums else "float"
@@ -27,8 +27,8 @@ class Program:
     """The steps of a packed file, as layers add them; the first is the input.
 
     Between sums of signs and the next sign, batch normalization and any other monotone function
-    becomes one integer threshold for each channel. Signs come before maxima, reshaping and
-    concatenation, which then work on bits.
+    becomes one integer threshold for each channel. Signs come before maxima and reshaping, which
+    then work on bits.
 
     Args:
         shape: Shape of the input, without the batch.
@@ -61,8 +61,8 @@ class Program:
         if self.steps[base].kind == "int":
             return self.add(self._threshold(chain, base, layer))
         if step.op in _COMMUTING:
-            inputs = [self.signs_of(one, layer) for one in step.inputs]
-            return self.add(dataclasses.replace(step, inputs=inputs))
+            signs = self.signs_of(step.inputs[0], layer)
+            return self.add(dataclasses.replace(step, inputs=[signs]))
         return self.add(Step("sign", layer, [number], step.shape))
 
     def _monotone_chain(self, number):
@@ -103,14 +103,11 @@ class Program:
 
 
 def _is_monotone(step):
-    if step.op == "prelu":
-        return bool((step.arrays["slopes"] >= 0).all())
-    return step.op == "affine" or step.attributes.get("function") in _MONOTONE
+    rising = np.min(step.arrays.get("slopes", -1)) >= 0
+    return rising or step.op == "affine" or step.attributes.get("function") in _MONOTONE
 
 
-def find_thresholds(
-    function: Callable[[np.ndarray], np.ndarray], channels: int, largest: int
-) -> tuple[np.ndarray, np.ndarray]:
+def find_thresholds(function: Callable, channels: int, largest: int) -> tuple[Any, Any]:
     """Finds the integers at which `function >= 0` changes, by bisection.
 
     It calls the function instead of solving its formula, because ties must round as in the model.

@@ -33,11 +33,9 @@ def _function(name):
 
 def _relu(call):
     layer = call.layer
-    plain = layer.max_value is None or (layer.max_value == 6 and not layer.negative_slope)
-    plain = plain and not layer.threshold
-    call.require(plain, "have no `threshold`, and no `max_value` but 6,", layer.get_config())
-    if layer.negative_slope:
-        return _leaky_relu(call)
+    plain = layer.max_value in (None, 6) and not layer.threshold and not layer.negative_slope
+    what = "have no `threshold`, no `max_value` but 6, and be LeakyReLU for a `negative_slope`,"
+    call.require(plain, what, layer.get_config())
     return _function("relu6" if layer.max_value else "relu")(call)
 
 
@@ -77,9 +75,8 @@ def _planes(call, number, layer):
     rises = find_thresholds(lambda order: quantized(order) - levels[1:], len(levels) - 1, _LARGEST)
     planes, shape = [], call.program.steps[number].shape
     for start in numbers(rises[0]):
-        moved = (
-            call.add("affine", number, shape=shape, offset=_array([-start])) if start else number
-        )
+        offset = _array([-start])
+        moved = call.add("affine", number, shape=shape, offset=offset) if start else number
         planes.append(call.program.signs_of(moved, call.name))
     return levels, planes
 
@@ -135,8 +132,6 @@ def _join(op, array):
 
 def _mean(call):
     *places, channels = call.program.steps[call.inputs[0]].shape
-    last = call.layer.axis in ([-1], [len(places) + 1], (-1,))
-    call.require(last, "average channels; places by GlobalAveragePooling2D", call.layer.axis)
     kernel = np.full((channels, 1), 1 / channels, "<f4")
     number = call.add("dense", shape=[*places, 1], attributes={"fan_in": channels}, kernel=kernel)
     return call.add("reshape", number)

@@ -17,8 +17,6 @@ from dann.deployment.layer_rules import RULES
 from dann.deployment.runtime import HEADER, MAGIC, VERSION, Step, digest_of
 from dann.deployment.tracing import PackError, fixed_shape, follow
 
-_ALIGNMENT = 8
-
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     """Writes a classifier as a packed file: binary kernels take one bit per weight.
@@ -95,7 +93,7 @@ def encode(steps: Sequence[Step]) -> bytes:
             content = (step.layer, array.tobytes())
             if content not in places:
                 places[content] = size
-                size += array.nbytes + -array.nbytes % _ALIGNMENT
+                size += array.nbytes + -array.nbytes % 8
             place = {"type": array.dtype.str, "shape": array.shape, "offset": places[content]}
             stored[name] = place
         entries.append({**vars(step), "arrays": stored})
@@ -125,4 +123,4 @@ def pack_bits(positive: np.ndarray) -> np.ndarray:
 
 
 def _filled(content, with_byte):
-    return content + with_byte * (-len(content) % _ALIGNMENT)
+    return content + with_byte * (-len(content) % 8)

@@ -23,10 +23,6 @@ VERSION = 1
 HEADER = struct.Struct("<8sIIQ8x32s")  # magic, version, bytes of directory, of file, SHA-256
 
 
-class PackedFileError(ValueError):
-    """The file cannot be loaded: not a packed file, of another version, damaged or cut short."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Step:
     """One operation of a packed program, which is a list of steps; the last gives the logits.
@@ -66,9 +62,7 @@ class PackedModel:
         """
         inputs = np.asarray(inputs, "float32", "C")
         if inputs.shape[1:] != self.input_shape:
-            raise ValueError(
-                f"Inputs must be of shape (n, *{self.input_shape}). Received: {inputs.shape}"
-            )
+            raise ValueError(f"Expected inputs (n, *{self.input_shape}). Received: {inputs.shape}")
         outputs = np.empty((len(inputs), *self.output_shape), "float32")
         for start in range(0, len(inputs), batch_size):
             outputs[start : start + batch_size] = self._run(inputs[start : start + batch_size])
@@ -84,13 +78,13 @@ def read(path: str | os.PathLike) -> list[Step]:
     """Returns the program of a packed file.
 
     Raises:
-        PackedFileError: If it is no packed file, or is of another version, damaged or cut short.
+        ValueError: If it is no packed file, or is of another version, damaged or cut short.
     """
     data = pathlib.Path(path).read_bytes()
     if data[:12] != HEADER.pack(MAGIC, VERSION, 0, 0, b"")[:12]:
-        raise PackedFileError(f"Expected a packed file of version {VERSION}. Received: {path}")
+        raise ValueError(f"Expected a packed file of version {VERSION}. Received: {path}")
     if data[32:64] != digest_of(data):
-        raise PackedFileError(f"{path} is damaged or cut short; copy it again")
+        raise ValueError(f"{path} is damaged or cut short; copy it again")
     start = HEADER.size + HEADER.unpack_from(data)[2]
     return [_step(data[start:], **entry) for entry in json.loads(data[64:start])["steps"]]
 

@@ -117,25 +117,24 @@ def _check(call, given):
     if isinstance(layer, keras.Model):
         return
     # A subclass may compute otherwise than its parent.
-    known = kind.__name__ in call.program.rules
-    if kind.__module__.split(".")[0] not in ("dann", "keras") or not known:
-        raise PackError(
-            f"Layer {call.name!r} computes {kind.__name__}, which cannot be packed. Write it with "
-            "the layers and functions that docs/deployment.md names"
-        )
+    known = (
+        kind.__module__.split(".")[0] in ("dann", "keras") and kind.__name__ in call.program.rules
+    )
+    instead = "the layers and functions that docs/deployment.md names"
+    if "Separable" in kind.__name__:
+        instead = "a depthwise convolution and a convolution of one pixel"
+    call.require(known, f"be written with {instead}", kind.__name__)
     policy = getattr(layer, "dtype_policy", None)
     call.require(policy is None or policy.name == "float32", "compute in float32", policy)
     order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
     call.require(order != "channels_first", "have data_format='channels_last'", order)
-    last = axis in (-1, len(call.shape)) or kind.__name__ == "Mean"
-    call.require(last, "act on the last axis", f"axis={axis}")
+    last = -1, len(call.program.steps[call.inputs[0]].shape)
+    given = all(one in last for one in keras.tree.flatten(axis))
+    call.require(given, "act on the last axis", f"axis={axis}")
 
 
 def fixed_shape(shape: Sequence[int | None], name: str) -> list[int]:
     """Returns a shape without the batch; raises `PackError` if it is not known."""
     if None in shape[1:]:
-        raise PackError(
-            "A packed classifier takes inputs of one size; give it to `keras.Input`. Received: "
-            f"{tuple(shape)} at {name!r}"
-        )
+        raise PackError(f"Give `keras.Input` one size. Received: {tuple(shape)} at {name!r}")
     return [int(size or 0) for size in shape[1:]]

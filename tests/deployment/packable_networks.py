@@ -85,7 +85,7 @@ def activations():
     parts = [
         layers.ReLU()(normalized(x)),
         layers.ReLU(max_value=6)(x),
-        layers.ReLU(negative_slope=0.5)(x),
+        layers.LeakyReLU(0.5)(x),
         layers.PReLU("ones", shared_axes=(1, 2))(x),
         layers.Activation("relu6")(x),
         layers.Activation("hard_tanh")(normalized(x)),
@@ -119,6 +119,16 @@ def levels():
     return keras.Model(inputs, last(x))
 
 
+def separable():
+    """Depthwise convolutions with one of a pixel after them, on whole numbers and on signs."""
+    inputs = keras.Input((7, 6, 3))
+    x = normalized(BinaryDepthwiseConv2D(3, padding="same", use_bias=False)(inputs))
+    x = normalized(BinaryConv2D(40, 1, use_bias=False)(x))
+    x = BinaryDepthwiseConv2D(3, depth_multiplier=2, use_bias=False)(x)
+    x = normalized(BinaryConv2D(33, 1, input_estimator=None, use_bias=False)(x))
+    return keras.Model(inputs, BinaryDense(4, use_bias=False)(layers.Flatten()(x)))
+
+
 @keras.saving.register_keras_serializable("tests")
 def zero_or_one(x):
     return keras.ops.where(x > 0.1, 1.0, 0.0)
@@ -130,6 +140,7 @@ NETWORKS = {
     "residual": residual,
     "activations": activations,
     "levels": levels,
+    "separable": separable,
 }
 
 

@@ -128,14 +128,18 @@ def test_c_numpy_and_keras_agree(data, tmp_path_factory):
     np.testing.assert_allclose(expected, logits(model, inputs), rtol=1e-4, atol=1e-4 * scale)
 
 
+X86 = ("cc", "-O2", "-m32", "-msse2", "-mfpmath=sse"), ()
+ARM = ("arm-linux-gnueabihf-gcc", "-O2", "-static"), ("qemu-arm",)
+
+
 @pytest.mark.parametrize(
     ("name", "command", "run"),
     [
         *((name, ("cc", "-O1", *SANITIZED), ()) for name in NETWORKS),
         ("residual", ("cc", "-O3", "-march=native", "-ffp-contract=off"), ()),
         ("residual", ("clang", "-O2"), ()),
-        ("residual", ("cc", "-O2", "-m32", "-msse2", "-mfpmath=sse"), ()),
-        ("residual", ("arm-linux-gnueabihf-gcc", "-O2", "-static"), ("qemu-arm",)),
+        *((name, *X86) for name in ("perceptron", "residual", "separable")),
+        *((name, *ARM) for name in ("lenet", "residual", "separable")),
     ],
 )
 def test_exact_networks_agree_to_the_bit(name, command, run, tmp_path):
@@ -156,8 +160,29 @@ def test_the_file_is_as_documented(tmp_path):
     source = (tmp_path / "net.c").read_text()
     buffers = 4 * sum(map(int, re.findall(r"(?m)^static \w+ \w+\[(\d+)\];", source)))
     assert buffers < 2000
-    for words in ("INPUT_SIZE 182\n", "OUTPUT_SIZE 4\n", "14 x 13 x 1", f" {buffers:,} bytes"):
+    for words in ("INPUT_SIZE (14 * 13 * 1)\n", "OUTPUT_SIZE (4)\n", f" {buffers:,} bytes"):
         assert words in source
+    assert "apply_softmax" not in source  # what is not called is not there
+
+
+@pytest.mark.parametrize("name", ["lenet", "levels"])
+def test_the_file_tests_itself(name, tmp_path):
+    source = source_of(program_of(spread_statistics(NETWORKS[name]())))
+    wrong = source.replace("expected[] = {", "expected[] = { 1e9f,")
+    for text, told in ((source, b"ok\n"), (wrong, b"output 0 is")):
+        (tmp_path / "net.c").write_text(text)
+        command = ["cc", *STRICT, *SANITIZED, "-DDANN_TEST", "net.c", "-lm"]
+        subprocess.run(command, cwd=tmp_path, check=True)
+        done = subprocess.run(["./a.out"], cwd=tmp_path, stdout=subprocess.PIPE)
+        assert done.stdout.startswith(told)
+        assert done.returncode == (text == wrong)
+
+
+def test_the_range_of_the_inputs_is_told():
+    inputs = keras.Input((4,))
+    x = layers.Rescaling(1 / 127.5, -1.0)(inputs)
+    source = source_of(program_of(keras.Model(inputs, layers.Dense(2)(x))))
+    assert "; 0 to 255 become -1 to 1" in source
 
 
 def test_numbers_that_are_not_finite_stay_so(tmp_path):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from packable_networks import normalized, spread_statistics, whole_inputs
 
-from dann.deployment import FORMATS, ExportError, export, exports
+from dann.deployment import FORMATS, export, exports
 from dann.layers import BinaryConv2D, BinaryDense
 
 
@@ -30,7 +30,6 @@ def test_every_format_is_loaded_and_compared(format, classifier, tmp_path):
     assert found["difference"] < 1e-4
     assert found["bytes"] > 100
     assert [str(one) for one in (tmp_path / "made").iterdir()] == [str(path)] == [found["path"]]
-    assert export(model, path, format).keys() == {"path", "bytes"}
 
 
 def test_inputs_have_the_type_that_the_model_takes(tmp_path):
@@ -58,6 +57,6 @@ def test_what_differs_in_more_than_one_example_is_removed(
         found = export(model, path, "packed", inputs)
         assert (found["different"], found["difference"]) == (1, 0.0)
     else:
-        with pytest.raises(ExportError, match=f"{different} of 16 examples"):
+        with pytest.raises(ValueError, match=f"{different} of 16 examples"):
             export(model, path, "packed", inputs)
     assert path.exists() == (different == 1)

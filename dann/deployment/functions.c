@@ -1,49 +1,7 @@
-/* A network of dann.deployment in C99.
-
-   input                $input_shape numbers, channels last
-   output               $output_shape numbers
-   constants (flash)    $flash bytes
-   buffers (RAM)        $ram bytes
-
-   Signs are bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Images are rows
-   of pixels, whose channels stand side by side. */
-
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#define DANN_INPUT_SIZE $input_size
-#define DANN_OUTPUT_SIZE $output_size
-
-void dann_predict(const float *input, float *output);
-
-#if defined(__GNUC__)  /* a network calls only some of these functions */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"
-#endif
-
-#if defined(__GNUC__) && defined(__AVX512F__)  /* a vector of this processor then lies in one line of its cache */
-#define DANN_ALIGNED __attribute__((aligned(64)))
-#else
-#define DANN_ALIGNED
-#endif
-
-/* A window at one place of an image: `rows` x `columns` pixels of `channels` numbers or signs. */
-typedef struct {
-    int height, width, channels;  /* of the image */
-    int rows, columns;            /* of the window */
-    int down, right;              /* from one window to the next */
-    int row_step, column_step;    /* from one pixel of a window to the next */
-    int top, left;                /* width of the border */
-    int across;                   /* windows side by side */
-    int groups;                   /* of channels, in a convolution */
-} window_t;
-
-/* How many bits of a word are set. */
+/* count_bits: how many bits of a word are set. */
 static inline uint32_t count_bits(uint32_t word)
 {
-#if defined(__AVX512VPOPCNTDQ__) || defined(__ARM_NEON) || defined(__riscv_zbb)
+#if defined(__GNUC__) && (defined(__AVX512VPOPCNTDQ__) || defined(__ARM_NEON) || defined(__riscv_zbb))
     return (uint32_t)__builtin_popcount(word);
 #else
     word -= word >> 1 & 0x55555555u;
@@ -53,16 +11,19 @@ static inline uint32_t count_bits(uint32_t word)
 #endif
 }
 
-/* The number of a pixel of a window, or -1 where it lies on the border. */
+/* find_pixel: the number of a pixel of the window that gives the output `place`, or -1 where it lies
+   on the border. */
 static inline int find_pixel(const window_t *w, int place, int row, int column)
 {
-    int y = place / w->across * w->down - w->top + row * w->row_step;
-    int x = place % w->across * w->right - w->left + column * w->column_step;
-    return y < 0 || y >= w->height || x < 0 || x >= w->width ? -1 : y * w->width + x;
+    int y = place / w->output_width * w->strides[0] - w->pads[0] + row * w->dilation[0];
+    int x = place % w->output_width * w->strides[1] - w->pads[1] + column * w->dilation[1];
+    return y < 0 || y >= w->image[0] || x < 0 || x >= w->image[1] ? -1 : y * w->image[1] + x;
 }
 
-/* Sums of products of signs, one for each unit. Signs are bits: 1 for +1, 0 for -1. The kernel
-   holds, for each pixel and word of the window, one word a unit. A border of NULL counts as 0. */
+/* multiply_bits: at one place, for each unit the sum of products of the signs of its window and its
+   kernel: the number of products, less twice the bits that differ. The kernel holds, for each pixel
+   and word of the window, one word a unit, so units stand side by side. What lies on the border has
+   the signs `border`; with NULL it counts as 0. */
 static void multiply_bits(const uint32_t *image, const window_t *w, int place,
                           const uint32_t *kernel, const uint32_t *border, int units, float *restrict sums)
 {
@@ -72,8 +33,8 @@ static void multiply_bits(const uint32_t *image, const window_t *w, int place,
         const uint32_t *weights = kernel + first;
         uint32_t different[128] = {0};
         int32_t products = 0;
-        for (int row = 0; row < w->rows; row++)
-            for (int column = 0; column < w->columns; column++, weights += words * units) {
+        for (int row = 0; row < w->size[0]; row++)
+            for (int column = 0; column < w->size[1]; column++, weights += words * units) {
                 int pixel = find_pixel(w, place, row, column);
                 const uint32_t *signs = pixel < 0 ? border : image + pixel * words;
                 if (!signs)
@@ -94,8 +55,9 @@ static void multiply_bits(const uint32_t *image, const window_t *w, int place,
     }
 }
 
-/* The same for groups: each unit takes the channels of its own group alone. The kernel holds, for
-   each pixel of the window and channel of a group, one bit a unit. */
+/* multiply_bits_in_groups: at one place, for each unit the sum of products of signs, of the channels
+   of its own group alone. The kernel holds, for each pixel of the window and channel of a group, one
+   bit a unit. What lies on the border has the signs `border`; with NULL it counts as 0. */
 static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, int place,
                                     const uint32_t *kernel, const uint32_t *border, int units,
                                     float *restrict sums)
@@ -103,8 +65,8 @@ static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, in
     int words = (w->channels + 31) / 32, channels = w->channels / w->groups;
     for (int unit = 0; unit < units; unit++)
         sums[unit] = 0;
-    for (int row = 0; row < w->rows; row++)
-        for (int column = 0; column < w->columns; column++) {
+    for (int row = 0; row < w->size[0]; row++)
+        for (int column = 0; column < w->size[1]; column++) {
             int pixel = find_pixel(w, place, row, column);
             const uint32_t *signs = pixel < 0 ? border : image + pixel * words;
             for (int channel = 0; channel < channels; channel++, kernel += (units + 31) / 32)
@@ -116,7 +78,9 @@ static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, in
         }
 }
 
-/* Sums of products of numbers, one for each unit. */
+/* multiply_numbers: at one place, for each unit the sum of products of numbers, of the channels of its
+   own group. The kernel holds, for each pixel of the window and channel of a group, one number a
+   unit. What lies on the border has the numbers `border`; with NULL it counts as 0. */
 static void multiply_numbers(const float *image, const window_t *w, int place,
                              const float *kernel, const float *border, int units,
                              float *restrict values)
@@ -124,8 +88,8 @@ static void multiply_numbers(const float *image, const window_t *w, int place,
     int channels = w->channels / w->groups;
     for (int unit = 0; unit < units; unit++)
         values[unit] = 0;
-    for (int row = 0; row < w->rows; row++)
-        for (int column = 0; column < w->columns; column++) {
+    for (int row = 0; row < w->size[0]; row++)
+        for (int column = 0; column < w->size[1]; column++) {
             int pixel = find_pixel(w, place, row, column);
             const float *numbers = pixel < 0 ? border : image + pixel * w->channels;
             for (int channel = 0; channel < channels; channel++, kernel += units)
@@ -138,15 +102,16 @@ static void multiply_numbers(const float *image, const window_t *w, int place,
         }
 }
 
-/* The same with a kernel of signs: for each pixel and channel of a group, one bit a unit. */
+/* multiply_signs: multiply_numbers with a kernel of signs: for each pixel of the window and channel of a
+   group, one bit a unit. */
 static void multiply_signs(const float *image, const window_t *w, int place, const uint32_t *kernel,
                            const float *border, int units, float *restrict values)
 {
     int channels = w->channels / w->groups, words = (units + 31) / 32;
     for (int unit = 0; unit < units; unit++)
         values[unit] = 0;
-    for (int row = 0; row < w->rows; row++)
-        for (int column = 0; column < w->columns; column++) {
+    for (int row = 0; row < w->size[0]; row++)
+        for (int column = 0; column < w->size[1]; column++) {
             int pixel = find_pixel(w, place, row, column);
             const float *numbers = pixel < 0 ? border : image + pixel * w->channels;
             for (int channel = 0; channel < channels; channel++, kernel += words)
@@ -171,8 +136,8 @@ static void multiply_signs(const float *image, const window_t *w, int place, con
         }
 }
 
-/* What a pooling keeps of `n` numbers, or words of bits, after `count` others. */
-static void keep_largest_float(const float *numbers, int count, int n, float *restrict values)
+/* max_pool_numbers: the larger of each of `n` numbers and what is kept of `count` pixels before. */
+static void max_pool_numbers(const float *numbers, int count, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++) {
         int larger = !count || numbers[i] > values[i] || numbers[i] != numbers[i];  /* or NaN */
@@ -180,25 +145,30 @@ static void keep_largest_float(const float *numbers, int count, int n, float *re
     }
 }
 
-static void keep_largest_bits(const uint32_t *words, int count, int n, uint32_t *restrict bits)
+/* max_pool_bits: the same for `n` words of bits: +1 where any pixel has it. */
+static void max_pool_bits(const uint32_t *words, int count, int n, uint32_t *restrict bits)
 {
     for (int i = 0; i < n; i++)
         bits[i] = count ? bits[i] | words[i] : words[i];
 }
 
-static void keep_sum(const float *numbers, int count, int n, float *restrict values)
+/* average_pool_numbers: adds `n` numbers to the sums of `count` pixels before. */
+static void average_pool_numbers(const float *numbers, int count, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] = count ? values[i] + numbers[i] : numbers[i];
 }
 
+/* divide: the means of `n` sums of `count` pixels. */
 static void divide(int count, int n, float *values)
 {
     for (int i = 0; i < n; i++)
         values[i] /= (float)count;
 }
 
-/* A bit for each sum: whether it reaches its threshold, or does not where `flips` has a bit. */
+/* compare: a bit for each sum, a whole number: whether it reaches its threshold, or where `flips` has
+   a 1, because batch normalization turned the sum around, whether it does not. Bits after the last
+   are 0. */
 static void compare(const float *sums, const float *thresholds, const uint32_t *flips, int n,
                     uint32_t *restrict bits)
 {
@@ -211,7 +181,7 @@ static void compare(const float *sums, const float *thresholds, const uint32_t *
     }
 }
 
-/* A bit for each number: whether it is at least 0. */
+/* take_signs: a bit for each number: whether it is at least 0. Bits after the last are 0. */
 static void take_signs(const float *values, int n, uint32_t *restrict bits)
 {
     for (int first = 0; first < n; first += 32) {
@@ -223,61 +193,70 @@ static void take_signs(const float *values, int n, uint32_t *restrict bits)
     }
 }
 
-/* -1 or +1 for each bit. */
+/* to_signs: -1 or +1 for each bit. */
 static void to_signs(const uint32_t *bits, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] = bits[i / 32] >> i % 32 & 1 ? 1.0f : -1.0f;
 }
 
+/* add: adds a row to another. */
 static void add(const float *numbers, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] += numbers[i];
 }
 
+/* add_one: adds one number to a row. */
 static void add_one(const float *number, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] += *number;
 }
 
+/* multiply: multiplies a row by another. */
 static void multiply(const float *factors, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] *= factors[i];
 }
 
+/* multiply_one: multiplies a row by one number. */
 static void multiply_one(const float *factor, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] *= *factor;
 }
 
+/* prelu: multiplies what is below 0 by slopes. */
 static void prelu(const float *slopes, int n, float *restrict values)
 {
     for (int i = 0; i < n; i++)
         values[i] = values[i] > 0 ? values[i] : values[i] * slopes[i];
 }
 
+/* apply_relu: max(x, 0). */
 static void apply_relu(int n, float *values)
 {
     for (int i = 0; i < n; i++)
         values[i] = values[i] < 0 ? 0 : values[i];
 }
 
+/* apply_relu6: min(max(x, 0), 6). */
 static void apply_relu6(int n, float *values)
 {
     for (int i = 0; i < n; i++)
         values[i] = values[i] < 0 ? 0 : values[i] > 6 ? 6 : values[i];
 }
 
+/* apply_hard_tanh: min(max(x, -1), 1). */
 static void apply_hard_tanh(int n, float *values)
 {
     for (int i = 0; i < n; i++)
         values[i] = values[i] < -1 ? -1 : values[i] > 1 ? 1 : values[i];
 }
 
+/* apply_sigmoid: 1 / (1 + exp(-x)). */
 static void apply_sigmoid(int n, float *values)
 {
     for (int i = 0; i < n; i++) {
@@ -286,12 +265,14 @@ static void apply_sigmoid(int n, float *values)
     }
 }
 
+/* apply_tanh: tanh(x). */
 static void apply_tanh(int n, float *values)
 {
     for (int i = 0; i < n; i++)
         values[i] = tanhf(values[i]);
 }
 
+/* apply_softmax: exp(x) / sum of exp(x). */
 static void apply_softmax(int n, float *values)
 {
     float largest = values[0], total = 0;
@@ -303,8 +284,9 @@ static void apply_softmax(int n, float *values)
         values[i] /= total;
 }
 
-/* `n` bits from `start` on in rows of `length`, whose last word may not be full. */
-static void lay_anew(const uint32_t *rows, int length, int start, int n, uint32_t *restrict bits)
+/* repack_bits: copies `n` bits, from the bit `start` on, out of rows of `length` bits, which end with a
+   word that may not be full, into one row without such gaps. */
+static void repack_bits(const uint32_t *rows, int length, int start, int n, uint32_t *restrict bits)
 {
     int words = (length + 31) / 32;
     for (int i = 0; i < n; i++) {
@@ -312,16 +294,4 @@ static void lay_anew(const uint32_t *rows, int length, int start, int n, uint32_
         uint32_t bit = rows[row * words + place / 32] >> place % 32 & 1;
         bits[i / 32] = (i % 32 ? bits[i / 32] : 0) | bit << i % 32;
     }
-}
-
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
-
-$constants
-$buffers
-
-void dann_predict(const float *input, float *output)
-{
-$body
 }

@@ -1,0 +1,83 @@
+/* A network of dann.deployment in C99. It needs the standard library alone.
+
+       static float input[DANN_INPUT_SIZE], output[DANN_OUTPUT_SIZE];
+       dann_predict(input, output);
+
+   input      $input_shape numbers, the last axis fastest (of images: rows, columns, channels), as the
+              model takes them$input_range
+   output     $output_shape numbers: of a classifier one a class, in the order of its labels; the
+              largest is that of the predicted class
+   flash      $flash bytes of constants, beside the code
+   RAM        $ram bytes of buffers; less than 1 KB of stack
+
+   The buffers are static, so dann_predict is not reentrant: no two threads may be in it at the same
+   time, nor an interrupt and what it interrupts.
+
+   cc -std=c99 -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of one input are right
+
+   Signs are bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Each row of signs
+   begins a new word; the bits that are left in its last word are 0, and must be. A row has the
+   channels of one pixel, or all numbers of a dense layer, which counts as one pixel.
+
+   Steps of the network have numbers: kernel_2 and window_2 belong to step 2. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define DANN_INPUT_SIZE ($input_shape)
+#define DANN_OUTPUT_SIZE ($output_shape)
+
+void dann_predict(const float *input, float *output);
+
+#if defined(__GNUC__) && defined(__AVX512F__)  /* a vector of this processor then lies in one line of its cache */
+#define DANN_ALIGNED __attribute__((aligned(64)))
+#else
+#define DANN_ALIGNED
+#endif
+
+/* The windows that a convolution or a pooling moves over an image; of each pair the first is of rows,
+   the second of columns. A dense layer has one window, on one pixel. */
+typedef struct {
+    int image[2];        /* pixels of the image */
+    int size[2];         /* pixels of a window */
+    int strides[2];      /* from one window to the next */
+    int dilation[2];     /* from one pixel of a window to the next */
+    int pads[2];         /* width of the border above, and on the left */
+    int output_width;    /* windows side by side */
+    int channels;        /* of the image, and */
+    int groups;          /* their groups, in a convolution */
+} window_t;
+
+$functions
+$constants$buffers
+
+void dann_predict(const float *input, float *output)
+{
+$body
+}
+
+#ifdef DANN_TEST
+#include <stdio.h>
+
+/* Compares the outputs of one input, at most 100, with those that Python computed. */
+int main(void)
+{
+    static const float expected[] = {
+$expected
+    };
+    static float input[DANN_INPUT_SIZE], output[DANN_OUTPUT_SIZE];
+    for (int i = 0; i < DANN_INPUT_SIZE; i++)
+        input[i] = (float)(i * $factor % 256);
+    dann_predict(input, output);
+    for (int i = 0; i < (int)(sizeof expected / sizeof *expected); i++) {
+        float difference = output[i] - expected[i];
+        if (!(difference <= $tolerance && difference >= -$tolerance)) {
+            printf("output %d is %g instead of %g\n", i, output[i], expected[i]);
+            return 1;
+        }
+    }
+    puts("ok");
+    return 0;
+}
+#endif
