@@ -10,6 +10,7 @@ with the same settings, it is not repeated. So after an interruption the same co
 table is written anew from the finished runs that the command names.
 """
 
+import os
 import pathlib
 import signal
 import sys
@@ -20,6 +21,7 @@ from hydra import compose
 from dann import config
 from dann.experiments.reproduction import planned_runs, quoted, train_runs
 from dann.experiments.results import results_of, summary_table
+from dann.experiments.sweep import rank_sweep
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
@@ -47,6 +49,17 @@ def main(cfg):
     path.parent.mkdir(parents=True, exist_ok=True)
     results.to_csv(path, index=False)
     path.with_suffix(".md").write_text(summary_table(results, cfg.published))
+    for experiment in cfg.experiments:
+        folder = pathlib.Path(cfg.runs_dir) / experiment
+        of = [run for run in runs if run.experiment == experiment]
+        overrides = {
+            os.path.relpath(run.directory.path, folder): [
+                f"method={run.method}",
+                f"seed={run.seed}",
+            ]
+            for run in of
+        }
+        print(f"{experiment}: {rank_sweep(folder, 'agreement', overrides) or 'not ranked'}")
     print(f"Written to {path} and {path.with_suffix('.md')}")
     for run in failed:
         log = run.directory.log_file

@@ -16,7 +16,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann.config.building import ConfigError
 from dann.config.schema import TrainConfig
-from dann.experiments.comparison import ACCURACIES
 from dann.experiments.sweep import rank_sweep
 from dann.training import RunDirectory
 
@@ -150,8 +149,8 @@ def _with_baseline(summary):
     """The summary, of a baseline itself also by the names that a baseline has beside a method."""
     if summary["method"] != "source_only" or "kept_by" in summary:
         return summary
-    numbers = ("seconds", "cpu_seconds", *ACCURACIES)
-    return summary | {f"source_only/{key}": summary[key] for key in numbers if key in summary}
+    kinds = "seconds", "cpu_seconds", "source/", "target/", "selection/", "probe/"
+    return summary | {f"source_only/{k}": summary[k] for k in summary if k.startswith(kinds)}
 
 
 def _of_baseline(settings):

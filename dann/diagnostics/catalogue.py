@@ -219,7 +219,7 @@ RANGES = (
         (-math.inf, ALIGNED),
         "Share of examples that a fresh probe tells apart: 50% is aligned. The verdict goes by its "
         "95% interval.",
-        "Train longer or raise the strength.",
+        "Train longer or raise the strength; keep source only if its InfoMax is higher.",
     ),
     HealthyRange(
         "conflict/ratio",

@@ -92,7 +92,8 @@ _ADVICE = {
     "aligned": "A score of `dann.selection` estimates whether each class lies where it should.",
     "partly aligned": "This may be enough: compare runs by a score of `dann.selection`. To align "
     "further, train longer or raise the strength.",
-    "not aligned": "Train longer or raise the strength; if the live discriminator's loss is far "
+    "not aligned": "Keep source only if its InfoMax is higher; else train longer or raise the "
+    "strength; if the live discriminator's loss is far "
     "above a fresh one's, make it larger or let it learn faster (`dann.optimizers.faster_heads`).",
     "reversal alive": "Compare the features of both domains: see `dann.diagnostics`.",
     "undetermined": "Give both domains, and some hundred examples of each.",

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pandas
 
+from dann.data.probes import Separation
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
 from dann.selection import agreement
+from dann.selection.recommend import by_probe
 from dann.training.checkpoints import atomic_write
 from dann.training.run_directory import RunDirectory
 
@@ -42,7 +44,8 @@ def rank_sweep(
         has that score.
     """
     directory = pathlib.Path(directory)
-    found = Comparison(_runs(directory, overrides), score=score)
+    runs = _runs(directory, overrides)
+    found = Comparison(runs, _recommended(runs), score=score)
     if found.ranked.empty:
         return None
     with atomic_write(directory / "sweep.csv") as draft:
@@ -92,6 +95,7 @@ def _runs(directory, overrides):
         row = {name: summary[name] for name in summary if name.startswith("selection/")}
         row |= {name: summary.get(name, math.nan) for name in ("oracle", *ACCURACIES)}
         row |= {name: summary[name] for name in summary if name.endswith("accuracy")}
+        row |= {name: summary[name] for name in summary if "probe/" in name}
         if directory / run in agreements:
             row[AGREEMENT] = agreements[directory / run]
         setting, row["seed"] = seeds[directory / run]
@@ -100,6 +104,15 @@ def _runs(directory, overrides):
         row |= {"setting": " ".join(setting), "baseline": " ".join(("source only", *others))}
         rows.append({"run": run, "overrides": " ".join(arguments), **row})
     return pandas.DataFrame(rows)
+
+
+def _recommended(runs):
+    """What to keep, if a probe tells how far the domains are apart for the source alone."""
+    for of in ("source_only/", ""):
+        names = [f"{of}probe/{name}" for name in Separation._fields]
+        if {*names} <= {*runs}:
+            return by_probe(Separation(*runs[names].dropna().iloc[0]), {})
+    return None
 
 
 def _settings_and_seed(arguments):

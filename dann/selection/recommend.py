@@ -59,21 +59,41 @@ def recommend(
     'average'
     """
     own = candidates[source_only]
-    found = domain_probe(own[0].source_features, own[0].target_features)
-    seen = (
-        f"a probe tells the domains apart in {found.accuracy:.1%} of examples (chance 50%, 95% "
-        f"interval {found.low:.1%} to {found.high:.1%})"
-    )
-    if found.low <= 0.5:
-        return Recommendation(source_only, (f"{seen}: no shift is seen, keep {source_only}",))
-    reasons = [f"{seen}: there is a shift"]
     kept = mean_logits([run.target_logits for run in own]).argmax(axis=1)
+    unlike = {}
     for name, runs in candidates.items():
         if name != source_only:
             classes = mean_logits([run.target_logits for run in runs]).argmax(axis=1)
-            unlike = np.mean(classes != kept)
-            reasons.append(f"{name} differs from {source_only} on {unlike:.1%} of the target")
-    reasons.append("the mean of all candidates seldom loses by the mistakes of one")
+            unlike[name] = float(np.mean(classes != kept))
+    probe = domain_probe(own[0].source_features, own[0].target_features)
+    return by_probe(probe, unlike, source_only)
+
+
+def by_probe(
+    probe: Any, unlike: Mapping[str, float], source_only: str = "source_only"
+) -> Recommendation:
+    """Returns what `recommend` does, of its measurements.
+
+    Args:
+        probe: Object with `accuracy`, `low` and `high`, such as what `domain_probe` returns for the
+            features of the source-only model.
+        unlike: By candidate, the share of the target's examples that it puts into another class
+            than the source-only model.
+        source_only: Name of the candidate that was trained on the source alone.
+    """
+    seen = (
+        f"a probe tells the domains apart in {probe.accuracy:.1%} of examples (chance 50%, 95% "
+        f"interval {probe.low:.1%} to {probe.high:.1%})"
+    )
+    if probe.low <= 0.5:
+        return Recommendation(source_only, (f"{seen}: no shift is seen, keep {source_only}",))
+    reasons = [f"{seen}: there is a shift"]
+    for name, share in unlike.items():
+        reasons.append(f"{name} differs from {source_only} on {share:.1%} of the target")
+    reasons.append(
+        f"the mean class probabilities of all runs, {source_only} too, seldom lose by the mistakes "
+        "of one"
+    )
     return Recommendation(AVERAGE, tuple(reasons))
 
 

@@ -1,6 +1,6 @@
-"""The classes that a classifier predicts: a table with a row for each example, and accuracies."""
+"""The classes that a classifier predicts, its accuracies, and how a run prints them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,8 @@ from scipy.special import softmax
 from sklearn.metrics import recall_score
 
 from dann.data import DomainPair
+
+_APART = 0.97  # of a discriminator that the features do not confuse
 
 
 def accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -54,3 +56,68 @@ def target_predictions(
         }
         tables.append(pandas.DataFrame(columns))
     return pandas.concat(tables, ignore_index=True)
+
+
+def accuracy_table(summary: Mapping[str, Any]) -> str:
+    """Formats the accuracies of a summary, one line a method, with the oracle's marked.
+
+    The baseline is the one of the last step, also where a score chose the method's weights.
+    """
+    width = max(14, 2 + len(summary["method"]))
+    after = "the last step"
+    if "kept_by" in summary:
+        after = f"step {summary['kept_step']}, which {summary['kept_by']} chose"
+    lines = [
+        f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after {after}",
+        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'balanced':>10}{'seconds':>10}",
+    ]
+    shares = {name: f"{value:.1%}" for name, value in summary.items() if "accuracy" in name}
+    for name, prefix in (("source only", "source_only/"), (summary["method"], "")):
+        if f"{prefix}seconds" in summary:
+            names = *(f"{one}/accuracy" for one in ("source", "target")), "target/balanced_accuracy"
+            source, target, balanced = (shares.get(f"{prefix}{one}", "-") for one in names)
+            seconds = f"{summary[f'{prefix}seconds']:>10.1f}"
+            lines.append(f"{name:<{width}}{source:>10}{target:>18}{balanced:>10}{seconds}")
+    if "source_only/target/accuracy" in summary:
+        gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
+        lines.append(f"{'gain':<{width}}{'':>10}{100 * gain:>+11.1f} points")
+    return "\n".join(lines)
+
+
+def label_free_table(summary: Mapping[str, Any], predictions: Any) -> str:
+    """Formats the label-free scores of a run, beside its baseline's, and its classes' shares.
+
+    Args:
+        summary: Of a run.
+        predictions: What `target_predictions` returns.
+    """
+    lines = []
+    for name, value in summary.items():
+        if name.startswith("selection/"):
+            baseline = summary.get(f"source_only/{name}")
+            beside = "" if baseline is None else f"  (source only {baseline:.4f})"
+            lines.append(f"{name:<28}{value:>10.4f}{beside}")
+    shares = predictions["class"].value_counts(normalize=True).head(10)
+    told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
+    return "\n".join([*lines, f"predicted for the target: {told}"])
+
+
+def source_only_remark(summary: Mapping[str, Any], domain_accuracy: Sequence[float]) -> str | None:
+    """Says that the source alone may be better than the method, if signs without labels say so.
+
+    Args:
+        summary: Of a run with a baseline.
+        domain_accuracy: The discriminator's accuracy in every epoch, if there is one.
+
+    Returns:
+        A line, or `None`.
+    """
+    reasons = []
+    own, baseline = (summary.get(f"{of}selection/info_max") for of in ("", "source_only/"))
+    if own is not None and baseline is not None and own < baseline:
+        reasons.append(f"its InfoMax is {baseline:.2f}, that of {summary['method']} {own:.2f}")
+    if len(domain_accuracy) and domain_accuracy[-1] > _APART:
+        reasons.append(f"the discriminator told the domains apart in {domain_accuracy[-1]:.0%}")
+    if summary.get("source_only/probe/low", 1) <= 0.5:
+        reasons.append("no probe tells the domains apart by its features")
+    return f"keep source only: {'; '.join(reasons)}" if reasons else None

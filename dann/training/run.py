@@ -18,7 +18,13 @@ from dann.training import run_figures
 from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
 from dann.training.devices import hardware, processes
 from dann.training.non_finite import StopOnNonFinite
-from dann.training.predictions import accuracies, target_predictions
+from dann.training.predictions import (
+    accuracies,
+    accuracy_table,
+    label_free_table,
+    source_only_remark,
+    target_predictions,
+)
 from dann.training.preparation import check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
@@ -38,7 +44,8 @@ class Run:
     target's labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `backend`,
     `seconds` (of training), `cpu_seconds` (of training, all threads), `source/accuracy`,
     `target/accuracy`, the same as `.../balanced_accuracy`, the label-free scores as
-    `selection/<name>` and, with a baseline, its times and accuracies under `source_only/`.
+    `selection/<name>` and, with a baseline, its times, accuracies and InfoMax under `source_only/`,
+    beside what `dann.selection.domain_probe` says of its features as `source_only/probe/<name>`.
     Accuracies are shares in [0, 1] on the test sets, of the weights that the training ends with.
     Those of the target are an oracle: nothing is chosen by them, and a target whose test set has no
     labels has none.
@@ -109,9 +116,10 @@ class Run:
         self.finite = StopOnNonFinite(trainer.check_every)
         self.host, self.clock = HostModel(model), Clock()
         self.watchers: list[keras.callbacks.Callback] = []  # later callbacks see the scores
-        self.keep = selection.keep if selection else None
+        self.keep, self.scores = selection.keep if selection else None, None
         if selection and (selection.scores or selection.keep):
-            self.watchers.append(RunScores(self.host, domains, selection, seed))
+            self.scores = RunScores(self.host, domains, selection, seed)
+            self.watchers.append(self.scores)
         if trainer.oracle_curve:
             if domains.target_test[1] is None:
                 raise ValueError("trainer.oracle_curve needs labels. Received: a target without")
@@ -145,14 +153,16 @@ class Run:
             clock, folder = Clock(), self.directory.baseline_checkpoints
             self._fit(self.baseline, folder, clock)
             found = self._test(before)[0]
-            told = {**_times(clock), **found}
+            told = {**_times(clock), **found, **self._of_features(before)}
             summary.update({f"source_only/{key}": value for key, value in told.items()})
         views = [(_title(label, found), run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {self.name}, {self.steps} steps")
         callbacks = [*self.watchers, *self.callbacks]
         history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
         found, predicted = self._test(self.host)
-        summary.update({**_times(self.clock), **found, **self._final_scores(history)})
+        adapts = self.model.terms or self.model.regularizers or self.model.oracle
+        alone = {} if adapts else self._of_features(self.host)
+        summary.update({**_times(self.clock), **found, **alone, **self._final_scores(history)})
         self.directory.save_classifier(self.model.classifier)
         predict = partial(self.host.predict, self.model.classifier)
         predictions = target_predictions(self.domains, predict)
@@ -164,11 +174,9 @@ class Run:
             print(f"target accuracy: {summary['target/accuracy']:.1%} (of {count} test examples)")
         else:
             print("target accuracy: unknown (no labels)")
-            scores = [name for name in summary if name.startswith("selection/")]
-            print("\n".join(f"{name:<28}{summary[name]:>10.4f}" for name in scores))
-            shares = predictions["class"].value_counts(normalize=True).head(10)
-            told = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-            print(f"predicted for the target: {told}")
+            print(label_free_table(summary, predictions))
+        if remark := source_only_remark(summary, history.get("domain/accuracy", ())):
+            print(remark)
         title = _title(self.name, found)
         views.append((title, run_figures.features_of(self.host, self.domains)))
         self._draw(history, views, predicted)
@@ -234,6 +242,10 @@ class Run:
                 found[f"{domain}/{name}"] = value
         return found, predicted
 
+    def _of_features(self, host):
+        """What the scores' examples tell of a model that was trained on the source alone."""
+        return self.scores.of_source_only(host) if self.scores else {}
+
     def _final_scores(self, history):
         """The label-free scores of the weights that the training ended with."""
         names = [name for name in history if name.startswith("selection/")]
@@ -270,29 +282,3 @@ def _title(name, found):
     shares = {domain: found.get(f"{domain}/accuracy") for domain in _DOMAINS}
     told = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
     return f"{name}: {', '.join(told)}" if told else name
-
-
-def accuracy_table(summary: Mapping[str, Any]) -> str:
-    """Formats the accuracies of a summary, one line a method, with the oracle's marked.
-
-    The baseline is the one of the last step, also where a score chose the method's weights.
-    """
-    width = max(14, 2 + len(summary["method"]))
-    after = "the last step"
-    if "kept_by" in summary:
-        after = f"step {summary['kept_step']}, which {summary['kept_by']} chose"
-    lines = [
-        f"seed {summary['seed']}, {summary['steps']} steps, test accuracy after {after}",
-        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'balanced':>10}{'seconds':>10}",
-    ]
-    shares = {name: f"{value:.1%}" for name, value in summary.items() if "accuracy" in name}
-    for name, prefix in (("source only", "source_only/"), (summary["method"], "")):
-        if f"{prefix}seconds" in summary:
-            names = *(f"{one}/accuracy" for one in _DOMAINS), "target/balanced_accuracy"
-            source, target, balanced = (shares.get(f"{prefix}{one}", "-") for one in names)
-            seconds = f"{summary[f'{prefix}seconds']:>10.1f}"
-            lines.append(f"{name:<{width}}{source:>10}{target:>18}{balanced:>10}{seconds}")
-    if "source_only/target/accuracy" in summary:
-        gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
-        lines.append(f"{'gain':<{width}}{'':>10}{100 * gain:>+11.1f} points")
-    return "\n".join(lines)

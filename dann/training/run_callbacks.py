@@ -13,7 +13,8 @@ from keras import ops
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.data.examples import in_batches
-from dann.selection import choose
+from dann.data.probes import FOLDS, domain_probe
+from dann.selection import choose, info_max, outputs_of
 from dann.selection.scores import lacking_examples, scores_or_worst
 from dann.training.run_directory import RunDirectory
 
@@ -228,6 +229,17 @@ class RunScores(keras.callbacks.Callback):
         if self.keep and (self.kept is None or found[self.keep] > self.best):
             self.best = found[self.keep]
             self.kept = [values[id(weight)] for weight in self.model.weights]
+
+    def of_source_only(self, host: HostModel) -> dict[str, float]:
+        """Returns InfoMax, and what a domain probe says of a model of the source alone."""
+        read = outputs_of(
+            host.model, source=self.source, target=self.target, mixed=False, predict=host.predict
+        )
+        found = {"selection/info_max": info_max(read)}
+        if min(len(read.source_features), len(read.target_features)) >= FOLDS:
+            probe = domain_probe(read.source_features, read.target_features)
+            found |= {f"probe/{name}": value for name, value in probe._asdict().items()}
+        return found
 
     def on_train_end(self, logs=None):
         if self.kept is not None:

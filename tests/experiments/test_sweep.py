@@ -88,6 +88,16 @@ def test_the_balanced_accuracy_is_told_where_a_line_has_room(sweep):
     assert "target (oracle)" in text
 
 
+@pytest.mark.parametrize(("low", "choice"), [(0.5, "source_only"), (0.7, "average")])
+@pytest.mark.parametrize("of", ["source_only/", ""])
+def test_what_to_keep_is_told_by_a_probe_of_the_source_alone(sweep, low, choice, of):
+    probe = {"accuracy": 0.8, "low": low, "high": 0.9, "loss": 0.5}
+    change(sweep / "1", **{f"{of}probe/{name}": value for name, value in probe.items()})
+    text = rank_sweep(sweep, "info_max", OVERRIDES)
+    assert "- a probe tells the domains apart in 80.0% of examples (chance 50%, 95% inter" in text
+    assert f"recommended: {choice}\n" in text
+
+
 def test_a_failed_run_has_a_row_without_numbers(sweep):
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     last = rows_of(sweep)[0].iloc[-1]

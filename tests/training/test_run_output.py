@@ -13,11 +13,12 @@ from sklearn.metrics import balanced_accuracy_score
 from small_runs import TRAINER, compiled, run_of
 
 from dann.adaptation import DANN, SourceOnly
+from dann.config.schema import SelectionConfig
 from dann.data import DomainPair
+from dann.selection import domain_probe, info_max, outputs_of
 from dann.training import run_figures
 from dann.training.devices import hardware
-from dann.training.predictions import accuracies
-from dann.training.run import accuracy_table
+from dann.training.predictions import accuracies, accuracy_table, source_only_remark
 from dann.training.run_callbacks import EpochLines, HostModel
 
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -54,6 +55,24 @@ def test_the_table_shows_both_methods_and_the_gain():
     words = accuracy_table(summary).split()
     for word in ("10,", "98.0%", "60.0%", "2.0", "99.0%", "75.5%", "71.2%", "4.0", "+15.5"):
         assert word in words
+
+
+@pytest.mark.parametrize(
+    ("own", "baseline", "low", "domain", "said"),
+    [
+        (2.0, 1.5, 0.6, [1.0, 0.6], None),
+        (1.43, 2.2, 0.6, [0.6], "its InfoMax is 2.20, that of DANN 1.43"),
+        (2.0, 1.5, 0.6, [0.6, 0.999], "the discriminator told the domains apart in 100%"),
+        (2.0, 1.5, 0.49, [], "no probe tells the domains apart by its features"),
+        (2.0, None, 1.0, [], None),
+    ],
+)
+def test_signs_against_the_method_are_told_in_a_line(own, baseline, low, domain, said):
+    summary = {"method": "DANN", "selection/info_max": own, "source_only/probe/low": low}
+    if baseline is not None:
+        summary["source_only/selection/info_max"] = baseline
+    expected = None if said is None else f"keep source only: {said}"
+    assert source_only_remark(summary, domain) == expected
 
 
 def test_a_class_that_is_rare_counts_as_much_in_the_balanced_accuracy():
@@ -173,10 +192,19 @@ def test_a_figure_that_fails_costs_no_result_and_names_may_hold_dollars(
 
 def test_a_target_without_labels_has_no_accuracy(domains, tmp_path, capsys):
     unknown = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
-    summary = run_of(tmp_path, unknown, compiled(DANN)).train()
+    baseline = compiled(SourceOnly)
+    settings = {"selection": SelectionConfig(scores=["info_max"], samples=99)}
+    summary = run_of(tmp_path, unknown, compiled(DANN), baseline, **settings).train()
     assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
     told = capsys.readouterr()
+    read = outputs_of(baseline, source=unknown.source_test, target=unknown.target_train)
+    score = summary["source_only/selection/info_max"]
+    assert score == pytest.approx(info_max(read), rel=1e-4)
+    assert f"  (source only {score:.4f})\n" in told.out
+    probe = domain_probe(read.source_features, read.target_features)
+    for name, value in probe._asdict().items():
+        assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
     assert "target accuracy: unknown (no labels)" in told.out
     assert "warning" not in told.err
     text = (tmp_path / "predictions.csv").read_text()
