@@ -186,7 +186,8 @@ def _of_functional(model, data, name, strength, mode):
     reached = [one for one in outputs if not is_last and part_between(layer.output, one)]
     if not reached and not is_last:
         if any(one is layer for one in keras.Model(graph[0], outputs).layers):
-            return {"reversal/state": "cannot tell"}  # its outputs come from other tensors too
+            # Its outputs come from other tensors too.
+            return _of_inner(model, data, strength, mode or mode_of(model))
         return {"reversal/state": "not reached", "reversal/calls": 0.0}
     after = None if is_last else keras.Model(keras.tree.flatten(layer.output), reached)
     before = keras.Model(graph[0], layer.input)

@@ -73,8 +73,7 @@ def squared_mmd(source: Any, target: Any, bandwidth: float | None = None) -> flo
     Reference:
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3.
     """
-    features = np.asarray(source), np.asarray(target)
-    gram, sizes, _ = kernel_matrix(*features, bandwidth)
+    gram, sizes, _ = kernel_matrix(np.asarray(source), np.asarray(target), bandwidth)
     return estimate(gram, sizes)
 
 

@@ -31,19 +31,13 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
 
     Raises:
-        ValueError: If the model has one output, as in regression, or the labels are not numbers of
-            its classes.
+        ValueError: If the labels are not numbers of the model's classes, as in regression.
 
     Reference:
         - [Lipton et al., 2018](https://arxiv.org/abs/1802.03916), on label shift and when the
           predicted shares show it.
     """
     outputs = pair_outputs(model, data)
-    if model.num_classes < 2:
-        raise ValueError(
-            "Label bounds need classes: the label head must have at least 2 outputs. "
-            f"Received: {model.num_classes}"
-        )
     labels = class_numbers(outputs.labels)
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     classes = model.num_classes

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,8 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [f"- {reason}" for reason in self.reasons]
-        return "\n".join([self.headline, *lines, f"What to do: {self.advice}"])
+        lines = [self.headline, *lines, f"What to do: {self.advice}"]
+        return "\n".join(fill(line, 100, subsequent_indent="  ") for line in lines)
 
 
 def verdict(measurements: Mapping[str, Any]) -> Verdict:

@@ -169,10 +169,11 @@ class Run:
         self.directory.write_predictions(predictions)
         self.directory.write_summary(summary)
         print(accuracy_table(summary))
-        if "target/accuracy" in summary:
-            count = len(self.domains.target_test[0])
-            print(f"target accuracy: {summary['target/accuracy']:.1%} (of {count} test examples)")
-        else:
+        for domain in ("source", "target"):
+            if (share := summary.get(f"{domain}/accuracy")) is not None:
+                count = len(getattr(self.domains, f"{domain}_test")[0])
+                print(f"{domain} accuracy: {share:.1%} (of {count} test examples)")
+        if "target/accuracy" not in summary:
             print("target accuracy: unknown (no labels)")
             print(label_free_table(summary, predictions))
         if remark := source_only_remark(summary, history.get("domain/accuracy", ())):

@@ -121,3 +121,4 @@ def test_the_reasons_mention_what_does_not_decide():
     assert found.name == "labels not learnt"
     for number in ("`label/loss`", "`reversal/ratio`", "`domain/loss`"):
         assert number in " ".join(found.reasons)
+    assert max(map(len, str(found).splitlines())) <= 100
