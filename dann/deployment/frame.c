@@ -5,19 +5,22 @@
 
    input      $input_shape numbers, the last axis fastest (of images: rows, columns, channels), as the
               model takes them$input_range
-   output     $output_shape numbers: of a classifier one a class, in the order of its labels; the
-              largest is that of the predicted class
+   output     $output_shape numbers, of a classifier one a class in the order of its labels: the largest is
+              that of the predicted class
    flash      $flash bytes of constants, beside the code
    RAM        $ram bytes of buffers; less than 1 KB of stack
 
    The buffers are static, so dann_predict is not reentrant: no two threads may be in it at the same
    time, nor an interrupt and what it interrupts.
 
-   cc -std=c99 -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of one input are right
+   cc -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of one input are right
 
-   Signs are bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Each row of signs
-   begins a new word; the bits that are left in its last word are 0, and must be. A row has the
-   channels of one pixel, or all numbers of a dense layer, which counts as one pixel.
+   Images are stored pixel by pixel, row after row; a place is the number of a pixel of an output. The
+   channels of a pixel stand side by side; units are channels of an output. A dense layer is an image
+   of one pixel.
+
+   Signs are bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Each pixel begins a
+   new word; the bits that are left in its last word are 0, and must be.
 
    Steps of the network have numbers: kernel_2 and window_2 belong to step 2. */
 
@@ -60,7 +63,8 @@ $body
 #ifdef DANN_TEST
 #include <stdio.h>
 
-/* Compares the outputs of one input, at most 100, with those that Python computed. */
+/* Compares the outputs of one input, at most 100, with those that Python computed; they may differ by
+   a thousandth of the largest. */
 int main(void)
 {
     static const float expected[] = {
