@@ -22,7 +22,7 @@ from dann.adaptation.regularizers.regularizer import Regularizer, check_regulari
 from dann.adaptation.saving import deserialized, load_seeds, save_seeds, serialized
 from dann.adaptation.smooth_task import smooth_terms
 from dann.checks import check_choice, check_number
-from dann.data.examples import strings_as_tensors
+from dann.gradients.reversal import refuse_lambda
 from dann.layers import GradientReversal
 from dann.registry import Registry
 from dann.schedules import StrengthSchedule
@@ -92,8 +92,7 @@ class AdversarialModel(keras.Model):
         task_radius: float = 0.0,
         **kwargs,
     ):
-        if "lambda_" in kwargs:
-            raise TypeError("Write `strength` for the reversal's factor. Received: `lambda_`")
+        refuse_lambda(kwargs)
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = features_of(backbone, self.supports_maps)
@@ -253,8 +252,7 @@ class AdversarialModel(keras.Model):
         return fitting.evaluate_pairs(self, super().evaluate, x, y, *args, **kwargs)
 
     def predict(self, x, *args, **kwargs):
-        with fitting.each_device_alone():
-            return super().predict(strings_as_tensors(x), *args, **kwargs)
+        return fitting.predict_inputs(super().predict, x, *args, **kwargs)
 
     def make_train_function(self, force=False):
         fitting.build_training(self)

@@ -54,6 +54,14 @@ def evaluate_pairs(
         return evaluate(batches, y, *args, **{**kwargs, "steps": steps})
 
 
+def predict_inputs(predict: Callable[..., Any], x: Any, *args: Any, **kwargs) -> Any:
+    """Runs Keras's `predict`, which takes the inputs of one domain."""
+    if isinstance(x, Pairs):
+        raise TypeError("Write `predict(inputs)`, of one domain. Received: pairs of two")
+    with each_device_alone():
+        return predict(strings_as_tensors(x), *args, **kwargs)
+
+
 def _endless(pairs, model, name, given):
     """The number of steps, as Keras rounds it up, and the batches from `start` on without end.
 

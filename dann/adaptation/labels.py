@@ -6,6 +6,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_class_range
+from dann.data.examples import check_no_texts
 from dann.data.pairs import Pairs
 
 # Of several labels an example: a sigmoid of each output.
@@ -67,6 +68,7 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
 
     Keras would stretch one number over all outputs.
     """
+    check_no_texts(labels)
     outputs, fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
     is_keras = getattr(found, "__module__", "").startswith("keras.")
@@ -96,12 +98,8 @@ def check_range(x: Any, y: Any, model: Any) -> None:
 
 
 def _check_values(labels, model):
-    loss, received = model.loss, f"{labels.dtype} of shape {labels.shape}"
-    if labels.dtype.kind not in "biuf":
-        raise ValueError(
-            "Labels must be numbers; `numpy.unique(labels, return_inverse=True)` numbers the "
-            f"classes of texts. Received: {received}"
-        )
+    loss = model.loss
+    check_no_texts(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
     elif isinstance(loss, SIGMOIDS) and not ((labels >= 0) & (labels <= 1)).all():

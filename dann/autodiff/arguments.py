@@ -14,6 +14,11 @@ def floating_tensor(value: Any, name: str) -> Any:
     Raises:
         TypeError: If it is not floating.
     """
+    if isinstance(value, dict):
+        raise TypeError(
+            f"`{name}` must be one tensor; of a dict give `gradients(f, [a, b])` a function "
+            f"such as `lambda a, b: model({{'a': a, 'b': b}})`. Received: keys {list(value)}"
+        )
     tensor = engine.tensor(value)
     if not keras.backend.is_float_dtype(_dtype(tensor)):
         raise TypeError(

@@ -146,8 +146,15 @@ def independent_batch(function: Any, inputs: Any) -> Any:
         ValueError: If outputs depend on other examples, as with batch statistics, or differ between
             two calls, as with dropout in training.
     """
+    model = isinstance(function, keras.Model)
+    if model and len(getattr(function, "inputs", None) or ()) > 1:
+        raise TypeError(
+            "Jacobians of a batch are by one tensor; of a model with several inputs write "
+            "`batch_jacobian(lambda a: model([a, b]), a)`. Received: a model with "
+            f"{len(function.inputs)} inputs"
+        )
     x = floating_tensor(inputs, "inputs")
-    if not isinstance(function, keras.Model) and engine.has_value(x) and x.shape[0] > 1:
+    if not model and engine.has_value(x) and x.shape[0] > 1:
         with reading_as([]):  # a layer's seed advances in it, and no state is kept
             _check_independence(function, x)
     return x

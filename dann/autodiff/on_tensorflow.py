@@ -1,5 +1,6 @@
 """The TensorFlow side of derivatives: tapes, vectorized maps, and programs that run as graphs."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -58,13 +59,28 @@ def _watched(x):
 def mapped(function: Callable, count: int, dtypes: Any) -> Any:
     """Returns the function's results for the numbers below `count`, stacked; some at a time."""
     parts = math.ceil(count / _at_once())
-    if parts <= 1:
-        return tf.vectorized_map(function, tf.range(count))
-    numbers = tf.reshape(tf.range(parts * math.ceil(count / parts)), (parts, -1))
-    found = tf.map_fn(
-        lambda part: tf.vectorized_map(function, part), numbers, fn_output_signature=dtypes
-    )
+    with _loops_told():
+        if parts <= 1:
+            return tf.vectorized_map(function, tf.range(count))
+        numbers = tf.reshape(tf.range(parts * math.ceil(count / parts)), (parts, -1))
+        found = tf.map_fn(
+            lambda part: tf.vectorized_map(function, part), numbers, fn_output_signature=dtypes
+        )
     return keras.tree.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:]))[:count], found)
+
+
+@contextlib.contextmanager
+def _loops_told():
+    try:
+        yield
+    except ValueError as error:
+        if "handle data" not in str(error):
+            raise
+        raise NotImplementedError(
+            "TensorFlow cannot vectorize the gradient of a loop in a loaded SavedModel, as of an "
+            "LSTM: load a `.keras` file, or stack `gradients(lambda x: function(x)[:, i], [x])[0]` "
+            "for each output `i`. Received: such a function"
+        ) from error
 
 
 def has_loops(y: Any) -> bool:
@@ -85,7 +101,8 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
         )
         return traced.get_concrete_function(x)  # which is called sooner than the function
 
-    return program_of(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
+    with _loops_told():
+        return program_of(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
 
 
 def _at_once():

@@ -33,6 +33,8 @@ class Examples:
             name: _mapped(lambda one: as_array(one, domain), column)
             for name, column in columns.items()
         }
+        for labels in keras.tree.flatten(self.columns.get("labels", ())):
+            check_no_texts(labels)
         if "weights" in columns:
             self.columns["weights"] = np.asarray(self.columns["weights"], np.float32)
         counts = {np.shape(leaf)[:1] for leaf in keras.tree.flatten(self.columns)}
@@ -230,6 +232,15 @@ def strings_as_tensors(inputs: Any) -> Any:
             f"{keras.backend.backend()}"
         )
     return keras.tree.map_structure(tensor, inputs)
+
+
+def check_no_texts(labels: Any) -> None:
+    """Raises a `ValueError` if labels, an array or a tensor, are texts."""
+    if has_strings(labels) or getattr(labels.dtype, "name", "") == "string":
+        raise ValueError(
+            "Labels must be numbers; `numpy.unique(labels, return_inverse=True)` numbers the "
+            f"classes of texts. Received: {labels.dtype} of shape {labels.shape}"
+        )
 
 
 def class_numbers(labels: Any) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Way 1: a backward pass given by the caller instead of the derivative."""
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -26,12 +27,13 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
     On JAX the function has no forward mode (`jax.jvp`, `jax.jacfwd`): JAX raises an error there.
 
     Args:
-        forward: Function of one or more tensors that returns one tensor. It must not read
-            variables; pass them as inputs.
+        forward: Function of one or more tensors that returns one tensor. Trainable variables, such
+            as a layer's weights, must be inputs of it, or they would get no gradient.
         backward: Function `(upstream, *inputs)` that returns one gradient tensor for each input
-            (alone, or in a tuple), in its shape. `upstream` has the shape of the output.
+            (alone, or in a tuple), in its shape; it is cast to the input's type. `upstream` has the
+            shape of the output.
         name: Name of the new function, by which Keras registers it for files. Defaults to the names
-            of `forward` and `backward`; with a lambda among them Keras does not save it.
+            of `forward` and `backward`; with a lambda among them it cannot be saved.
 
     Returns:
         A function of the same tensors and variables, which are given by position.
@@ -39,7 +41,8 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
     Raises:
         TypeError: If `forward` returns several tensors; when differentiated, if `backward` returns
             what is no tensor.
-        ValueError: When differentiated, if `backward` returns the wrong number of gradients.
+        ValueError: When called, if `forward` reads a trainable variable; when differentiated, if
+            `backward` returns the wrong number of gradients.
 
     Example:
 
@@ -62,9 +65,16 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
         if not isinstance(gradients, tuple | list):
             gradients = (gradients,)
         check_gradients(gradients, len(inputs), backward)
-        return tuple(gradients)
+        return tuple(ops.cast(one, x.dtype) for one, x in zip(gradients, inputs, strict=True))
 
-    overridden = _backend_function()(forward, gradient)
+    def checked(*inputs):
+        with reads() as read:
+            try:
+                return forward(*inputs)
+            finally:  # also in the place of an error about the variable
+                refuse_reads(read)
+
+    overridden = _backend_function()(checked, gradient)
 
     def call(*inputs):
         outputs = overridden(*(ops.convert_to_tensor(value) for value in inputs))
@@ -95,11 +105,67 @@ def check_gradients(gradients: Any, count: int, function: Callable) -> None:
             )
 
 
+class _Reads(keras.StatelessScope):
+    """Collects the trainable variables that are read, with the values of the scope around it."""
+
+    def __init__(self):
+        super().__init__()
+        self.read: dict[int, keras.Variable] = {}
+        self.updates: list[Any] = []
+
+    def get_current_value(self, variable):
+        if variable.trainable:
+            self.read[id(variable)] = variable
+        value, outer = super().get_current_value(variable), self.original_scope
+        return outer.get_current_value(variable) if value is None and outer else value
+
+    def add_update(self, update):
+        super().add_update(update)
+        self.updates.append(update)
+
+
+@contextlib.contextmanager
+def reads() -> Iterator[dict[int, keras.Variable]]:
+    """Collects the trainable variables that are read within, by their ids."""
+    with _Reads() as scope:
+        yield scope.read
+    for variable, value in scope.updates:  # such as the state of a random generator
+        variable.assign(value)
+
+
+def refuse_reads(variables: dict[int, keras.Variable]) -> None:
+    """Raises a `ValueError` if there are variables, which would get no gradient in silence."""
+    if variables:
+        raise ValueError(
+            "Argument `forward` must take trainable variables as inputs, because `backward` gives "
+            "no gradient to others: `lambda x, w: ...`, called as `function(x, self.w)`. "
+            f"Received: a function that reads {[one.path for one in variables.values()]}"
+        )
+
+
+class _Unnamed:
+    """A function of a lambda, which could not be told from others of its name in a file."""
+
+    __name__ = "<lambda>"
+
+    def __init__(self, function: Callable):
+        self.function = function
+
+    def __call__(self, *inputs, **by_name):
+        return self.function(*inputs, **by_name)
+
+    def get_config(self):
+        raise TypeError(
+            "To save an overridden function that has a lambda among its parts, give it a `name=` "
+            "and register it with `keras.saving.register_keras_serializable`. Received: no name"
+        )
+
+
 def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
     """Returns `function`, given its inputs by position, under a name, by default of its parts.
 
     Keras registers and saves a function by its name: two with one name would swap places in a file.
-    It refuses to save what is called a lambda, so a function with one among its parts is called so.
+    One with a lambda among its parts has no name and is not saved.
     A function whose registered name another took, as one of a factory has it, warns when called.
     """
     names = [getattr(part, "__name__", type(part).__name__) for part in parts]
@@ -121,7 +187,7 @@ def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
         return function(*inputs)
 
     by_position.__name__ = name or joined
-    return by_position
+    return _Unnamed(by_position) if by_position.__name__ == "<lambda>" else by_position
 
 
 def floating_tensor(inputs: Any) -> Any:

@@ -64,6 +64,12 @@ def check_strength(strength: Any) -> float:
     return check_number("strength", strength, low=0, why=why)
 
 
+def refuse_lambda(arguments: dict[str, Any]) -> None:
+    """Raises a `TypeError` if a reversal is given its factor by another name."""
+    if given := {"lambda_", "lambd", "lamda", "hp_lambda", "alpha"} & arguments.keys():
+        raise TypeError(f"Write `strength` for the reversal's factor. Received: `{given.pop()}`")
+
+
 def _scaled_difference(inputs, strength):
     """A zero whose derivative is `-strength`, free of overflow for every finite input."""
     return -strength * (inputs - ops.stop_gradient(inputs))

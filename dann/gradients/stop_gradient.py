@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
+import keras
 from keras import ops
 
-from dann.gradients.override import named
+from dann.gradients.override import named, reads, refuse_reads
 
 
 def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None = None) -> Callable:
@@ -23,12 +24,16 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
     Args:
         forward: Function of one or more tensors that returns one tensor.
         surrogate: Function of the same tensors, whose result broadcasts to that of `forward`.
-            Only its derivative counts, not its value.
+            Only its derivative counts, not its value. It reads every trainable variable that
+            `forward` reads, or these are inputs of both.
         name: As in `override_gradient`.
 
     Returns:
         A function of the same tensors. It works on every Keras backend, under every
         transformation, and needs nothing registered.
+
+    Raises:
+        ValueError: When called, if only `forward` reads a trainable variable.
 
     Example:
 
@@ -44,8 +49,14 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
     """
 
     def call(*inputs):
+        inputs = tuple(x.value if isinstance(x, keras.Variable) else x for x in inputs)
         carrier = surrogate(*inputs)
-        value = ops.stop_gradient(forward(*inputs))
+        with reads() as read:
+            value = ops.stop_gradient(forward(*inputs))
+        if read:  # the surrogate must read them too
+            with reads() as others:
+                surrogate(*inputs)
+            refuse_reads({key: one for key, one in read.items() if key not in others})
         return value + (carrier - ops.stop_gradient(carrier))
 
     return named(call, name, forward, surrogate)

@@ -6,6 +6,7 @@ import pytest
 from support.networks import linear
 from support.pair import LABELS, PAIR, SOURCE, TARGET
 
+import dann
 from dann.adaptation import (
     CDAN,
     DANN,
@@ -150,6 +151,7 @@ REFUSED = {
         lambda: of(DANN).fit(SOURCE, LABELS, TARGET),
         lambda: of(DANN).fit((SOURCE, LABELS), TARGET),
         lambda: of(DANN).fit([SOURCE, LABELS], TARGET),
+        lambda: of(DANN).predict(dann.data.pair((SOURCE, LABELS), TARGET)),
         lambda: of(DIRTT),
         lambda: VirtualAdversarial(),
     ],

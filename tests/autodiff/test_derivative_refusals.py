@@ -1,5 +1,6 @@
 """What has no derivative, or would have a wrong one, is refused."""
 
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -9,6 +10,11 @@ from dann.autodiff import batch_jacobian, frobenius_norm, gradients, hvp, jacobi
 from dann.autodiff import singular_values as singular
 
 X, U, WHOLE = INPUTS, np.ones((3, 5), "float32"), INPUTS.astype("int32")
+
+
+def of_two_inputs():
+    inputs = [keras.Input(X.shape[1:]), keras.Input(X.shape[1:])]
+    return keras.Model(inputs, keras.layers.Add()(inputs))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,9 @@ X, U, WHOLE = INPUTS, np.ones((3, 5), "float32"), INPUTS.astype("int32")
         (lambda: jacobian(lambda x: {"a": x, "b": x}, [X]), ValueError),
         (lambda: gradients(np.sin, [X]), (TypeError, RuntimeError)),  # 0 on TensorFlow, in silence
         (lambda: gradients(ops.square, X[:1]), TypeError),  # by its row, in silence
+        (lambda: jacobian(linear, {"a": X}), TypeError),
         (lambda: batch_jacobian(linear, WHOLE), TypeError),
+        (lambda: batch_jacobian(of_two_inputs(), [X, X]), TypeError),
         (lambda: batch_jacobian(ops.sum, X), ValueError),
         (lambda: batch_jacobian(lambda x: x[:2], X), ValueError),
         (lambda: batch_jacobian(lambda x: [x, x], X), (AttributeError, ValueError)),

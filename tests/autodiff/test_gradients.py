@@ -8,7 +8,7 @@ from maps import close
 from support.differentiate import as_array
 from support.modes import each_mode, in_mode
 
-from dann.autodiff import gradients, hvp, jacobian, jvp
+from dann.autodiff import batch_jacobian, gradients, hvp, jacobian, jvp
 
 X = np.array([[-1.5, 0.0, 2.0], [0.5, 1.0, -3.0]], "float32")
 Y = np.array([[2.0, 1.0, -1.0], [0.0, 4.0, 0.5]], "float32")
@@ -104,6 +104,10 @@ def test_a_loaded_recurrent_network_has_gradients(tmp_path):
     x = np.linspace(-1, 1, 12, dtype="float32").reshape(2, 3, 2)
     loaded = tf.saved_model.load(str(tmp_path))
     close(gradients(loaded.serve, [x])[0], gradients(model, [x])[0])
+    close(gradients(lambda x: loaded.serve(x)[:, 0], [x])[0], batch_jacobian(model, x)[:, 0])
+    for function in (batch_jacobian, jacobian):
+        with pytest.raises(NotImplementedError, match="stack `gradients"):
+            function(loaded.serve, x)
 
 
 @pytest.mark.tensorflow

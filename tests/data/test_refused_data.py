@@ -141,6 +141,7 @@ VALUE_ERRORS = [
     paired(target_labelled=(X, Y, Y)),
     # datasets of batches
     paired(iter([])),
+    paired(iter([(X, NAMED)])),
     paired(iter([{"image": X, "label": Y}])),
     paired(iter([(X, Y)]), balanced=True),
     paired(iter([(X, Y)]), num_processes=2),

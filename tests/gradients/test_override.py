@@ -87,6 +87,37 @@ def test_the_function_that_lost_its_name_to_another_warns():
         second(tensor([1.0], "float32"))
 
 
+@pytest.mark.parametrize("make", [override_gradient, surrogate_gradient])
+def test_a_trainable_variable_that_would_get_no_gradient_is_refused(make):
+    weight, frozen = (keras.Variable([2.0], trainable=trainable) for trainable in (True, False))
+    draws = keras.random.SeedGenerator(0)
+    function = make(lambda x: x * weight, lambda *inputs: inputs[0])
+    with pytest.raises(ValueError, match=r"as inputs.*'variable"):
+        function(tensor([1.0], "float32"))
+
+    def noisy(x):
+        return frozen * x + keras.random.uniform((1,), seed=draws)
+
+    found = [make(noisy, lambda *xs: xs[0])(tensor([1.0], "float32")) for _ in range(2)]
+    assert 2 < float(found[0][0]) != float(found[1][0]) > 2  # the generator's state moves on
+    shared = surrogate_gradient(lambda x: ops.sign(x * weight), lambda x: x * weight)
+    assert value_and_gradients(shared, tensor([3.0], "float32"))[1][0].tolist() == [2.0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_gradient_has_the_type_of_its_input(compiled):
+    function = override_gradient(lambda x: x, lambda u, x: ops.cast(u, "float16") / 3)
+    _, (gradient,) = value_and_gradients(function, tensor([1.0], "float32"), compiled=compiled)
+    assert gradient.dtype == "float32"
+    assert gradient[0] == np.float16(1 / 3)
+
+
+def test_a_function_of_a_lambda_cannot_be_saved(tmp_path):
+    layer = keras.layers.Dense(1, activation=override_gradient(half, lambda u, x: u))
+    with pytest.raises(TypeError, match="give it a `name=`"):
+        keras.Sequential([keras.Input((1,)), layer]).save(tmp_path / "model.keras")
+
+
 def test_a_forward_of_several_outputs_is_refused():
     with pytest.raises(TypeError, match="must return one tensor"):
         override_gradient(lambda x: (x, x), plain)(tensor([1.0], "float32"))

@@ -60,6 +60,7 @@ def of_policy(layer, policy):
         (lambda: BinaryDense(2, input_estimator=lambda x: x), ValueError),
         (lambda: BinaryDense(2, kernel_estimator=keras.layers.PReLU()), ValueError),
         (lambda: BinaryDense(2, way="ste"), ValueError),
+        (lambda: GradientReversal(lambda_=0.3), TypeError),
         (lambda: BinaryDense(2, way="op_override", kernel_estimator="ede"), ValueError),
         (lambda: BinaryDense(2, way="op_override", kernel_estimator="magnitude_aware"), ValueError),
         (lambda: BinaryDense(2, input_estimator=MagnitudeAware()), ValueError),
