@@ -12,6 +12,7 @@ python scripts/train.py --help                             every group and key
 
 import os
 import pathlib
+import shlex
 import sys
 import tempfile
 
@@ -20,6 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from dann import config, training
+from dann.experiments.reproduction import as_argument
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 DIAGNOSE = pathlib.Path(__file__).with_name("diagnose.py")
@@ -73,9 +75,9 @@ def tell_next(run):
     is_installed = (DIAGNOSE.parents[1] / "__init__.py").is_file()
     command = "dann-diagnose" if is_installed else f"python {os.path.relpath(DIAGNOSE)}"
     print(f"Classifier: {run}/{run.classifier_file.name}")
-    print(f"Next: {command} run={run}")
+    print(f"Next: {command} {as_argument('run', run)}")
     if run.tensorboard.is_dir():
-        print(f"      tensorboard --logdir {run}/{run.tensorboard.name}")
+        print(f"      tensorboard --logdir {shlex.quote(f'{run}/{run.tensorboard.name}')}")
 
 
 if __name__ == "__main__":

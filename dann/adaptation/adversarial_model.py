@@ -61,7 +61,8 @@ class AdversarialModel(keras.Model):
             `dann.schedules`. Defaults to `1.0`. `None` is for a method without a reversal.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
-            normalization sees their mixture. `"separate"` runs it on the source, then the target.
+            normalization sees their mixture. `"separate"` runs it on the source, then the target;
+            what layers add to the loss then counts for each.
         augmentation: Keras layers, one or a list, under `"source"` and `"target"`, for training;
             under `"blend"` one such as `DomainBlend`, from `[source, target]` to the source.
         regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.

@@ -12,6 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from dann.adaptation.batch import is_pair
 from dann.adaptation.labels import check_range
 from dann.data.examples import strings_as_tensors
 from dann.data.pairs import Pairs
@@ -24,11 +25,7 @@ _OF_SHARES = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation
 def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, **kwargs) -> Any:
     """Runs Keras's `fit`; on `Pairs` it moves their `start` on. Returns the history."""
     of_sklearn = isinstance(x, tuple | list) and not model.trains_on_plain_inputs
-    if of_sklearn or not isinstance(args[0] if args else None, int | None):
-        raise TypeError(
-            "Write `fit(dann.data.pair((inputs, labels), target_inputs))`. Received: "
-            f"`fit` of {', '.join(type(one).__name__ for one in (x, y, *args))}"
-        )
+    _refuse("fit(dann.data.pair((inputs, labels), target_inputs))", of_sklearn, x, y, *args)
     check_range(x, y, model)
     if not isinstance(x, Pairs):
         return fit(x, y, *args, **kwargs)
@@ -46,6 +43,7 @@ def evaluate_pairs(
     model: Any, evaluate: Callable[..., Any], x: Any, y: Any, *args: Any, **kwargs
 ) -> Any:
     """Runs Keras's `evaluate`; the `start` of `Pairs` stays as it is."""
+    _refuse("evaluate(inputs, labels)", isinstance(x, tuple), x, y, *args)
     check_range(x, y, model)
     with each_device_alone():
         if not isinstance(x, Pairs):
@@ -56,10 +54,16 @@ def evaluate_pairs(
 
 def predict_inputs(predict: Callable[..., Any], x: Any, *args: Any, **kwargs) -> Any:
     """Runs Keras's `predict`, which takes the inputs of one domain."""
-    if isinstance(x, Pairs):
-        raise TypeError("Write `predict(inputs)`, of one domain. Received: pairs of two")
+    _refuse("predict(inputs)", isinstance(x, Pairs) or is_pair(x), x, *args)
     with each_device_alone():
         return predict(strings_as_tensors(x), *args, **kwargs)
+
+
+def _refuse(wanted, unfit, *given):
+    """Raises a `TypeError` for arguments of other packages; the third of Keras's is an integer."""
+    if unfit or not isinstance(given[2] if len(given) > 2 else None, int | str | None):
+        names = ", ".join(type(one).__name__ for one in given)
+        raise TypeError(f"Write `{wanted}`. Received: {names}")
 
 
 def _endless(pairs, model, name, given):

@@ -68,6 +68,8 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
 
     Keras would stretch one number over all outputs.
     """
+    if labels is None:
+        raise ValueError("Write `fit({'source': ..., 'target': ...}, labels)`. Received: no labels")
     check_no_texts(labels)
     outputs, fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     found = keras.losses.get(loss) if isinstance(loss, str) else loss

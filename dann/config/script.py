@@ -26,6 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from dann.config.building import ConfigError, check_targets, did_you_mean
+from dann.experiments.reproduction import as_argument, quoted
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 # A wheel holds the configs in the package, a clone beside it.
@@ -150,14 +151,15 @@ def _explained_override(text):
     key, equals, value = text.partition("=")
     if not equals:
         is_path = "/" in text or pathlib.Path(text).exists()
-        meant = f" Did you mean run={text}?" if is_path else ""
+        meant = f" Did you mean {as_argument('run', text)}?" if is_path else ""
         return f"Arguments are key=value.{meant} Received: {text}"
     items = value.strip("[]").split(",")
     if not all(items):
         return f"A value is missing beside a comma; no space may follow one. Received: {text}"
-    items = ",".join(f'"{item}"' for item in items)
-    quoted = f"[{items}]" if value.startswith("[") else items
-    return f"Text with special characters needs quotes: '{key}={quoted}'. Received: {text}"
+    whole = as_argument(key, value)
+    if value.startswith("["):
+        whole = f"'{key}=[{','.join(map(quoted, items))}]'"
+    return f"Text with special characters needs quotes: {whole}. Received: {text}"
 
 
 def _similar_keys(cause):

@@ -146,6 +146,11 @@ def as_array(values: Any, domain: str) -> Any:
                 f"The {domain} must hold numbers, none of them missing; `pandas.get_dummies` makes "
                 f"numbers of categories. Received: {error}"
             ) from None
+    if array.dtype.kind in "cmM":  # of complex numbers Keras would drop the imaginary parts
+        raise ValueError(
+            f"The {domain} must hold real numbers: write real and imaginary parts, or dates as "
+            f"numbers of days, in columns of their own. Received: {array.dtype}"
+        )
     return array if isinstance(array, np.memmap) else check_finite(array, domain)
 
 

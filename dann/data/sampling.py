@@ -85,25 +85,23 @@ class Sampler:
         return known[1]
 
 
-def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.ndarray | None:
+def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.ndarray:
     """Returns the group of each source example, where batches draw groups in equal parts.
 
     A group is a domain, a class if `balanced`, or with both a class of a domain.
 
     Args:
         labels: Labels `(n,)` or `(n, 1)`.
-        source_domain: Number of each example's domain, integers `(n,)`, or `None`.
+        source_domain: Number of each example's domain, integers `(n,)`, or, if `balanced`, `None`.
         balanced: Whether classes are drawn in equal parts.
 
     Returns:
-        Values `(n,)`, alike within a group, or `None` if all examples are drawn alike.
+        Values `(n,)`, alike within a group.
 
     Raises:
         ValueError: If `source_domain` is not one integer for each example, or if `labels` that are
             to be balanced are not one value for each.
     """
-    if source_domain is None and not balanced:
-        return None
     if balanced and labels.size != len(labels):
         raise ValueError(
             "Argument `balanced` needs one label for each example; use `np.argmax(labels, axis=-1)`"

@@ -15,6 +15,7 @@ import numpy as np
 from dann.adaptation.fitting import strategy_scope
 from dann.checks import check_integer
 from dann.training.checkpoints import (
+    LOCK,
     Checkpoints,
     ResumeError,
     atomic_write,
@@ -75,6 +76,7 @@ def fit(
     Raises:
         BlockingIOError: If another training writes to the directory.
         ConnectionError: If another process that trains with this one has ended.
+        FileNotFoundError: If the directory is moved or deleted meanwhile.
         FloatingPointError: If a weight is NaN or infinite after an epoch; the checkpoint before is
             kept.
         ResumeError: If the checkpoint cannot be read, belongs to another model, optimizer, backend,
@@ -162,6 +164,11 @@ class _EpochCheckpoints(keras.callbacks.Callback):
             raise SystemExit(128 + self.signal)
 
     def on_epoch_end(self, epoch, logs=None):
+        if not (self.checkpoints.folder / LOCK).exists():
+            raise FileNotFoundError(
+                "A directory that is moved or deleted while its run trains ends it; where it is "
+                f"now, resume=true goes on. Received: no {self.checkpoints.folder}"
+            )
         variables = _variables(self.model)
         check_weights(self.model)  # weights that are not finite must not replace a good checkpoint
         self.epoch, self.stopped = epoch + 1, self.model.stop_training

@@ -145,6 +145,14 @@ def test_classes_that_are_numbers_are_in_their_order(tmp_path):
     assert csv_table(a, b, "y").class_names == ("-1", "9", "10")
 
 
+def test_rare_categories_share_a_column(tmp_path):
+    rows = [[name, i % 2] for i, name in enumerate("aaaabbbc")]
+    a, b = (write(tmp_path / name, rows, ["x", "y"]) for name in ("a.csv", "b.csv"))
+    domains = csv_table(a, a, "y", source_test=b, target_test=b, max_categories=2)
+    shared = [[name == "a", name != "a"] for name, _ in rows]
+    np.testing.assert_array_equal(domains.target_train, shared)
+
+
 @pytest.mark.parametrize(("odd", "count"), [("?", 1), ("12%", 29), ("1,000", 30)])
 def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, count):
     write(files[1], [[*row[:2], odd, row[3]] for row in TARGET[:count]] + TARGET[count:])

@@ -140,6 +140,7 @@ VALUE_ERRORS = [
     paired(num_processes=2, target_labelled=(X, Y)),
     paired(target_labelled=(X, Y, Y)),
     # datasets of batches
+    paired((X * 1j, Y), X * 1j),
     paired(iter([])),
     paired(iter([(X, NAMED)])),
     paired(iter([{"image": X, "label": Y}])),
@@ -154,7 +155,6 @@ VALUE_ERRORS = [
     table(numeric=["city"]),
     table(numeric=[], categorical=[]),
     table(b=TABLE + "-inf,x,no\n"),
-    table(max_categories=2),
     table(b="age,city,label\n1,\xff,yes\n"),
     file(x=X),
     file(x=X, y=Y, x_test=X),

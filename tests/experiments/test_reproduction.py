@@ -1,13 +1,16 @@
 """Which runs are trained, with a script that only pretends to train."""
 
 import dataclasses
+import shlex
 import textwrap
 
 import pandas
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 from dann.config.schema import PathsConfig, ReproduceConfig
-from dann.experiments.reproduction import planned_runs, train_runs
+from dann.experiments.reproduction import as_argument, planned_runs, train_runs
 from dann.experiments.results import COLUMNS, percent, results_of, summary_table
 from dann.training.run_directory import RunDirectory
 
@@ -154,3 +157,12 @@ def test_no_finished_run_gives_an_empty_table():
     assert isinstance(results, pandas.DataFrame)
     assert summary_table(results, {}).count("\n") == 1
     assert not RunDirectory("nowhere").is_finished()
+
+
+@pytest.mark.parametrize(
+    "path", ["a.b/c-1", "ö, (x)=y", 'it\'s "q"', "a\\", 'a\\"b', "[1] {2}", "${x}"]
+)
+def test_a_path_of_any_characters_is_read_back_by_a_shell_and_hydra(path):
+    (word,) = shlex.split(as_argument("run", path))
+    override = OverridesParser.create().parse_override(word)
+    assert OmegaConf.create({"run": override.value()}).run == path

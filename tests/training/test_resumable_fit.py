@@ -225,6 +225,14 @@ def test_a_directory_takes_one_training_at_a_time(tmp_path):
         run(tmp_path)
 
 
+def test_a_directory_that_is_moved_meanwhile_ends_the_training_which_goes_on_there(tmp_path, whole):
+    here, there = tmp_path / "here", tmp_path / "there"
+    with pytest.raises(FileNotFoundError, match="is moved or deleted"):
+        run(here, At(6, lambda: here.rename(there)))
+    assert not here.exists()
+    check_equal(whole, there, *run(there))
+
+
 def test_weights_that_are_not_finite_take_the_place_of_no_checkpoint(tmp_path):
     model, pairs = started()
     weight = model.trainable_variables[0]

@@ -10,7 +10,6 @@ from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
 from dann.data.builders.digit_images import DigitImages
-from dann.data.builders.digits import thirds
 
 _SIZE = 16
 _BRIGHTNESS = 0.6
@@ -62,7 +61,8 @@ def _images(kind, split, count):
 def _digits(part: str) -> tuple[np.ndarray, np.ndarray]:
     """One of three disjoint parts of scikit-learn's digits, as ink in [0, 1] `(n, 8, 8)`."""
     data: Any = load_digits()
-    chosen = thirds()[_PARTS[part]]
+    order = np.random.default_rng(0).permutation(len(data.images))
+    chosen = np.array_split(order, 3)[_PARTS[part]]
     return data.images[chosen] / 16, data.target[chosen]
 
 

@@ -15,7 +15,6 @@ TINY = {"train": 12, "test": 6}
 SPLITS = {
     "chalk_digits/black": {"train": 12, "test": 599},
     "chalk_digits/photo": {"train": 12, "test": 599},
-    "digits": {"train": 1198, "test": 599},
     "mnist_files": TINY,
     "mnist_m": TINY,
     "synthetic_digits": TINY,

@@ -1,46 +1,15 @@
-"""The builders of the digits that scikit-learn ships."""
+"""The builder of the digits that scikit-learn ships."""
 
 from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow_datasets as tfds
 from sklearn.datasets import load_digits
 
 from dann.data import digits_to_photos
 from dann.data.builders.chalk_digits import _crops, _digits, _drawn
-from dann.data.builders.prepared import prepared
 
 DATA: Any = load_digits()
-
-
-@pytest.fixture(scope="module")
-def splits(cache):
-    builder: Any = prepared("digits", str(cache))
-    return {
-        split: [
-            (example["image"], int(example["label"]))
-            for example in tfds.as_numpy(builder.as_dataset(split=split))
-        ]
-        for split in ("train", "test")
-    }
-
-
-def test_every_digit_is_there_once_with_its_label(splits):
-    bytes_of_shade = np.array([round(255 * shade / 16) for shade in range(17)], "uint8")
-    assert (bytes_of_shade[0], bytes_of_shade[8], bytes_of_shade[16]) == (0, 128, 255)
-    images = bytes_of_shade[DATA.images.astype(int)]
-    found = [(image.tobytes(), label) for part in splits.values() for image, label in part]
-    assert sorted(found) == sorted(
-        (image.tobytes(), int(label)) for image, label in zip(images, DATA.target, strict=True)
-    )
-
-
-def test_no_digit_that_chalk_digits_tests_on_is_trained_on(splits):
-    ink, _ = _digits("test")
-    images = {np.rint(255 * digit + 1e-6).astype("uint8").tobytes() for digit in ink}
-    assert images == {image.tobytes() for image, _ in splits["test"]}
-    assert not images & {image.tobytes() for image, _ in splits["train"]}
 
 
 @pytest.fixture(scope="module")
