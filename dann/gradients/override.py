@@ -105,8 +105,8 @@ def check_gradients(gradients: Any, count: int, function: Callable) -> None:
             )
 
 
-class _Reads(keras.StatelessScope):
-    """Collects the trainable variables that are read, with the values of the scope around it."""
+class Reads(keras.StatelessScope):
+    """Collects the trainable variables that are read; assignments do not leave it."""
 
     def __init__(self):
         super().__init__()
@@ -127,7 +127,7 @@ class _Reads(keras.StatelessScope):
 @contextlib.contextmanager
 def reads() -> Iterator[dict[int, keras.Variable]]:
     """Collects the trainable variables that are read within, by their ids."""
-    with _Reads() as scope:
+    with Reads() as scope:
         yield scope.read
     for variable, value in scope.updates:  # such as the state of a random generator
         variable.assign(value)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from dann.gradients.override import named, reads, refuse_reads
+from dann.gradients.override import Reads, named, reads, refuse_reads
 
 
 def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None = None) -> Callable:
@@ -54,9 +54,9 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
         with reads() as read:
             value = ops.stop_gradient(forward(*inputs))
         if read:  # the surrogate must read them too
-            with reads() as others:
+            with Reads() as others:
                 surrogate(*inputs)
-            refuse_reads({key: one for key, one in read.items() if key not in others})
+            refuse_reads({key: one for key, one in read.items() if key not in others.read})
         return value + (carrier - ops.stop_gradient(carrier))
 
     return named(call, name, forward, surrogate)

@@ -100,8 +100,15 @@ def test_a_trainable_variable_that_would_get_no_gradient_is_refused(make):
 
     found = [make(noisy, lambda *xs: xs[0])(tensor([1.0], "float32")) for _ in range(2)]
     assert 2 < float(found[0][0]) != float(found[1][0]) > 2  # the generator's state moves on
-    shared = surrogate_gradient(lambda x: ops.sign(x * weight), lambda x: x * weight)
+    steps = keras.Variable(0.0, trainable=False)
+
+    def counted(x):
+        steps.assign_add(1.0)
+        return x * weight
+
+    shared = surrogate_gradient(lambda x: ops.sign(x * weight), counted)
     assert value_and_gradients(shared, tensor([3.0], "float32"))[1][0].tolist() == [2.0]
+    assert float(steps) == 1  # though it is looked at twice
 
 
 @pytest.mark.parametrize("compiled", [False, True])

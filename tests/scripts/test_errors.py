@@ -25,7 +25,7 @@ WRONG = {
         "+trainer.stepz=1": "No key trainer.stepz. Did you mean trainer.steps",
         "batchsize=8": "No key batchsize. Did you mean trainer.batch_size?",
         "method=dann,cdan": "A sweep over several values needs -m",
-        "seed=1 run/(a,b)": """Arguments are key=value. Received: run/(a,b)""",
+        "seed=1 run/(a,b)": """Did you mean 'run="run/(a,b)"'? Received: run/(a,b)""",
         "hydra.run.dir=ö,(a)": """needs quotes: 'hydra.run.dir="ö,(a)"'. Received: """,
         "resume=true": "No unfinished run in runs/ began with these settings",
         "optimizer._target_=os.system": "`_target_` must be",
