@@ -25,6 +25,7 @@ _CALLS = {
     "bias": "add({bias}, {size}, {target})",
     "slopes": "prelu({slopes}, {size}, {target})",
 }
+_ARRAYS = ("scale", "offset", "bias", "slopes", "thresholds", "flips")
 _OF_ONE_PLACE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
 
 
@@ -150,10 +151,10 @@ class CProgram:
         """The calls of `_CALLS` for a step."""
         step, size = self._steps[number], self.shapes[number][-1]
         texts = {**step.attributes, "source": source, "target": target, "size": size}
-        for name, values in step.arrays.items():
-            if name != "kernel":
-                texts[name] = self._constant(number, name, np.broadcast_to(values, (size,)))
-        own = [text for name, text in _CALLS.items() if name in (step.op, *step.arrays)]
+        names = [name for name in _ARRAYS if name in step.arrays]
+        for name in names:
+            texts[name] = self._constant(number, name, np.broadcast_to(step.arrays[name], (size,)))
+        own = [text for name, text in _CALLS.items() if name in (step.op, *names)]
         return [f"{call.format(**texts)};" for call in own]
 
     def _add(self, number, target, place):
@@ -184,8 +185,7 @@ class CProgram:
     def _reshape(self, number, target, place):
         (source,), size = self._steps[number].inputs, self.shapes[number][-1]
         rows = f"{self._buffers[source]}, {self.shapes[source][-1]}"
-        start = "0" if place == "0" else f"{size} * {place}"
-        return [f"repack_bits({rows}, {start}, {size}, {target});"]
+        return [f"repack_bits({rows}, {place}, {size}, {target});"]
 
     def _max_pool(self, number, target, place):
         step, size, kind = self._steps[number], self.shapes[number][-1], self._kinds[number]
@@ -282,7 +282,7 @@ def _words_of(signs):
 def _pair(values, default=1):
     """The numbers of two axes in C; what has one axis is one row of pixels."""
     first, second = [default, default, *values][-2:]
-    return f"{{{first}, {second}}}"
+    return f"{{{first:d}, {second:d}}}"  # of a stranger it takes integers only
 
 
 def _at(buffer, size, place):

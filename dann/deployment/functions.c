@@ -284,14 +284,14 @@ static void apply_softmax(int n, float *values)
         values[i] /= total;
 }
 
-/* repack_bits: copies `n` bits, from the bit `start` on, out of rows of `length` bits, which end with a
-   word that may not be full, into one row without such gaps. */
-static void repack_bits(const uint32_t *rows, int length, int start, int n, uint32_t *restrict bits)
+/* repack_bits: the bits of rows of `length`, whose last words may not be full, one after the other make
+   rows of `n` bits; writes the one of a place. */
+static void repack_bits(const uint32_t *rows, int length, int place, int n, uint32_t *restrict bits)
 {
     int words = (length + 31) / 32;
     for (int i = 0; i < n; i++) {
-        int row = (start + i) / length, place = (start + i) % length;
-        uint32_t bit = rows[row * words + place / 32] >> place % 32 & 1;
+        int row = (place * n + i) / length, column = (place * n + i) % length;
+        uint32_t bit = rows[row * words + column / 32] >> column % 32 & 1;
         bits[i / 32] = (i % 32 ? bits[i / 32] : 0) | bit << i % 32;
     }
 }

@@ -246,6 +246,7 @@ INPUT = Step("input", "input", (), (4,))
         {"op": "add", "inputs": [0, 0, 0], "shape": [3]},
         {"op": "concatenate", "inputs": [0, 0], "shape": [7]},
         *({"attributes": {"groups": groups}} for groups in (0, 3)),
+        {"attributes": {"strides": ["1}; exit(1)", 1]}},
     ],
 )
 def test_a_program_that_contradicts_itself_is_not_written(changes):
@@ -256,11 +257,13 @@ def test_a_program_that_contradicts_itself_is_not_written(changes):
         source_of([INPUT, Step(**(step | changes))])
 
 
-def test_names_of_layers_are_no_code(tmp_path):
+def test_names_in_a_file_are_no_code(tmp_path):
     names = ["*/ exit(1); /*", "1 2\n??/", "float", "values", "x$body", "é", "a/b", "a_b"]
     steps = [INPUT]
     for number, name in enumerate(names):
         kernel = {"kernel": np.full((4, 4), number + 1, "<f4")}
-        steps.append(Step("dense", name, [number], [4], {"fan_in": 4}, kernel))
+        others = {name: np.ones(4, "<f4"), "activation": np.ones(4, "<f4")}
+        attributes = {"fan_in": 4, "function": name}
+        steps.append(Step("dense", name, [number], [4], attributes, {**kernel, **others}))
     given = run_c(steps, np.ones((1, 4)), tmp_path)
     np.testing.assert_array_equal(given, np.full((1, 4), 4.0**8 * math.factorial(8)))
