@@ -42,9 +42,8 @@ class Sampler:
             self.members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
         self.shuffle = shuffle
         self.key = seed, domain
-        self._drawn: dict[
-            int, tuple[int, np.ndarray]
-        ] = {}  # the latest draw of each group, and of the turns
+        # The latest draw of each group, and of the turns.
+        self._drawn: dict[int, tuple[int, np.ndarray]] = {}
 
     def examples(self, positions: np.ndarray) -> np.ndarray:
         """Returns the indices of the examples at these positions, both `(k,)`."""
