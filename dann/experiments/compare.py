@@ -14,6 +14,7 @@ from dann.adaptation import METHODS
 from dann.checks import check_choice
 from dann.data import DomainPair
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
+from dann.schedules import GaninSchedule
 from dann.selection import Outputs, agreement, info_max, mean_logits, outputs_of, recommend
 from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import AVERAGE
@@ -22,6 +23,7 @@ from dann.training.predictions import accuracies
 
 Method = Callable[[Any, int], Any]
 _SOURCE_ONLY = "source_only"
+_WITH_DISCRIMINATOR = "dann", "els", "cdan", "cdan_e", "sdat", "mada", "pada", "mdan"
 
 
 def compare(
@@ -47,9 +49,10 @@ def compare(
 
     Args:
         domains: The data, as `dann.data.arrays` and the other readers make it.
-        methods: Names in `dann.adaptation.METHODS`, which take the defaults of their classes; or
-            functions of `(backbone, num_classes)` that return a model, as the classes are; or such
-            functions by a name of your own. Defaults to `("dann", "cdan")`.
+        methods: Names in `dann.adaptation.METHODS`, which take the defaults of their classes, with
+            a strength that rises to .3 where domains have a discriminator; or functions of
+            `(backbone, num_classes)` that return a model, as the classes are; or such functions by
+            a name of your own. Defaults to `("dann", "cdan")`.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches; agreement needs two, three to tell runs apart.
         steps: Training steps of each run.
@@ -84,7 +87,9 @@ def compare(
     """
     known = domains.target_train_labels is not None and domains.target_test[1] is not None
     oracle = ["target_only"] if known else []
-    wanted: dict[str, Any] = {**_named([_SOURCE_ONLY]), **_named(methods), **_named(oracle)}
+    wanted: dict[str, Any] = {}
+    for some in ([_SOURCE_ONLY], methods, oracle):
+        wanted |= some if isinstance(some, Mapping) else dict(_method(one, steps) for one in some)
     rows: list[dict[str, Any]] = []
     outputs: dict[str, dict[int, _Outputs]] = {}
     classifiers: dict[str, dict[int, Any]] = {}
@@ -117,18 +122,13 @@ class _Outputs(NamedTuple):
     test_logits: Any
 
 
-def _named(methods):
-    """Functions that make a model, by name."""
-    if isinstance(methods, Mapping):
-        return dict(methods)
-    return dict(_method(method) for method in methods)
-
-
-def _method(method):
+def _method(method, steps):
     if not isinstance(method, str):
         return method.__name__, method
     check_choice("methods", method, METHODS)
-    arguments = METHODS.facts[method].get("arguments", {})
+    arguments = dict(METHODS.facts[method].get("arguments", {}))
+    if method in _WITH_DISCRIMINATOR:
+        arguments["strength"] = GaninSchedule(steps, high=0.3)  # as scripts/train.py
     return method, functools.partial(METHODS[method], **arguments)
 
 
