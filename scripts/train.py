@@ -22,6 +22,7 @@ from hydra.types import RunMode
 
 from dann import config, training
 from dann.experiments.reproduction import as_argument
+from dann.training.devices import processes
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 DIAGNOSE = pathlib.Path(__file__).with_name("diagnose.py")
@@ -31,7 +32,7 @@ DIAGNOSE = pathlib.Path(__file__).with_name("diagnose.py")
 def main(cfg):
     distribution = config.distribution_of(cfg)
     distribution.connect()
-    if not distribution.leads:  # process 0 writes the run
+    if processes()[0] != 0:  # process 0 writes the run
         aside = tempfile.TemporaryDirectory()
         cfg.paths.run_dir = aside.name
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115

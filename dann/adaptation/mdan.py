@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing, size_of, weights_of_positions
-from dann.adaptation.networks import copy_of, fitting_domain_head
+from dann.adaptation.networks import fitting_domain_head
 from dann.checks import check_choice, check_integer, check_number
 
 WEIGHTINGS = ("soft", "hard")
@@ -145,9 +145,8 @@ def _for_each_source(head, features, count):
     if count == 1 or head(keras.KerasTensor(features)).shape[-1] == count:
         return head
     inputs = keras.Input(features[1:], name="features")
-    copies = [copy_of(head) for _ in range(count)]
-    for index, copy in enumerate(copies):
-        copy.name = f"{head.name}_{index}"
+    config, names = head.get_config(), [f"{head.name}_{index}" for index in range(count)]
+    copies = [type(head).from_config({**config, "name": name}) for name in names]
     outputs = ops.concatenate([copy(inputs) for copy in copies], axis=-1)
     return keras.Model(inputs, outputs, name=head.name)
 

@@ -42,6 +42,7 @@ def features_of(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
             "`keras.Sequential([backbone, keras.layers.GlobalAveragePooling2D()])`, or take a "
             f"method that supports maps, such as `DANN`. Received: features of shape {tuple(shape)}"
         )
+    # Keras has no public name for the mask of a tensor.
     if getattr(features, "_keras_mask", None) is not None:
         raise ValueError(
             "A discriminator would see the positions that a mask leaves out: pool over time first, "

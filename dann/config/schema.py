@@ -12,7 +12,7 @@ class TrainerConfig:
     """How long and how to train."""
 
     steps: int = MISSING
-    steps_per_epoch: int = 100
+    steps_per_epoch: int = 200
     epochs: int | None = None
     batch_size: int = 64
     steps_per_execution: Any = 1

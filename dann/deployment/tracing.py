@@ -80,6 +80,7 @@ def follow(
     tensors = keras.tree.flatten(inputs)
     try:
         outputs = keras.tree.flatten(function(*inputs))
+        # Its public `operations` do not tell which tensors each call gets.
         nodes = keras.Function(tensors, outputs)._nodes_by_depth
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         name = getattr(function, "__qualname__", name)

@@ -165,6 +165,7 @@ def _of_method(model, data, mode):
     measured = judged(found, plain, Reversal(size, len(calls), reported, rises))
     if not of_backbone:
         return measured | {"reversal/state": "backbone frozen"}
+    # Keras lists nested layers under no public name.
     others = {id(one) for one in model._flatten_layers() if isinstance(one, GradientReversal)}
     if len(others) > 1 and measured["reversal/state"] in ("alive", "wrong strength"):
         measured["reversal/state"] = "applied twice"
@@ -246,7 +247,7 @@ def _of_inner(model, data, strength, mode):
 
 
 def _follows_itself(layer):
-    nodes = layer._inbound_nodes
+    nodes = layer._inbound_nodes  # the public `input` and `output` are for one call alone
     given = {id(one) for node in nodes for one in node.output_tensors}
     return any(id(one) in given for node in nodes for one in node.input_tensors)
 

@@ -1,12 +1,12 @@
 """One run from start to report, and what is done with it afterwards."""
 
 from dann.training.devices import Distribution
-from dann.training.non_finite import StopOnNonFinite
 from dann.training.preparation import compile_model, start
 from dann.training.resumable_fit import fit
 from dann.training.run import Run
 from dann.training.run_callbacks import EpochTable
 from dann.training.run_directory import RunDirectory
+from dann.training.stops import StopOnNonFinite
 
 __all__ = [
     "Distribution",

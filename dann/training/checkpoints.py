@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import textwrap
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,6 +14,8 @@ import filelock
 import keras
 import numpy as np
 
+from dann.adaptation.fitting import strategy_scope
+
 LAST_MODEL = "last.keras"
 LOCK = "run.lock"
 _NAME = re.compile(r"step-(\d+)\.npz")
@@ -20,10 +23,6 @@ _KEPT = 2
 # The state of Keras's own callbacks between two epochs, by attribute.
 _ATTRIBUTES = {"wait", "best", "best_epoch", "best_weights", "stopped_epoch", "cooldown_counter"}
 _ATTRIBUTES |= {"epoch", "history"}  # of `History`
-
-
-class ResumeError(ValueError):
-    """A training cannot resume from its checkpoint with what it was given."""
 
 
 @contextlib.contextmanager
@@ -121,7 +120,7 @@ class Checkpoints:
         """Returns the state and the variables of the newest checkpoint, if there is one.
 
         Raises:
-            ResumeError: If it cannot be read.
+            ValueError: If it cannot be read.
         """
         path = next(iter(self.paths()), None)
         if path is None:
@@ -133,7 +132,7 @@ class Checkpoints:
             state = json.loads(str(held["state"]), object_hook=lambda part: _array(part, held))
             return state, [held[f"variable_{number}"] for number in range(count)]
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise ResumeError(
+            raise ValueError(
                 f"Expected a checkpoint; delete it to go on from the one before. Received: {path}, "
                 f"{error}"
             ) from error
@@ -151,15 +150,12 @@ def _array(part, held):
 def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[str, Any]]:
     """Returns the state of each callback by name, such as `"EarlyStopping 1"`.
 
-    It is what `state_dict()` returns, if a callback has that; else those of the attributes `wait`,
-    `best`, `best_epoch`, `best_weights`, `stopped_epoch`, `cooldown_counter`, `epoch` and `history`
-    that it has, which is what Keras's own callbacks keep from one epoch to the next, and of those
-    that its `kept_attributes` names.
+    It is those of the attributes `wait`, `best`, `best_epoch`, `best_weights`, `stopped_epoch`,
+    `cooldown_counter`, `epoch` and `history` that it has, which is what Keras's own callbacks keep
+    from one epoch to the next, and of those that its `kept_attributes` names.
     """
     return {
-        name: callback.state_dict()
-        if hasattr(callback, "state_dict")
-        else {one: getattr(callback, one) for one in _kept(callback) if hasattr(callback, one)}
+        name: {one: getattr(callback, one) for one in _kept(callback) if hasattr(callback, one)}
         for name, callback in _named(callbacks)
     }
 
@@ -167,17 +163,14 @@ def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[s
 def restore(
     callbacks: Sequence[keras.callbacks.Callback], states: dict[str, dict[str, Any]]
 ) -> None:
-    """Restores the states that `states_of` has returned, by `load_state_dict(state)` or attribute.
+    """Restores the states that `states_of` has returned.
 
     A callback that was not there then begins anew.
     """
     for name, callback in _named(callbacks):
-        state = states.get(name)
-        if state and hasattr(callback, "load_state_dict"):
-            callback.load_state_dict(state)
-        elif state:
-            for attribute in _kept(callback) & state.keys():  # no setting, such as a path
-                setattr(callback, attribute, state[attribute])
+        state = states.get(name, {})
+        for attribute in _kept(callback) & state.keys():  # no setting, such as a path
+            setattr(callback, attribute, state[attribute])  # Keras's own have no other way
 
 
 def _kept(callback) -> set[str]:
@@ -190,13 +183,74 @@ def _named(callbacks) -> list[tuple[str, Any]]:
     return list(zip(names, callbacks, strict=True))
 
 
-def cut_metrics(callbacks: Sequence[keras.callbacks.Callback], epochs: int) -> None:
-    """Lets each `CSVLogger` go on after so many epochs, without the rows of later ones."""
-    for callback in callbacks:
-        if isinstance(callback, keras.callbacks.CSVLogger):
-            callback.append = True
-            path = pathlib.Path(callback.filename)
-            if path.is_file():
-                lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-                with atomic_write(path) as draft:
-                    draft.write_text("".join(lines[: epochs + 1]), encoding="utf-8")
+class EpochCheckpoints(keras.callbacks.Callback):
+    """Writes a checkpoint after each epoch; the last of the callbacks.
+
+    Args:
+        checkpoints: Where to write.
+        watched: All other callbacks.
+        settings: What must be the same when the training resumes.
+    """
+
+    def __init__(self, checkpoints, watched, settings):
+        super().__init__()
+        self.checkpoints, self.watched, self.settings = checkpoints, watched, settings
+        self.epoch, self.stopped = 0, False
+        self._found: dict[str, Any] | None = None
+
+    def resume(self, model: Any, epochs: int) -> None:
+        """Loads the newest checkpoint, if there is one."""
+        found = self.checkpoints.newest()
+        if found is None:
+            return
+        self._found, arrays = found
+        _check_same(self._found["settings"], self.settings)
+        self.epoch, self.stopped = self._found["epoch"], self._found["stopped"]
+        if self.epoch > epochs:
+            raise ValueError(f"Expected at least {self.epoch} epochs. Received: epochs={epochs}")
+        for variable, array in zip(variables_of(model), arrays, strict=True):
+            variable.assign(array.view("bfloat16") if array.dtype.kind == "V" else array)
+
+    def on_train_begin(self, logs=None):
+        if self._found is not None:  # once more, as callbacks set values when they begin
+            restore(self.watched, self._found["callbacks"])
+
+    def check_directory(self) -> None:
+        """Raises `FileNotFoundError` if the directory is no longer there."""
+        if not (self.checkpoints.folder / LOCK).exists():
+            raise FileNotFoundError(
+                "A directory that is moved or deleted while its run trains ends it; where it is "
+                f"now, resume=true goes on. Received: no {self.checkpoints.folder}"
+            )
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.check_directory()
+        arrays = [keras.ops.convert_to_numpy(one) for one in variables_of(self.model)]
+        self.epoch, self.stopped = epoch + 1, self.model.stop_training
+        state = {
+            "settings": self.settings,
+            "epoch": self.epoch,
+            "stopped": self.stopped,
+            "callbacks": states_of(self.watched),
+        }
+        self.checkpoints.write(self.epoch * self.params["steps"], state, arrays)
+        if self.stopped or self.epoch == self.params["epochs"]:
+            self.checkpoints.save_model(self.model)
+
+
+def variables_of(model: Any) -> list[Any]:
+    """Returns all state of a training: weights, seeds, and the optimizer's variables."""
+    if not model.optimizer.built:
+        with strategy_scope(model):
+            model.optimizer.build(model.trainable_variables)
+    return [*model.variables, *model.optimizer.variables]
+
+
+def _check_same(then, now):
+    for key, value in now.items():
+        if then.get(key) != value:
+            told = [textwrap.shorten(str(one), 200) for one in (then.get(key), value)]
+            raise ValueError(
+                "A training must be resumed with what it began with. "
+                f"Received: {key} {told[0]} then, {told[1]} now"
+            )

@@ -89,11 +89,6 @@ class Distribution:
             jax.distributed.initialize(*self._processes, heartbeat_timeout_seconds=30)
         self._names()
 
-    @property
-    def leads(self) -> bool:
-        """Whether this process writes the run: the only one, or process 0 of several."""
-        return processes()[0] == 0
-
     def use(self) -> None:
         """Sets Keras's distribution on JAX, or clears it if `kind` is `None`."""
         if keras.backend.backend() == "jax":
@@ -124,7 +119,7 @@ class Distribution:
 
 
 def processes() -> tuple[int, int]:
-    """Returns the number of this process, and how many train together."""
+    """Returns the number of this process, from 0, and how many train together."""
     if keras.backend.backend() != "jax":
         return 0, 1
     import jax  # pyright: ignore[reportMissingImports]

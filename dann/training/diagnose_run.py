@@ -10,6 +10,7 @@ from dann.diagnostics import Diagnosis, measure, verdict
 from dann.diagnostics.check import QUICK
 from dann.diagnostics.figures import Picture, draw
 from dann.diagnostics.page import page
+from dann.training.checkpoints import atomic_write
 from dann.training.run_directory import RunDirectory
 
 _VIEWS = {
@@ -58,19 +59,25 @@ def diagnose_run(
 def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
     """Writes a diagnosis, its figures and its report into a run; returns the report's path.
 
+    The figures of earlier diagnoses go.
+
     The report also shows the run's accuracies and its figures of images, features and confusion, as
     far as they are there.
     """
     figures = draw(diagnosis.measurements)
-    paths = {run.figures / f"{name}.png": text for name, text in _VIEWS.items()}
     views = [
-        Picture(path.stem, text, path.read_bytes(), "png")
-        for path, text in paths.items()
-        if path.is_file()
+        Picture(name, text, (run.figures / f"{name}.png").read_bytes(), "png")
+        for name, text in _VIEWS.items()
+        if (run.figures / f"{name}.png").is_file()
     ]
     report = page(diagnosis, figures, _accuracies(run), views)
-    contents = {picture.name: picture.content for picture in figures}
-    run.write_diagnosis(diagnosis.to_json(), report, contents)
+    for path in run.figures.glob("diagnosis_*.svg"):
+        path.unlink()
+    contents = {run.figures / f"diagnosis_{one.name}.svg": one.content for one in figures}
+    contents |= {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
+    for path, content in contents.items():
+        with atomic_write(path) as draft:
+            draft.write_bytes(content)
     return run.report_file
 
 
@@ -78,8 +85,8 @@ def _accuracies(run):
     """The test accuracies on source and target, of the baseline if there is one and the method."""
     summary = run.summary() if run.is_finished() else {}
     names = {"source_only/": "source only", "": summary.get("method")}
-    found = {
+    return {
         name: [summary.get(f"{prefix}{domain}/accuracy") for domain in ("source", "target")]
         for prefix, name in names.items()
+        if f"{prefix}source/accuracy" in summary
     }
-    return {name: pair for name, pair in found.items() if pair[0] is not None}

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.metrics import classification_report, confusion_matrix
 
 from dann.selection import Evaluation, evaluate
-from dann.selection.regret import NOT_COMPUTED
 from dann.training.predictions import accuracies
 from dann.training.run_directory import RunDirectory
 
@@ -51,35 +50,27 @@ def evaluate_run(directory: str | os.PathLike) -> Evaluation:
 
     Raises:
         FileNotFoundError: If a file is not there.
-        ValueError: If there are no scores, or the files are not of the same epochs.
+        ValueError: If the files are not of the same epochs.
     """
     run = RunDirectory(directory)
-    metrics, oracle = run.metrics(), run.oracle_curve()
+    metrics, curve = run.metrics(), run.oracle_curve()
+    steps, oracle = curve["step"].tolist(), curve["target/accuracy"].tolist()
     scores = {
-        name.removeprefix("selection/"): [float(value) for value in values]
-        for name, values in metrics.items()
+        name.removeprefix("selection/"): metrics[name].tolist()
+        for name in metrics
         if name.startswith("selection/")
     }
-    if not scores:
-        raise ValueError(
-            f"Expected columns `selection/...` in {run.metrics_file}; `selection.scores` "
-            f"names them. Received: {list(metrics)}"
-        )
-    found = evaluate(scores, [float(value) for value in oracle["target/accuracy"]])
+    found = evaluate(scores, oracle)
     chosen = {
         name: {
-            "step": int(oracle["step"][int(of["choice"])]),
+            "step": steps[int(of["choice"])],
             "score": scores[name][int(of["choice"])],
             "accuracy": of["accuracy"],
             "regret": of["regret"],
         }
         for name, of in found.scores.items()
     }
-    left_out = {
-        name: f"{why}; train with selection=all" if why == NOT_COMPUTED else why
-        for name, why in found.left_out.items()
-    }
-    return Evaluation(chosen, left_out)
+    return Evaluation(chosen, found.left_out)
 
 
 def evaluation_table(evaluation: Evaluation) -> str:

@@ -12,7 +12,6 @@ from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, accelerators
 
 _STEPS_IN_A_CALL = 20
-_SPREADS = 0.01, 10.0  # of inputs that a network has rescaled
 
 
 def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
@@ -41,18 +40,19 @@ def scale_remark(network: Any, inputs: Any) -> str | None:
         inputs: Array-like `(n, ...)`, of which up to 256 rows are looked at.
     """
     layers = getattr(network, "layers", ())
-    layers = [layer for layer in layers if isinstance(layer, keras.layers.Rescaling)]
-    if not layers:
+    scales = [
+        float(np.mean(one.scale)) for one in layers if isinstance(one, keras.layers.Rescaling)
+    ]
+    if not scales:
         return None
-    scale = float(np.mean(layers[0].scale))
     rows = np.linspace(0, len(inputs) - 1, min(len(inputs), 256)).astype(int)
     sample = np.asarray(inputs[rows])
     mean, spread = float(sample.mean()), float(sample.std())
-    if _SPREADS[0] <= spread * scale <= _SPREADS[1]:
+    if 0.01 <= spread * scales[0] <= 10:
         return None
     return (
         f"the inputs have mean {mean:.3g} and spread {spread:.3g}, but the network first divides "
-        f"them by {1 / scale:.4g}. Set ++network.backbone.input_range to their smallest and "
+        f"them by {1 / scales[0]:.4g}. Set ++network.backbone.input_range to their smallest and "
         "largest value, or take network=tabular, which does not rescale"
     )
 
@@ -91,8 +91,9 @@ def compile_model(
             `jit_compile`. With `steps_per_execution="auto"` a call on TensorFlow takes 20 steps, if
             20 divides the epoch and every interval, and else one; several steps in a call give the
             same weights and save the time between the calls, where callbacks act and signals are
-            heard. With `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a
-            CPU, where XLA makes small convolutions about 6 times slower.
+            heard. With `jit_compile="auto"` JAX compiles, also layers such as `RandomRotation` that
+            Keras would run eagerly; elsewhere Keras compiles where it can, except for TensorFlow on
+            a CPU, where XLA makes small convolutions about 6 times slower.
         intervals: Numbers of steps after which callbacks act within an epoch.
 
     Raises:
@@ -105,7 +106,10 @@ def compile_model(
             "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
             "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
         )
-    if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not accelerators():
+    backend = keras.backend.backend()
+    if jit_compile == "auto" and backend == "jax":
+        jit_compile = not trainer.run_eagerly
+    if jit_compile == "auto" and backend == "tensorflow" and not accelerators():
         jit_compile = False
     model.compile(
         optimizer=optimizer,

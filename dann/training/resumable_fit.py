@@ -3,29 +3,22 @@
 import contextlib
 import json
 import os
-import signal
-import textwrap
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from dann.adaptation.fitting import strategy_scope
 from dann.checks import check_integer
 from dann.training.checkpoints import (
-    LOCK,
     Checkpoints,
-    ResumeError,
+    EpochCheckpoints,
     atomic_write,
-    cut_metrics,
     lock_directory,
-    restore,
-    states_of,
+    variables_of,
 )
 from dann.training.devices import processes
-from dann.training.non_finite import check_weights
+from dann.training.stops import StopOnNonFinite, StopOnSignal
 
 
 def fit(
@@ -36,6 +29,7 @@ def fit(
     epochs: int,
     steps_per_epoch: int | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    check_every: int = 50,
     resume: bool = True,
     verbose: Any = "auto",
 ) -> keras.callbacks.History:
@@ -49,7 +43,8 @@ def fit(
     A checkpoint holds every variable of the model and its optimizer (averages and the seeds of
     random layers among them), the history, the position in `pairs`, and the state of each callback;
     see `dann.training.checkpoints.states_of`. Not saved are the global generators of Python and
-    NumPy. Rows that a `CSVLogger` wrote after the checkpoint are dropped.
+    NumPy. For a table of the epochs give `dann.training.EpochTable`; Keras's `CSVLogger` begins its
+    file anew.
 
     SIGTERM ends the process after the running step, with the exit status 143.
 
@@ -66,6 +61,8 @@ def fit(
         steps_per_epoch: Training steps in an epoch, at least 1, if the pairs have no end
             (`repeat=True`). Defaults to `None`: the number of batches in `pairs`.
         callbacks: Keras callbacks, the same at every start.
+        check_every: Number of steps between checks by `dann.training.StopOnNonFinite`, at least 1.
+            Defaults to `50`.
         resume: Whether to resume from a checkpoint. `False` deletes existing ones. Defaults to
             `True`.
         verbose: As in Keras's `fit`.
@@ -77,9 +74,8 @@ def fit(
         BlockingIOError: If another training writes to the directory.
         ConnectionError: If another process that trains with this one has ended.
         FileNotFoundError: If the directory is moved or deleted meanwhile.
-        FloatingPointError: If a weight is NaN or infinite after an epoch; the checkpoint before is
-            kept.
-        ResumeError: If the checkpoint cannot be read, belongs to another model, optimizer, backend,
+        FloatingPointError: If a loss or a weight is NaN or infinite; the checkpoint before is kept.
+        ValueError: If the checkpoint cannot be read, belongs to another model, optimizer, backend,
             length of epochs or pairs, or is beyond `epochs`; or if `pairs` cannot start at its
             step.
 
@@ -100,96 +96,33 @@ def fit(
     steps = check_integer("steps_per_epoch", given, low=1)
     checkpoints = Checkpoints(directory)
     watched = [*callbacks, keras.callbacks.History()]
-    writer = _EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps))
-    with lock_directory(directory), _signals(writer), _errors_of_others():
+    writer = EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps))
+    stops = StopOnSignal(), StopOnNonFinite(check_every)
+    with lock_directory(directory), stops[0].listening(), _errors_of_others():
         if not resume:
             checkpoints.discard()
         _share_newest(checkpoints)
         writer.resume(model, epochs)
         _start_at(pairs, writer.epoch * steps)
-        model.fit(
-            pairs,
-            initial_epoch=epochs if writer.stopped else writer.epoch,
-            epochs=epochs,
-            steps_per_epoch=steps,
-            callbacks=[*watched, writer],
-            shuffle=False,
-            verbose=verbose,
-        )
-    return watched[-1]
-
-
-class _EpochCheckpoints(keras.callbacks.Callback):
-    """Writes a checkpoint after each epoch; the last of the callbacks.
-
-    Args:
-        checkpoints: Where to write.
-        watched: All other callbacks.
-        settings: What must be the same when the training resumes.
-    """
-
-    def __init__(self, checkpoints, watched, settings):
-        super().__init__()
-        self.checkpoints, self.watched, self.settings = checkpoints, watched, settings
-        self.epoch, self.stopped = 0, False
-        self.signal: int | None = None  # that asks for the end
-        self._found: dict[str, Any] | None = None
-
-    def resume(self, model: Any, epochs: int) -> None:
-        """Loads the newest checkpoint, if there is one."""
-        found = self.checkpoints.newest()
-        if found is None:
-            return
-        self._found, arrays = found
-        _check_same(self._found["settings"], self.settings)
-        self.epoch, self.stopped = self._found["epoch"], self._found["stopped"]
-        if self.epoch > epochs:
-            raise ResumeError(f"Expected at least {self.epoch} epochs. Received: epochs={epochs}")
-        for variable, array in zip(_variables(model), arrays, strict=True):
-            variable.assign(array.view("bfloat16") if array.dtype.kind == "V" else array)
-        self.on_train_begin()
-        cut_metrics(self.watched, self.epoch)
-
-    def on_train_begin(self, logs=None):
-        if self._found is not None:  # once more, as callbacks set values when they begin
-            restore(self.watched, self._found["callbacks"])
-
-    def end_if_asked(self, batch=None, logs=None):
-        """Ends the process if a signal came, and says where the training goes on."""
-        if self.signal is not None:
-            told = f"The same command with resume=true goes on after epoch {self.epoch}."
-            print(f"Stopped. {told}", flush=True)
-            if self.signal == signal.SIGINT:
-                raise KeyboardInterrupt
-            raise SystemExit(128 + self.signal)
-
-    def on_epoch_end(self, epoch, logs=None):
-        if not (self.checkpoints.folder / LOCK).exists():
-            raise FileNotFoundError(
-                "A directory that is moved or deleted while its run trains ends it; where it is "
-                f"now, resume=true goes on. Received: no {self.checkpoints.folder}"
+        try:
+            model.fit(
+                pairs,
+                initial_epoch=epochs if writer.stopped else writer.epoch,
+                epochs=epochs,
+                steps_per_epoch=steps,
+                callbacks=[*stops, *watched, writer],
+                shuffle=False,
+                verbose=verbose,
             )
-        variables = _variables(self.model)
-        check_weights(self.model)  # weights that are not finite must not replace a good checkpoint
-        self.epoch, self.stopped = epoch + 1, self.model.stop_training
-        state = {
-            "settings": self.settings,
-            "epoch": self.epoch,
-            "stopped": self.stopped,
-            "callbacks": states_of(self.watched),
-        }
-        arrays = map(keras.ops.convert_to_numpy, variables)
-        self.checkpoints.write(self.epoch * self.params["steps"], state, arrays)
-        if self.stopped or self.epoch == self.params["epochs"]:
-            self.checkpoints.save_model(self.model)
-
-
-def _variables(model):
-    """All state of a training: weights, seeds, and the optimizer's variables."""
-    if not model.optimizer.built:
-        with strategy_scope(model):
-            model.optimizer.build(model.trainable_variables)
-    return [*model.variables, *model.optimizer.variables]
+            stops[0].on_train_batch_begin()  # a signal may have come since the last step
+        except OSError:
+            writer.check_directory()
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            told = f"The same command with resume=true goes on after epoch {writer.epoch}."
+            print(f"Stopped. {told}", flush=True)
+            raise
+    return watched[-1]
 
 
 def _settings(model, pairs, steps):
@@ -198,20 +131,10 @@ def _settings(model, pairs, steps):
         "backend": keras.backend.backend(),
         "optimizer": type(model.optimizer).__name__,
         "steps_per_epoch": steps,
-        "variables": [list(variable.shape) for variable in _variables(model)],
+        "variables": [list(variable.shape) for variable in variables_of(model)],
         "pairs": getattr(pairs, "identity", None),
     }
     return json.loads(json.dumps(settings, default=int))
-
-
-def _check_same(then, now):
-    for key, value in now.items():
-        if then.get(key) != value:
-            told = [textwrap.shorten(str(one), 200) for one in (then.get(key), value)]
-            raise ResumeError(
-                "A training must be resumed with what it began with. "
-                f"Received: {key} {told[0]} then, {told[1]} now"
-            )
 
 
 def _start_at(pairs, step):
@@ -219,7 +142,7 @@ def _start_at(pairs, step):
     if hasattr(pairs, "start"):
         pairs.start = step
     elif step:
-        raise ResumeError(
+        raise ValueError(
             "Expected pairs that can start at any step, such as `dann.data.pair` makes. "
             f"Received: {type(pairs).__name__}"
         )
@@ -235,14 +158,13 @@ def _share_newest(checkpoints):
     path = next(iter(checkpoints.paths()), None)
     leads = number == 0
     content = path.read_bytes() if leads and path else b""
-    step = int(path.stem.partition("-")[2]) if leads and path else 0
-    step, size = map(int, multihost_utils.broadcast_one_to_all(np.array([step, len(content)])))
+    size = int(multihost_utils.broadcast_one_to_all(np.array(len(content))))
     if not leads:
         checkpoints.discard()
     if size:
         mine = np.frombuffer(content, np.uint8) if leads else np.zeros(size, np.uint8)
         content = np.asarray(multihost_utils.broadcast_one_to_all(mine)).tobytes()
-        with atomic_write(checkpoints.folder / f"step-{step}.npz") as draft:
+        with atomic_write(checkpoints.folder / (path.name if leads else "step-0.npz")) as draft:
             draft.write_bytes(content)
 
 
@@ -258,31 +180,3 @@ def _errors_of_others():
                 "again, with resume=true"
             ) from error
         raise
-
-
-@contextlib.contextmanager
-def _signals(writer):
-    """Lets Ctrl-C and SIGTERM end the training after the running step; a second one acts at once.
-
-    An error that a handler raises within a call of TensorFlow can crash the process.
-    """
-    if threading.current_thread() is not threading.main_thread():  # which alone gets signals
-        yield
-        return
-    numbers = signal.SIGINT, signal.SIGTERM
-    before = {number: signal.getsignal(number) or signal.SIG_DFL for number in numbers}
-
-    def note(number, _):
-        writer.signal = number
-        writer.on_train_batch_begin = writer.end_if_asked  # from now on; else it takes no time
-        signal.signal(number, before[number])
-
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, note)
-    try:
-        yield
-        writer.end_if_asked()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -17,7 +17,6 @@ from dann.diagnostics import Diagnostics
 from dann.training import run_figures
 from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
 from dann.training.devices import hardware, processes
-from dann.training.non_finite import StopOnNonFinite
 from dann.training.predictions import (
     accuracies,
     accuracy_table,
@@ -29,8 +28,6 @@ from dann.training.preparation import check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
-
-_DOMAINS = "source", "target"
 
 
 class Run:
@@ -103,9 +100,8 @@ class Run:
         self.seed = seed
         self.model, self.baseline = model, baseline
         self.callbacks = list(callbacks)
-        self.steps = trainer.steps
+        self.trainer = trainer
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
-        self.batch_size = trainer.batch_size
         self.resume, self.config = resume, config or {}
         self.name = name or type(model).__name__
         self._batches(model).check_devices(devices_of(model))
@@ -113,7 +109,6 @@ class Run:
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
                 callback.data = self._batches(model, whole=True)[0]
-        self.finite = StopOnNonFinite(trainer.check_every)
         self.host, self.clock = HostModel(model), Clock()
         self.watchers: list[keras.callbacks.Callback] = []  # later callbacks see the scores
         self.keep, self.scores = selection.keep if selection else None, None
@@ -123,8 +118,8 @@ class Run:
         if trainer.oracle_curve:
             if domains.target_test[1] is None:
                 raise ValueError("trainer.oracle_curve needs labels. Received: a target without")
-            target = domains.target_test
-            self.watchers.append(OracleCurve(self.host, target, self.directory, self.clock))
+            target, curve = domains.target_test, self.directory.oracle_file
+            self.watchers.append(OracleCurve(self.host, target, self.clock, curve))
 
     def train(self) -> dict[str, Any]:
         """Trains, evaluates and reports; prints a table and returns the summary.
@@ -132,7 +127,7 @@ class Run:
         Raises:
             BlockingIOError: If another process writes to the directory.
             FloatingPointError: If a loss, a weight or an output is not finite.
-            ResumeError: If it cannot resume; see `dann.training.fit`.
+            ValueError: If it cannot resume; see `dann.training.fit`.
         """
         with lock_directory(self.directory.path):
             return self._train()
@@ -140,23 +135,32 @@ class Run:
     def _train(self):
         if not (self.resume and self.directory.has_checkpoints()):
             self._begin_anew()
-        summary = self._describe()
+        summary = {
+            "method": self.name,
+            "oracle": self.model.oracle,
+            "source": self.domains.source,
+            "target": self.domains.target,
+            "class_names": self.domains.class_names,
+            "seed": self.seed,
+            "steps": self.trainer.steps,
+            "hardware": hardware(),
+            "backend": keras.backend.backend(),
+        }
         if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
             print(f"warning: {remark}", file=sys.stderr)
-        before, label, found = self.host, "before training", {}
+        before, label = self.host, "before training"
         if isinstance(self.baseline, Mapping):
             shared = {k: v for k, v in self.baseline.items() if k.startswith("source_only/")}
             summary.update(shared)
         elif self.baseline is not None:
             before, label = HostModel(self.baseline), "source only"
-            print(f"{self.domains.name}: source only, {self.steps} steps")
+            print(f"{self.domains.name}: source only, {self.trainer.steps} steps")
             clock, folder = Clock(), self.directory.baseline_checkpoints
             self._fit(self.baseline, folder, clock)
-            found = self._test(before)[0]
-            told = {**_times(clock), **found, **self._of_features(before)}
+            told = {**_times(clock), **self._test(before)[0], **self._of_features(before)}
             summary.update({f"source_only/{key}": value for key, value in told.items()})
-        views = [(_title(label, found), run_figures.features_of(before, self.domains))]
-        print(f"{self.domains.name}: {self.name}, {self.steps} steps")
+        views = [(label, run_figures.features_of(before, self.domains))]
+        print(f"{self.domains.name}: {self.name}, {self.trainer.steps} steps")
         callbacks = [*self.watchers, *self.callbacks]
         history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
         found, predicted = self._test(self.host)
@@ -178,8 +182,7 @@ class Run:
             print(label_free_table(summary, predictions))
         if remark := source_only_remark(summary, history.get("domain/accuracy", ())):
             print(remark)
-        title = _title(self.name, found)
-        views.append((title, run_figures.features_of(self.host, self.domains)))
+        views.append((self.name, run_figures.features_of(self.host, self.domains)))
         self._draw(history, views, predicted)
         print(f"Written to {self.directory}")
         return summary
@@ -196,24 +199,13 @@ class Run:
         self.directory.discard_summary()
         self.directory.keep_config(self.config)
 
-    def _describe(self):
-        return {
-            "method": self.name,
-            "oracle": self.model.oracle,
-            "source": self.domains.source,
-            "target": self.domains.target,
-            "class_names": self.domains.class_names,
-            "seed": self.seed,
-            "steps": self.steps,
-            "hardware": hardware(),
-            "backend": keras.backend.backend(),
-        }
-
     def _batches(self, model, whole=False):
         """The training pairs, in the same order for each model; in each process its part."""
         domains = self.domains.oracle() if model.oracle else self.domains
         number, count = (0, 1) if whole else processes()
-        return domains.batches(self.batch_size, self.seed, process_id=number, num_processes=count)
+        return domains.batches(
+            self.trainer.batch_size, self.seed, process_id=number, num_processes=count
+        )
 
     def _fit(self, model, folder, clock, callbacks=()):
         begins = keras.callbacks.LambdaCallback(on_train_begin=self._begin)
@@ -221,9 +213,10 @@ class Run:
             model,
             self._batches(model),
             folder,
-            epochs=self.steps // self.steps_per_epoch,
+            epochs=self.trainer.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=[begins, self.finite, clock, *callbacks, EpochLines()],
+            callbacks=[begins, clock, *callbacks, EpochLines()],
+            check_every=self.trainer.check_every,
             resume=self.resume,
             verbose=0,
         )
@@ -276,10 +269,3 @@ class Run:
 
 def _times(clock):
     return {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
-
-
-def _title(name, found):
-    """The title of a view of the features, such as `"DANN: source 98.7%, target 94.0%"`."""
-    shares = {domain: found.get(f"{domain}/accuracy") for domain in _DOMAINS}
-    told = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
-    return f"{name}: {', '.join(told)}" if told else name

@@ -2,12 +2,14 @@
 
 import contextlib
 import functools
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import pandas
 from keras import ops
 
 from dann.checks import check_choice, check_integer
@@ -16,7 +18,6 @@ from dann.data.examples import in_batches
 from dann.data.probes import FOLDS, domain_probe
 from dann.selection import choose, info_max, outputs_of
 from dann.selection.scores import lacking_examples, scores_or_worst
-from dann.training.run_directory import RunDirectory
 
 
 class HostModel:
@@ -31,18 +32,17 @@ class HostModel:
 
     def __init__(self, model: Any):
         self.model = model
-        self._networks: dict[Any, Any] = {}
-
-    def values(self) -> dict[int, np.ndarray]:
-        """Returns the values of all variables by `id(variable)`."""
-        return _by_id(self.model.variables)
+        self._compiled = functools.cache(_compiled)
 
     def values_at_end(self) -> dict[int, np.ndarray]:
-        """Returns the values that a training would end with now: averages, with `use_ema=True`."""
+        """Returns the values by `id(variable)` that a training would end with now.
+
+        With `use_ema=True` of the optimizer they are averages.
+        """
         weights = self.model.trainable_variables
         training = _by_id(weights)
         self.model.optimizer.finalize_variable_values(weights)
-        values = self.values()
+        values = _by_id(self.model.variables)
         for weight in weights:
             weight.assign(training[id(weight)])
         return values
@@ -58,15 +58,13 @@ class HostModel:
         Args:
             network: The classifier or another network of the model's variables.
             inputs: Array-like `(n, ...)` or a nested structure of them.
-            values: What `values` or `values_at_end` returned. Defaults to `None`: the values now.
+            values: What `values_at_end` returned. Defaults to `None`: the values now.
 
         Returns:
             Array `(n, ...)`, float64.
         """
-        held = self.values() if values is None else values
-        if network not in self._networks:
-            self._networks[network] = _compiled(network)
-        run = self._networks[network]
+        held = _by_id(self.model.variables) if values is None else values
+        run = self._compiled(network)
         with _on_one_device():
             trainable, other = (
                 [ops.convert_to_tensor(held[id(variable)]) for variable in variables]
@@ -118,14 +116,10 @@ class EpochLines(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self._ended: float | None = None
 
-    def on_epoch_begin(self, epoch, logs=None):
-        if epoch and self._ended is None:
-            print(f"Goes on after epoch {epoch}.")
-
     def on_epoch_end(self, epoch, logs=None):
+        domain = "target" if getattr(self.model, "oracle", False) else "source"
         left_out = "loss" if "domain/accuracy" in logs else None
         names = [name for name in self.fields if name in logs and name != left_out]
-        domain = "target" if getattr(self.model, "oracle", False) else "source"
         told = [self.fields[name].format(logs[name], domain=domain) for name in names]
         now, epochs = time.perf_counter(), self.params["epochs"]
         if self._ended is not None and epoch + 1 < epochs:
@@ -135,16 +129,33 @@ class EpochLines(keras.callbacks.Callback):
         print(f"epoch {epoch + 1}/{epochs}", *told, sep="  ", flush=True)
 
 
-class EpochTable(keras.callbacks.CSVLogger):
-    """A `CSVLogger` without the `val_` columns that Keras adds even where nothing is validated."""
+class EpochTable(keras.callbacks.Callback):
+    """Writes what is logged as a CSV file, a row an epoch.
+
+    A training that resumes brings the rows of its epochs back and drops later ones, which Keras's
+    `CSVLogger` cannot.
+
+    Args:
+        filename: Path of the file, which is written anew after every epoch.
+    """
+
+    kept_attributes = ("rows",)
+
+    def __init__(self, filename: str | os.PathLike):
+        super().__init__()
+        self.filename = filename
+        self.rows = []
 
     def on_epoch_end(self, epoch, logs=None):
-        if self.keys is None:
-            self.keys = sorted(logs or ())
-        super().on_epoch_end(epoch, logs)
+        self.add({"epoch": epoch, **dict(sorted(logs.items()))})
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Adds a row, and writes the file."""
+        self.rows.append(row)
+        pandas.DataFrame(self.rows).to_csv(self.filename, index=False, na_rep="nan")
 
 
-class OracleCurve(keras.callbacks.Callback):
+class OracleCurve(EpochTable):
     """Measures the accuracy on the target's test set after every epoch.
 
     It writes the run's oracle curve and adds nothing to the logs, so that no other callback can
@@ -153,25 +164,20 @@ class OracleCurve(keras.callbacks.Callback):
     Args:
         host: Computes with the model.
         target: Target test inputs and labels.
-        run: The run directory.
         clock: A clock earlier in the list of callbacks.
+        filename: As in `EpochTable`.
     """
 
-    kept_attributes = ("rows",)
-
-    def __init__(self, host: HostModel, target: Any, run: RunDirectory, clock: Clock):
-        super().__init__()
-        self.host, self.target = host, target
-        self.run, self.clock = run, clock
-        self.rows = []
+    def __init__(self, host: HostModel, target: Any, clock: Clock, filename: str | os.PathLike):
+        super().__init__(filename)
+        self.host, self.target, self.clock = host, target, clock
 
     def on_epoch_end(self, epoch, logs=None):
         inputs, labels = self.target
         logits = self.host.predict(self.model.classifier, inputs, self.host.values_at_end())
         accuracy = float(np.mean(logits.argmax(axis=-1) == labels))
-        step = (epoch + 1) * self.params["steps"]
-        self.rows.append([step, round(self.clock.cpu_seconds, 2), accuracy])
-        self.run.write_oracle_curve(self.rows)
+        step, seconds = (epoch + 1) * self.params["steps"], round(self.clock.cpu_seconds, 2)
+        self.add({"step": step, "cpu_seconds": seconds, "target/accuracy": accuracy})
 
 
 class RunScores(keras.callbacks.Callback):

@@ -1,15 +1,15 @@
 """The files of a run. Their names stand here, and that of metrics.csv in conf/callbacks too."""
 
-import csv
 import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
+import pandas
 
 import dann.adaptation  # noqa: F401  registers the classes that a model file may hold
 from dann.layers import with_keras_batch_normalization
@@ -89,7 +89,13 @@ class RunDirectory:
 
     def summary(self) -> dict[str, Any]:
         """Returns the results of the run: accuracies, times, label-free scores."""
-        return _named_values(self.summary_file)
+        content = _existing(self.summary_file, _TRAINED).read_bytes()
+        try:
+            return dict(json.loads(content))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"Expected values by name, in JSON. Received: {self.summary_file}"
+            ) from error
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the summary. A run that has one is finished."""
@@ -109,21 +115,13 @@ class RunDirectory:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.figures, ignore_errors=True)
 
-    def metrics(self) -> dict[str, list[str]]:
-        """Returns the columns of the epochs' metrics by name, as text."""
-        return _columns(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
+    def metrics(self) -> pandas.DataFrame:
+        """Returns the epochs' metrics, a column each."""
+        return _table(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
 
-    def oracle_curve(self) -> dict[str, list[str]]:
-        """Returns the columns `step`, `cpu_seconds` and `target/accuracy`, as text."""
-        wanted = "a finished run, and `trainer.oracle_curve=true` in it"
-        return _columns(self.oracle_file, wanted)
-
-    def write_oracle_curve(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Writes step, CPU seconds and target accuracy of every epoch so far."""
-        with atomic_write(self.oracle_file) as draft, draft.open("w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(("step", "cpu_seconds", "target/accuracy"))
-            writer.writerows(rows)
+    def oracle_curve(self) -> pandas.DataFrame:
+        """Returns the columns `step`, `cpu_seconds` and `target/accuracy`."""
+        return _table(self.oracle_file, "a finished run, and `trainer.oracle_curve=true` in it")
 
     def classifier(self) -> Any:
         """Returns the trained classifier, uncompiled."""
@@ -144,11 +142,10 @@ class RunDirectory:
 
     def target_classes(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Returns the target's training examples, by file or row, and the classes predicted."""
-        columns = _columns(self.predictions_file, _TRAINED)
-        if not {"split", "example", "class"} <= columns.keys():
-            raise ValueError(f"Expected predictions. Received: {self.predictions_file}")
-        train = np.array(columns["split"]) == "train"
-        return tuple(np.array(columns["example"])[train]), np.array(columns["class"])[train]
+        as_text: Any = {"usecols": ["split", "example", "class"], "dtype": str}
+        table = _table(self.predictions_file, _TRAINED, keep_default_na=False, **as_text)
+        train = table[table["split"] == "train"]
+        return tuple(train["example"]), train["class"].to_numpy()
 
     def model(self) -> Any:
         """Returns the whole model of the last epoch, discriminator and optimizer included.
@@ -156,22 +153,6 @@ class RunDirectory:
         `selection.keep` changes only the classifier, which holds no discriminator.
         """
         return load_model(_existing(self.checkpoint_file, _TRAINED))
-
-    def write_diagnosis(self, found: str, page: str, figures: Mapping[str, bytes]) -> None:
-        """Writes a diagnosis, its page and its figures, and deletes other figures of earlier ones.
-
-        Args:
-            found: The diagnosis as JSON.
-            page: The report as HTML.
-            figures: SVG by name.
-        """
-        for path in self.figures.glob("diagnosis_*.svg"):
-            path.unlink()
-        contents = {self.figures / f"diagnosis_{name}.svg": svg for name, svg in figures.items()}
-        contents |= {self.diagnosis_file: found.encode(), self.report_file: page.encode()}
-        for path, content in contents.items():
-            with atomic_write(path) as draft:
-                draft.write_bytes(content)
 
 
 def load_model(path: pathlib.Path, compile: bool = True) -> Any:
@@ -199,15 +180,5 @@ def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
     return path
 
 
-def _named_values(path: pathlib.Path) -> dict[str, Any]:
-    content = _existing(path, _TRAINED).read_bytes()
-    try:
-        return dict(json.loads(content))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"Expected values by name, in JSON. Received: {path}") from error
-
-
-def _columns(path: pathlib.Path, wanted: str) -> dict[str, list[str]]:
-    with _existing(path, wanted).open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+def _table(path: pathlib.Path, wanted: str, **options: Any) -> Any:
+    return pandas.read_csv(_existing(path, wanted), **options)

@@ -1,5 +1,7 @@
 """What fresh probes find in features of which the answer is known."""
 
+import importlib
+
 import keras
 import numpy as np
 import pytest
@@ -93,3 +95,14 @@ def test_features_are_those_of_the_backbone_or_what_a_network_gives():
     side = {"side": NOISE[:, 0] > 0}
     features = keras.ops.convert_to_numpy(backbone(x))
     assert leakage(model, x, side) == leakage(backbone, x, side) == leakage(features, None, side)
+
+
+def test_in_each_third_counts_the_probe_that_is_best_on_the_other_two(monkeypatch):
+    """A probe is right on the first third but for one example, another on the other two."""
+    values, fold = np.arange(30) % 2, np.arange(30) // 10
+    first, second = fold == 0, fold != 0
+    first[0] = False
+    found = np.stack([np.where(right, values, 1 - values) for right in (first, second, 0 * fold)])
+    module = importlib.import_module("dann.diagnostics.leakage")  # the name is the function's too
+    monkeypatch.setattr(module, "_told", lambda *_: (found, fold))
+    assert leakage(np.zeros((30, 1)), None, {"side": values})["side"].score == 2 / 3

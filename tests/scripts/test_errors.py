@@ -35,7 +35,7 @@ WRONG = {
         "schedule.high=-1": "method.strength: Argument `high` must be",
         "method.way=other": "Received: way='other'",
         "optimizer.momentum=-1": "optimizer: `momentum` must be",
-        "trainer.steps=150": "trainer.steps must be a multiple of trainer.steps_per_epoch",
+        "trainer.steps=250": "trainer.steps must be a multiple of trainer.steps_per_epoch",
         "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
         "callbacks.metrics=0": "callbacks.metrics must name a Callback",
         "network=binary_lenet network.binary=false callbacks=binary": "none trains",

@@ -28,7 +28,7 @@ from dann.data import DomainPair
 from dann.networks import binary_lenet_backbone, mlp_backbone
 from dann.optimizers import Bop, PerVariable
 from dann.schedules import GaninDecay, GaninSchedule
-from dann.training import resumable_fit
+from dann.training import checkpoints
 
 TRAINER = types.SimpleNamespace(
     **{"steps": 12, "steps_per_epoch": 4, "batch_size": 6, "oracle_curve": True, "check_every": 50},
@@ -106,7 +106,7 @@ def watched(moment):
 
     owner, name, dies = {
         MOMENTS[0]: (training.StopOnNonFinite, "on_train_batch_end", lambda *_: len(calls) == 6),
-        MOMENTS[1]: (resumable_fit, "check_weights", lambda *_: len(calls) == 1),
+        MOMENTS[1]: (checkpoints, "states_of", lambda *_: len(calls) == 1),
         MOMENTS[2]: (pathlib.Path, "replace", lambda _, target: target.name == "step-8.npz"),
         MOMENTS[3]: (training.RunDirectory, "save_classifier", lambda *_: True),
         MOMENTS[4]: (training.RunDirectory, "write_summary", lambda *_: True),
@@ -122,7 +122,7 @@ def train(folder, kind):
     for make in (build, *([lambda: plain(dann.SourceOnly, strength=None)] * (kind == "dann"))):
         training.start(1, precision)
         models.append(training.compile_model(make(), optimizer(), TRAINER))
-    callbacks = [keras.callbacks.CSVLogger(folder / "metrics.csv")]
+    callbacks = [training.EpochTable(folder / "metrics.csv")]
     data = domains((16, 16, 3) if kind == "bop" else (5,), 2 if kind == "mdan" else 1)
     settings = {"selection": SELECTION, "resume": True}
     run = training.Run(folder, data, TRAINER, 1, *models, callbacks=callbacks, **settings)

@@ -7,7 +7,7 @@ from dann.adaptation import DANN
 from dann.data import pair
 from dann.networks import domain_head
 from dann.training import StopOnNonFinite
-from dann.training.non_finite import check_weights
+from dann.training.stops import check_weights
 
 INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 LABELS = (INPUTS[:, 0] > 0).astype(int)
@@ -44,13 +44,12 @@ class BreakAt(keras.callbacks.Callback):
             self.model.domain_head.weights[0].assign(np.full((4, 1), np.nan))
 
 
-def test_the_error_names_the_step_the_loss_and_the_last_finite_values():
+def test_the_error_names_the_step_and_the_loss():
     with pytest.raises(FloatingPointError) as told:
         fit(dann(), BreakAt(3), StopOnNonFinite(every=2))
     message = str(told.value)
     assert message.startswith("The training of DANN stopped at step 4: domain/loss is nan, loss is")
-    for words in ("Means until step 2: domain/loss 0.", "a lower strength of the reversal"):
-        assert words in message
+    assert "a lower strength of the reversal" in message
     assert "\n" not in message
 
 

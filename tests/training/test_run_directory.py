@@ -76,10 +76,7 @@ def test_a_classifier_comes_back_and_no_draft_is_left(run):
     assert list(run.path.iterdir()) == [run.classifier_file]
 
 
-def test_the_oracle_curve_and_the_classes_of_the_target_come_back(run):
-    run.write_oracle_curve([(100, 1.5, 0.25), (200, 3.0, 0.5)])
-    expected = {"step": ["100", "200"], "cpu_seconds": ["1.5", "3.0"]}
-    assert run.oracle_curve() == {**expected, "target/accuracy": ["0.25", "0.5"]}
+def test_the_classes_of_the_target_come_back(run):
     table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "a", "a"]}
     run.write_predictions(pandas.DataFrame(table))
     examples, classes = run.target_classes()

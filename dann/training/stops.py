@@ -1,5 +1,9 @@
-"""Stops a training when a loss or a weight is NaN or infinite, and says which."""
+"""What ends a training between two steps: numbers that are not finite, and signals."""
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -20,12 +24,10 @@ class StopOnNonFinite(keras.callbacks.Callback):
     Every `every` steps and at the end of each epoch it checks the loss, the terms that a model of
     `dann.adaptation` logs, all weights, and the optimizer's variables. The `FloatingPointError` has
     one line: the step at which it looked; the losses, or else the first variable, that are not
-    finite; the last finite values; and what usually helps. `dann.data.pair` refuses inputs that are
-    not finite.
+    finite; and what usually helps. `dann.data.pair` refuses inputs that are not finite.
 
     Put it before the callbacks that save the model. Its error then keeps them from writing weights
-    that are not finite over good ones. A callback that saves between two checks can call
-    `check_weights` itself.
+    that are not finite over good ones. `dann.training.fit` does so itself.
 
     Steps that `keras.optimizers.LossScaleOptimizer` skips, because a scaled gradient is infinite,
     raise no error: neither the loss nor a weight is infinite then.
@@ -56,7 +58,6 @@ class StopOnNonFinite(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         self._step = self._checked = int(self.model.optimizer.iterations)
         self._before_epoch = self._step
-        self._finite = ""
 
     def on_train_batch_end(self, batch, logs=None):
         # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
@@ -79,10 +80,9 @@ class StopOnNonFinite(keras.callbacks.Callback):
         if broken:
             raise FloatingPointError(
                 f"The training of {type(self.model).__name__} stopped at step {self._step}: "
-                f"{', '.join(broken)}{self._finite}. {_ADVICE}"
+                f"{', '.join(broken)}. {_ADVICE}"
             )
-        means = ", ".join(f"{name} {value:.4g}" for name, value in losses.items())
-        self._checked, self._finite = self._step, f". Means until step {self._step}: {means}"
+        self._checked = self._step
 
 
 def check_weights(model: Any) -> None:
@@ -102,3 +102,42 @@ def check_weights(model: Any) -> None:
     if broken:
         others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         raise FloatingPointError(f"{broken[0]}{others} has values that are NaN or infinite")
+
+
+class StopOnSignal(keras.callbacks.Callback):
+    """Lets Ctrl-C and SIGTERM end `fit` between two steps, within `listening()`.
+
+    An error that a handler raises within a call of TensorFlow can crash the process.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.signal: int | None = None  # that asks for the end
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Notes the first of these signals; a second one acts at once."""
+        if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+            yield
+            return
+        numbers = signal.SIGINT, signal.SIGTERM
+        before = {number: signal.getsignal(number) or signal.SIG_DFL for number in numbers}
+
+        def note(number, _):
+            self.signal = number
+            signal.signal(number, before[number])
+
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(number, note)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def on_train_batch_begin(self, batch=None, logs=None):
+        if self.signal == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.signal is not None:
+            raise SystemExit(128 + self.signal)
