@@ -72,12 +72,11 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
         f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'balanced':>10}{'seconds':>10}",
     ]
     shares = {name: f"{value:.1%}" for name, value in summary.items() if "accuracy" in name}
+    columns = {"source/accuracy": 10, "target/accuracy": 18, "target/balanced_accuracy": 10}
     for name, prefix in (("source only", "source_only/"), (summary["method"], "")):
         if f"{prefix}seconds" in summary:
-            names = *(f"{one}/accuracy" for one in ("source", "target")), "target/balanced_accuracy"
-            source, target, balanced = (shares.get(f"{prefix}{one}", "-") for one in names)
-            seconds = f"{summary[f'{prefix}seconds']:>10.1f}"
-            lines.append(f"{name:<{width}}{source:>10}{target:>18}{balanced:>10}{seconds}")
+            cells = [f"{shares.get(prefix + key, '-'):>{size}}" for key, size in columns.items()]
+            lines.append(f"{name:<{width}}{''.join(cells)}{summary[f'{prefix}seconds']:>10.1f}")
     if "source_only/target/accuracy" in summary:
         gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
         lines.append(f"{'gain':<{width}}{'':>10}{100 * gain:>+11.1f} points")
