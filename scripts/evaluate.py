@@ -10,7 +10,7 @@ target, to predictions_<name>.csv.
 
 For a run with `trainer.oracle_curve=true` it also lists what each label-free score would have
 chosen. The regret of a score is the best target accuracy of all epochs minus that of the epoch
-which the score puts first. A score that the run did not compute is listed with the reason.
+which the score puts first.
 """
 
 import functools
@@ -20,7 +20,7 @@ import environment  # noqa: F401
 
 from dann import config
 from dann.training import RunDirectory
-from dann.training.evaluate_run import accuracy_report, evaluate_run, evaluation_table
+from dann.training.evaluate_run import accuracy_report, evaluate_run
 from dann.training.predictions import target_predictions
 from dann.training.run_callbacks import HostModel
 
@@ -53,7 +53,8 @@ def main(cfg):
             print(accuracy_report(labels, predict(inputs).argmax(axis=1), names))
     print(f"Written to {run.write_predictions(target_predictions(domains, predict, splits), name)}")
     if cfg.target is None and run.oracle_file.is_file():
-        print(evaluation_table(evaluate_run(cfg.run)))
+        print("What each score would have chosen; the accuracies are an oracle's")
+        print(evaluate_run(cfg.run).round(4).to_string())
 
 
 if __name__ == "__main__":

@@ -112,8 +112,10 @@ def _measures(run):
 def _choices(run):
     """Target accuracies at the choice of each score, and the best, where the run has them."""
     try:
-        scores = evaluate_run(run.directory.path).scores
+        found = evaluate_run(run.directory.path)
     except (FileNotFoundError, ValueError):
         return {}
-    best = max(of["accuracy"] + of["regret"] for of in scores.values())
-    return {BEST: best} | {f"chosen/{name}": of["accuracy"] for name, of in scores.items()}
+    if found.empty:
+        return {}
+    best = (found["accuracy"] + found["regret"]).max()
+    return {BEST: best, **found["accuracy"].add_prefix("chosen/")}

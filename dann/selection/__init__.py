@@ -7,14 +7,13 @@ from dann.selection.certainty import bnm, entropy, info_max, mcc
 from dann.selection.feature_classifiers import dev, reverse_validation
 from dann.selection.outputs import Outputs, outputs_of
 from dann.selection.recommend import Recommendation, average, mean_logits, recommend
-from dann.selection.regret import Evaluation, evaluate, regret
+from dann.selection.regret import regret
 from dann.selection.scores import SCORES, choose, compute_scores, score_checkpoints
 from dann.selection.selection_scores import SelectionScores
 from dann.selection.snd import snd
 
 __all__ = [
     "SCORES",
-    "Evaluation",
     "Outputs",
     "Recommendation",
     "SelectionScores",
@@ -26,7 +25,6 @@ __all__ = [
     "dev",
     "domain_probe",
     "entropy",
-    "evaluate",
     "info_max",
     "mcc",
     "mean_logits",

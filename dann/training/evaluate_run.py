@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas
 from sklearn.metrics import classification_report, confusion_matrix
 
-from dann.selection import Evaluation, evaluate
+from dann.selection import regret
 from dann.training.predictions import accuracies
 from dann.training.run_directory import RunDirectory
 
@@ -18,8 +19,6 @@ def accuracy_report(labels: np.ndarray, predicted: np.ndarray, class_names: Sequ
     The table has precision, recall, F1 and the number of examples of each class; a row of the
     matrix holds the examples of one class, by the class that was predicted.
     """
-    import pandas
-
     names: Any = list(class_names)
     classes = np.arange(len(names))
     never: Any = 0.0  # precision of a class that is never predicted
@@ -36,7 +35,7 @@ def accuracy_report(labels: np.ndarray, predicted: np.ndarray, class_names: Sequ
     )
 
 
-def evaluate_run(directory: str | os.PathLike) -> Evaluation:
+def evaluate_run(directory: str | os.PathLike) -> pandas.DataFrame:
     """Returns what choosing an epoch of a finished run by each score would have cost.
 
     Args:
@@ -44,9 +43,9 @@ def evaluate_run(directory: str | os.PathLike) -> Evaluation:
             oracle curve, which `trainer.oracle_curve=true` writes.
 
     Returns:
-        `scores`, for each score: `step`, the end of the epoch that it rates highest; its `score`
-        and target `accuracy` there; and `regret`, the best accuracy of all epochs minus that one.
-        `left_out`: the reason for each score of `dann.selection.SCORES` that is missing.
+        A row a score, the least regret first: `step`, the end of the epoch that it rates highest;
+        its `score` and the target's `accuracy` there; and `regret`, the best accuracy of all epochs
+        minus that one. A score without a finite number is left out.
 
     Raises:
         FileNotFoundError: If a file is not there.
@@ -60,26 +59,9 @@ def evaluate_run(directory: str | os.PathLike) -> Evaluation:
         for name in metrics
         if name.startswith("selection/")
     }
-    found = evaluate(scores, oracle)
-    chosen = {
-        name: {
-            "step": steps[int(of["choice"])],
-            "score": scores[name][int(of["choice"])],
-            "accuracy": of["accuracy"],
-            "regret": of["regret"],
-        }
-        for name, of in found.scores.items()
-    }
-    return Evaluation(chosen, found.left_out)
-
-
-def evaluation_table(evaluation: Evaluation) -> str:
-    """Formats what `evaluate_run` returns, sorted by regret; missing scores come last."""
-    lines = [f"{'score':<20}{'chosen step':>12}{'score':>12}{'target (oracle)':>18}{'regret':>10}"]
-    for name, of in sorted(evaluation.scores.items(), key=lambda item: item[1]["regret"]):
-        lines.append(
-            f"{name:<20}{of['step']:>12,}{of['score']:>12.4f}{of['accuracy']:>18.1%}"
-            f"{100 * of['regret']:>+10.1f}"
-        )
-    lines += [f"{name:<20}left out: {why}" for name, why in evaluation.left_out.items()]
-    return "\n".join(lines)
+    rows = [
+        (name, steps[of["choice"]], scores[name][of["choice"]], of["accuracy"], of["regret"])
+        for name, of in regret(scores, oracle).items()
+    ]
+    columns = ["selection", "step", "score", "accuracy", "regret"]
+    return pandas.DataFrame(rows, columns=columns).set_index("selection").sort_values("regret")
