@@ -126,7 +126,7 @@ def load(path: str | os.PathLike) -> PackedModel:
     steps = read(path)
     try:
         return PackedModel(steps, run_by_c(steps))
-    except (OSError, PackError, subprocess.CalledProcessError) as error:
+    except (OSError, PackError) as error:
         warnings.warn(f"NumPy runs {path}, slower than C: {error}", stacklevel=2)
         return PackedModel(steps)
 
@@ -150,8 +150,7 @@ def compile_library(source: str) -> pathlib.Path:
     """Compiles C into the user's cache, unless it is there, and returns the library's path.
 
     Raises:
-        OSError: If there is no compiler.
-        subprocess.CalledProcessError: If it fails.
+        OSError: If there is no compiler, or it fails.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dann"
@@ -162,6 +161,9 @@ def compile_library(source: str) -> pathlib.Path:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = cache / f"{key}.{os.getpid()}"
         command = [*compiler, *_FLAGS, "-march=native", "-x", "c", "-", "-o", str(draft), "-lm"]
-        subprocess.run(command, input=source.encode(), check=True, capture_output=True)
+        done = subprocess.run(command, input=source.encode(), capture_output=True, check=False)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").partition("\n")[0]
+            raise OSError(f"{shlex.join(compiler)!r} fails with {done.returncode}: {said}")
         draft.replace(library)
     return library

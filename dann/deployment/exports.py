@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-import shutil
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,15 +29,16 @@ def export(
 ) -> dict[str, Any]:
     """Writes a classifier in another format, loads it again, and compares its logits on data.
 
-    The comparison removes what it refuses. In a network with signs rounding may decide: a float sum
-    next to a sign's threshold gets the other sign where its terms are added in another order. So up
-    to 1% of the examples, or 1, may get other logits. An untrained network may differ in more:
-    where batch normalization has fresh statistics, sums of signs are exactly 0, and converters that
-    fold it into the kernel turn them into plus or minus epsilon. Train it first.
+    What was at `path` stays until the comparison is done, and if it refuses. In a network with
+    signs rounding may decide: a float sum next to a sign's threshold gets the other sign where its
+    terms are added in another order. So up to 1% of the examples, or 1, may get other logits. An
+    untrained network may differ in more: where batch normalization has fresh statistics, sums of
+    signs are exactly 0, and converters that fold it into the kernel turn them into plus or minus
+    epsilon. Train it first.
 
     Args:
         classifier: A built model, or a method of `dann.adaptation`, whose `classifier` it takes.
-        path: Where to write; it replaces what is there.
+        path: Where to write; it replaces a file, or the folder of a SavedModel, that is there.
         format: One of `FORMATS`: `"packed"`, `"c"`, `"saved_model"`, `"litert"` or `"onnx"`, the
             last three by Keras's own export.
         inputs: Inputs `(n, ...)` to compare on.
@@ -50,38 +51,39 @@ def export(
     Raises:
         ImportError: If a package is missing that the format needs.
         PackError: If a layer cannot be packed.
-        ValueError: If too many examples get another class, or other logits.
+        ValueError: If too many examples get another class, or other logits; if no compiler works
+            for `"c"`; or if what is at `path` is not to be replaced.
     """
     network, path = network_of(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
+    model_file = path / "saved_model.pb" if format == "saved_model" else path
+    if path.exists() and not model_file.is_file():
+        raise ValueError(f"format={format} replaces only what it writes. Received: path='{path}'")
     entries = getattr(network, "inputs", None)  # a subclassed model has none
     inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
     # First, because Keras exports to ONNX only a model that was called.
     expected: Any = network.predict(inputs, verbose=0)  # pyright: ignore
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the converters call what will move
-        run = write(network, path)
-    given, limit = run(inputs), tolerance * np.abs(expected).max(initial=1.0)
-    same = np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
-    same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
-    same = same.reshape(len(same), -1).all(axis=1)
-    different = len(same) - int(same.sum())
-    if different > max(1, _ROUNDED * len(same)):
-        _remove(path)
-        raise ValueError(
-            f"Of the classifier as {format}, {different} of {len(same)} examples get another class "
-            f"than by Keras, or logits that differ by more than {tolerance} of the largest"
-        )
+    with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as folder:
+        draft = pathlib.Path(folder, f"new{path.suffix}")
+        with warnings.catch_warnings(action="ignore"):  # the converters call what will move
+            run = write(network, draft)
+        given, limit = run(inputs), tolerance * np.abs(expected).max(initial=1.0)
+        same = np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
+        same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
+        same = same.reshape(len(same), -1).all(axis=1)
+        different = len(same) - int(same.sum())
+        if different > max(1, _ROUNDED * len(same)):
+            raise ValueError(
+                f"Of the classifier as {format}, {different} of {len(same)} examples get another "
+                f"class than by Keras, or logits that differ by over {tolerance} of the largest"
+            )
+        if path.is_dir():  # a folder is not renamed over another
+            path.rename(draft.with_name("old"))
+        draft.replace(path)
     size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
     found = {"path": str(path), "bytes": size, "examples": len(same), "different": different}
     return {**found, "difference": float(np.abs(given - expected)[same].max(initial=0.0))}
-
-
-def _remove(path):
-    shutil.rmtree(path, ignore_errors=True)
-    path.unlink(missing_ok=True)
 
 
 def _packed(model, path):
@@ -92,7 +94,13 @@ def _packed(model, path):
 def _c(model, path):
     to_c(model, path)
     steps = program_of(model)
-    return PackedModel(steps, run_by_c(steps)).predict
+    try:
+        return PackedModel(steps, run_by_c(steps)).predict
+    except OSError as error:
+        raise ValueError(
+            "format=c is compared by `cc` or the compiler in `CC`; `dann.deployment.to_c` needs "
+            f"none, and compares nothing. Received: {error}"
+        ) from error
 
 
 def _saved_model(model, path):

@@ -214,11 +214,18 @@ def test_a_packed_file_is_compiled_once(tmp_path, monkeypatch):
     assert library.stat().st_mtime_ns == written
 
 
-@pytest.mark.parametrize("compiler", ["no-such-compiler", "false"])
-def test_numpy_runs_where_c_cannot_be_compiled_and_says_so_once(compiler, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("compiler", "why"),
+    [
+        ("no-such-compiler", "No such file"),
+        ("false", "fails with 1"),
+        ("cc -fwrong", "error: .*-fwrong"),
+    ],
+)
+def test_numpy_runs_where_c_cannot_be_compiled_and_says_why(compiler, why, tmp_path, monkeypatch):
     path, inputs, expected = packed(tmp_path)
     monkeypatch.setenv("CC", compiler)
-    with pytest.warns(UserWarning, match=f"NumPy runs.*{compiler}") as told:
+    with pytest.warns(UserWarning, match=f"NumPy runs.*{why}") as told:
         model = load(path)
     np.testing.assert_array_equal(model.predict(inputs, batch_size=1), expected)
     assert len(told) == 1

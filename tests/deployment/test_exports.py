@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from packable_networks import normalized, spread_statistics, whole_inputs
 
-from dann.deployment import FORMATS, export, exports
+from dann.deployment import FORMATS, PackError, export, exports
 from dann.layers import BinaryConv2D, BinaryDense
 
 
@@ -40,7 +40,7 @@ def test_inputs_have_the_type_that_the_model_takes(tmp_path):
 
 
 @pytest.mark.parametrize(("turned", "shift", "different"), [(0, 0.5, 16), (2, 0, 2), (1, 0, 1)])
-def test_what_differs_in_more_than_one_example_is_removed(
+def test_what_differs_in_more_than_one_example_replaces_nothing(
     turned, shift, different, classifier, tmp_path, monkeypatch
 ):
     model, inputs = classifier
@@ -59,4 +59,46 @@ def test_what_differs_in_more_than_one_example_is_removed(
     else:
         with pytest.raises(ValueError, match=f"{different} of 16 examples"):
             export(model, path, "packed", inputs)
-    assert path.exists() == (different == 1)
+    assert path.read_bytes() == (b"worse" if different == 1 else b"old")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def content(folder):
+    return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}
+
+
+def test_only_what_a_format_writes_is_replaced(classifier, tmp_path):
+    (tmp_path / "folder/inner").mkdir(parents=True)
+    for name in ("folder/notes.txt", "file.dann"):
+        (tmp_path / name).write_text("mine")
+    before = content(tmp_path)
+    for name, format in (
+        ("folder", "packed"),
+        ("folder", "saved_model"),
+        ("file.dann", "saved_model"),
+    ):
+        with pytest.raises(ValueError, match=f"format={format} replaces only .*{name}"):
+            export(classifier[0], tmp_path / name, format, classifier[1])
+    gelu = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="gelu")])
+    with pytest.raises(PackError):
+        export(gelu, tmp_path / "file.dann", "packed", np.zeros((2, 2)))
+    assert content(tmp_path) == before
+
+
+def test_a_saved_model_is_replaced(classifier, tmp_path):
+    (path := tmp_path / "model").mkdir()
+    for name in ("saved_model.pb", "old"):
+        (path / name).touch()
+    export(classifier[0], path, "saved_model", classifier[1])
+    assert (path / "saved_model.pb").stat().st_size
+    assert not (path / "old").exists()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("compiler", ["/nonexistent", "false"])
+def test_c_without_a_compiler_is_refused_in_one_line(compiler, classifier, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", compiler)
+    told = rf"^.*`cc`.*`CC`; `dann.deployment.to_c` needs none.* Received: .*'{compiler}'.*$"
+    with pytest.raises(ValueError, match=told):
+        export(classifier[0], tmp_path / "net.c", "c", classifier[1])
+    assert list(tmp_path.iterdir()) == []
