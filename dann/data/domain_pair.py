@@ -191,10 +191,13 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None:
             raise ValueError(f"`target_labelled` needs labels. Received: none of {self.target}")
+        counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
+        fewest = int(counts[counts > 0].min(initial=len(labels)))
+        check_integer("per_class", per_class, 1, fewest, why=f"as the target has {counts.tolist()}")
         rng = np.random.default_rng(seed)
         drawn = [
             rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
-            for label in np.unique(labels[labels >= 0])
+            for label in np.flatnonzero(counts)
         ]
         rows = np.sort(np.concatenate(drawn))
         chosen = self.target_train[rows], labels[rows].astype(np.int64)

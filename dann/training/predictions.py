@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas
 from scipy.special import softmax
 from sklearn.metrics import recall_score
 
@@ -40,8 +41,6 @@ def target_predictions(
         A frame with the columns `split`; `example`, the file or the row; `class`, its name or
         number; and `probability`, the softmax of the logits at that class.
     """
-    import pandas
-
     inputs = {"train": domains.target_train, "test": domains.target_test[0]}
     names = dict(zip(inputs, domains.target_names or (None, None), strict=True))
     classes = np.array(domains.class_names or range(domains.num_classes))
@@ -109,7 +108,8 @@ def source_only_remark(summary: Mapping[str, Any], domain_accuracy: Sequence[flo
 
     Args:
         summary: Of a run with a baseline.
-        domain_accuracy: The discriminator's accuracy in every epoch, if there is one.
+        domain_accuracy: The discriminator's accuracy in every epoch up to the one whose weights are
+            kept, if there is one.
 
     Returns:
         A line, or `None`.

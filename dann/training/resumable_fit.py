@@ -97,8 +97,8 @@ def fit(
     checkpoints = Checkpoints(directory)
     watched = [*callbacks, keras.callbacks.History()]
     writer = EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps))
-    stops = StopOnSignal(), StopOnNonFinite(check_every)
-    with lock_directory(directory), stops[0].listening(), _errors_of_others():
+    signals, non_finite = StopOnSignal(), StopOnNonFinite(check_every)
+    with lock_directory(directory), signals.listening(), _errors_of_others():
         if not resume:
             checkpoints.discard()
         _share_newest(checkpoints)
@@ -110,11 +110,11 @@ def fit(
                 initial_epoch=epochs if writer.stopped else writer.epoch,
                 epochs=epochs,
                 steps_per_epoch=steps,
-                callbacks=[*stops, *watched, writer],
+                callbacks=[signals, non_finite, *watched, writer],
                 shuffle=False,
                 verbose=verbose,
             )
-            stops[0].on_train_batch_begin()  # a signal may have come since the last step
+            signals.end_if_asked()  # one may have come since the last step
         except OSError:
             writer.check_directory()
             raise

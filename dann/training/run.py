@@ -148,7 +148,7 @@ class Run:
         }
         if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
             print(f"warning: {remark}", file=sys.stderr)
-        before, label = self.host, "before training"
+        before, label, found = self.host, "before training", {}
         if isinstance(self.baseline, Mapping):
             shared = {k: v for k, v in self.baseline.items() if k.startswith("source_only/")}
             summary.update(shared)
@@ -157,9 +157,10 @@ class Run:
             print(f"{self.domains.name}: source only, {self.trainer.steps} steps")
             clock, folder = Clock(), self.directory.baseline_checkpoints
             self._fit(self.baseline, folder, clock)
-            told = {**_times(clock), **self._test(before)[0], **self._of_features(before)}
+            found = self._test(before)[0]
+            told = {**_times(clock), **found, **self._of_features(before)}
             summary.update({f"source_only/{key}": value for key, value in told.items()})
-        views = [(label, run_figures.features_of(before, self.domains))]
+        views = [(_title(label, found), run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {self.name}, {self.trainer.steps} steps")
         callbacks = [*self.watchers, *self.callbacks]
         history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
@@ -180,9 +181,11 @@ class Run:
         if "target/accuracy" not in summary:
             print("target accuracy: unknown (no labels)")
             print(label_free_table(summary, predictions))
-        if remark := source_only_remark(summary, history.get("domain/accuracy", ())):
+        epochs = summary.get("kept_step", self.trainer.steps) // self.steps_per_epoch
+        if remark := source_only_remark(summary, history.get("domain/accuracy", ())[:epochs]):
             print(remark)
-        views.append((self.name, run_figures.features_of(self.host, self.domains)))
+        title = _title(self.name, found)
+        views.append((title, run_figures.features_of(self.host, self.domains)))
         self._draw(history, views, predicted)
         print(f"Written to {self.directory}")
         return summary
@@ -269,3 +272,9 @@ class Run:
 
 def _times(clock):
     return {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
+
+
+def _title(name, found):
+    shares = {domain: found.get(f"{domain}/accuracy") for domain in ("source", "target")}
+    told = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
+    return f"{name}: {', '.join(told)}" if told else name

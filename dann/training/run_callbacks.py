@@ -147,7 +147,7 @@ class EpochTable(keras.callbacks.Callback):
         self.rows = []
 
     def on_epoch_end(self, epoch, logs=None):
-        self.add({"epoch": epoch, **dict(sorted(logs.items()))})
+        self.add({"epoch": epoch, **dict(sorted((logs or {}).items()))})
 
     def add(self, row: dict[str, Any]) -> None:
         """Adds a row, and writes the file."""

@@ -69,10 +69,12 @@ def save_curves(
     figure = Figure(figsize=(4 * len(panels), 3.2), layout="constrained")
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (label, *names) in zip(grid, panels, strict=True):
-        for name, style in zip(names, ("o-", "s--"), strict=False):
+        for name, style, told in zip(
+            names, ("o-", "s--"), ("labels", "discriminator"), strict=False
+        ):
             if name in history:
                 steps = steps_per_epoch * np.arange(1, len(history[name]) + 1)
-                axes.plot(steps, history[name], style, markersize=3, label=name)
+                axes.plot(steps, history[name], style, markersize=3, label=told)
         if "domain/accuracy" in names and "domain/accuracy" in history:
             axes.axhline(0.5, color="0.6", linestyle=":", label="its chance level")
         axes.set(xlabel="training step", ylabel=label, xlim=(0, None))
@@ -125,7 +127,9 @@ def _class_names(domains):
 
 
 def features_of(host: HostModel, domains: DomainPair) -> np.ndarray:
-    """Computes the features of up to 500 test examples of each domain, the source's first.
+    """Computes the features of up to 500 examples of each domain, the source's first.
+
+    They are test examples and, where these are fewer, training examples.
 
     Returns:
         Array `(n + m, num_features)`.
@@ -136,13 +140,22 @@ def features_of(host: HostModel, domains: DomainPair) -> np.ndarray:
 
 def _shown(domains):
     """Inputs and classes of the examples to show, of the source and of the target; -1: unknown."""
-    found = []
-    for inputs, labels in (domains.source_test, domains.target_test):
-        # spread over the set, which may be sorted by class
-        places = np.linspace(0, len(inputs) - 1, min(len(inputs), _POINTS)).astype(int)
-        classes = np.full(len(places), UNKNOWN) if labels is None else np.asarray(labels)[places]
-        found.append((inputs[places], classes))
-    return found
+    source = _spread(domains.source_test, domains.source_train)
+    return source, _spread(domains.target_test, (domains.target_train, None))
+
+
+def _spread(*sets):
+    """Examples spread over the sets, which may be sorted by class, of the first as many as fit."""
+    parts, room = [], _POINTS
+    for inputs, labels in sets:
+        count = min(len(inputs), room)
+        room -= count
+        places = np.linspace(0, len(inputs) - 1, count).astype(int)
+        classes = np.full(count, UNKNOWN) if labels is None else np.asarray(labels)[places]
+        if count:
+            parts.append((inputs[places], classes))
+    inputs, classes = zip(*parts, strict=True)
+    return np.concatenate(inputs), np.concatenate(classes)
 
 
 def save_features(
@@ -153,8 +166,8 @@ def save_features(
 ) -> None:
     """Shows features of both domains in two dimensions, by t-SNE, one panel for each view.
 
-    The source is circles and the target crosses, coloured by class; a target without labels is
-    grey.
+    The source is circles and the target crosses, coloured by class; target examples without
+    labels, as all of the training set, are grey.
 
     Args:
         views: Title and features, as `features_of` returns them.

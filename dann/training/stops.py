@@ -73,10 +73,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
     def _check(self, logs):
         losses = {name: float(value) for name, value in logs.items() if name.endswith("loss")}
         broken = [f"{name} is {value}" for name, value in losses.items() if not np.isfinite(value)]
-        try:
-            check_weights(self.model)
-        except FloatingPointError as error:
-            broken = broken or [str(error)]
+        broken = broken or broken_weights(self.model)
         if broken:
             raise FloatingPointError(
                 f"The training of {type(self.model).__name__} stopped at step {self._step}: "
@@ -85,10 +82,11 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._checked = self._step
 
 
-def check_weights(model: Any) -> None:
-    """Raises `FloatingPointError` if a variable of a model or of its optimizer is not finite.
+def broken_weights(model: Any) -> list[str]:
+    """Says which variable of a model or of its optimizer is not finite, if one is.
 
-    The message names the first such variable and counts the others.
+    Returns:
+        A sentence that names the first such variable and counts the others; or nothing.
     """
     if keras.backend.backend() == "jax":
         model.jax_state_sync()  # within `fit`, the variables wait for this
@@ -99,9 +97,8 @@ def check_weights(model: Any) -> None:
     suspects = np.flatnonzero(~finite)
     # A sum of finite numbers may overflow, so each suspect is looked at.
     broken = [variables[i].path for i in suspects if not ops.all(ops.isfinite(variables[i]))]
-    if broken:
-        others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-        raise FloatingPointError(f"{broken[0]}{others} has values that are NaN or infinite")
+    others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+    return [f"{name}{others} has values that are NaN or infinite" for name in broken[:1]]
 
 
 class StopOnSignal(keras.callbacks.Callback):
@@ -136,7 +133,11 @@ class StopOnSignal(keras.callbacks.Callback):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def on_train_batch_begin(self, batch=None, logs=None):
+    def on_train_batch_begin(self, batch, logs=None):
+        self.end_if_asked()
+
+    def end_if_asked(self) -> None:
+        """Raises what the signal asks for: `KeyboardInterrupt`, or `SystemExit` of SIGTERM."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         if self.signal is not None:

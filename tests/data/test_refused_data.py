@@ -93,6 +93,8 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
 
 
 VALUE_ERRORS = [
+    lambda _: LABELLED.with_target_labelled(0),
+    lambda _: LABELLED.with_target_labelled(3),
     read((np.ma.masked_equal(X, X[0, 0, 0]), Y)),
     read((X.astype(str), Y)),
     read(target=np.full(X.shape, 1e300)),

@@ -128,7 +128,7 @@ def test_a_discriminator_that_ends_in_a_softmax_over_one_unit_is_dead():
 def test_a_trained_model_is_aligned_as_fit_runs_it():
     model, names = planted.dann(strength=1.0), set()
     for seed in range(3):
-        planted.trained(planted.initialized(model, seed), seed, steps=800)
+        planted.trained(planted.initialized(model, seed), seed, steps=800)  # 400 leave 75% apart
         # The last as `fit` runs it; tracing takes longer.
         found = check(model, planted.batch(seed), mode=None if seed == 2 else "eager")
         names.add((found.verdict.name, found.measurements["reversal/state"]))

@@ -1,3 +1,5 @@
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from dann.adaptation import DANN
 from dann.data import pair
 from dann.networks import domain_head
 from dann.training import StopOnNonFinite
-from dann.training.stops import check_weights
+from dann.training.stops import broken_weights
 
 INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 LABELS = (INPUTS[:, 0] > 0).astype(int)
@@ -70,7 +72,7 @@ def test_weights_that_break_in_the_last_step_reach_no_checkpoint(tmp_path):
         fit(dann(), BreakAt(16), StopOnNonFinite(), saves)
     kept = keras.models.load_model(file)
     assert int(kept.optimizer.iterations) == 8
-    check_weights(kept)
+    assert not broken_weights(kept)
 
 
 def test_steps_that_loss_scaling_skips_are_no_error():
@@ -79,7 +81,7 @@ def test_steps_that_loss_scaling_skips_are_no_error():
     model = dann(optimizer, dtype="mixed_float16")
     fit(model, StopOnNonFinite(every=1))
     assert int(inner.iterations) < 16  # some were skipped
-    check_weights(model)
+    assert not broken_weights(model)
 
 
 def test_an_optimizer_whose_state_is_not_finite_is_named_and_great_weights_pass():
@@ -87,11 +89,11 @@ def test_an_optimizer_whose_state_is_not_finite_is_named_and_great_weights_pass(
     fit(model, epochs=1)
     momentum = next(v for v in model.optimizer.variables if "momentum" in v.path)
     momentum.assign(np.full(momentum.shape, np.inf))
-    with pytest.raises(FloatingPointError, match="momentum.* has values that are NaN or infinite"):
-        check_weights(model)
+    (told,) = broken_weights(model)
+    assert re.search("momentum.* has values that are NaN or infinite", told)
     model = dann()  # whose sum of weights overflows
     model.backbone.weights[0].assign(np.full((3, 4), 3e38))
-    check_weights(model)
+    assert not broken_weights(model)
 
 
 def test_training_is_left_as_it_is():

@@ -141,9 +141,20 @@ def test_the_features_shown_come_from_all_over_the_test_sets():
         assert np.diff(part).max() <= 4
 
 
+def test_training_examples_are_shown_where_test_sets_are_small():
+    train, test = np.arange(2000.0).reshape(2000, 1), -np.arange(1.0, 101).reshape(100, 1)
+    classes = np.arange(2000) % 2
+    pair = DomainPair("a", "b", (train, classes), (test, classes[:100]), train, (test, None), 2)
+    model = DANN(keras.Sequential([keras.Input((1,)), keras.layers.Identity()]), num_classes=2)
+    shown = run_figures.features_of(HostModel(model), pair)[:, 0]
+    for part in (shown[:500], shown[500:]):
+        np.testing.assert_array_equal(part[:100], test[:, 0])
+        assert (len(part), part[100], part[-1]) == (500, 0, 1999)
+
+
 @pytest.mark.parametrize(("scale", "length"), [(0.0, 5), (1e-30, 5), (1e30, 5), (1.0, 1)])
 def test_features_of_any_size_are_drawn(scale, length, domains, tmp_path):
-    features = scale * np.random.default_rng(0).normal(size=(24, length))
+    features = scale * np.random.default_rng(0).normal(size=(48, length))
     run_figures.save_features([("a", features)], domains, seed=0, path=tmp_path / "features.png")
     assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
 
@@ -151,13 +162,13 @@ def test_features_of_any_size_are_drawn(scale, length, domains, tmp_path):
 def test_points_have_the_color_of_their_class_and_a_target_without_labels_is_grey(
     domains, drawn, tmp_path
 ):
-    features = np.random.default_rng(0).normal(size=(24, 5))
+    features = np.random.default_rng(0).normal(size=(48, 5))
     unlabelled = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
     for pair in (domains, unlabelled):
         run_figures.save_features([("a", features)], pair, seed=0, path=tmp_path / "features.png")
     known, unknown = (figure.axes[0] for figure in drawn)
     colors = known.collections[0].get_edgecolors(), known.collections[1].get_facecolors()
-    assert [len(np.unique(one, axis=0)) for one in colors] == [3, 3]
+    assert [len(np.unique(one, axis=0)) for one in colors] == [3, 4]  # the training set is grey
     assert len(np.unique(unknown.collections[1].get_facecolors(), axis=0)) == 1
     assert [text.get_text() for text in known.texts] == ["0", "1", "2"]
 
