@@ -1,9 +1,8 @@
-"""Compares methods on natural shifts; writes the table and the chart of docs/when-to-adapt.md.
+"""Compares methods on natural shifts; writes the tables and the chart of docs/when-to-adapt.md.
 
-python docs/when_to_adapt.py <folder with vaderSentiment-3.3.2.tar.gz>
+python docs/when_to_adapt.py <folder with vaderSentiment-3.3.2.tar.gz, mnist/, usps/ and bsds500/>
 
-A task that is in docs/when-to-adapt.csv is not trained again. The watch's data needs the extra
-`seglearn`.
+What is in docs/when-to-adapt.csv is not trained again. The watch's data needs the extra `seglearn`.
 """
 
 import functools
@@ -12,99 +11,116 @@ import pathlib
 import re
 import sys
 
-import numpy as np
 import pandas
 from matplotlib.figure import Figure
 
 import dann
+from dann.experiments.results import markdown_table
 from dann.schedules import GaninSchedule
+from dann.training.predictions import accuracies
 
 DOCS = pathlib.Path(__file__).parent
 CSV = DOCS / "when-to-adapt.csv"
 REGION = re.compile(r"(?<=<!-- tasks -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 TEXTS = "tweets", "amazon", "films", "nyt"
-PEOPLE = (1, 2, 3, 4, 5), (6, 7, 8, 9, 10)
+FEW, OTHERS = (1, 2, 3, 4, 5), (6, 7, 8, 9, 10)
+PEOPLE = {"people 1-5 → 6-10": (FEW, OTHERS), "people 6-10 → 1-5": (OTHERS, FEW)}
+SPLITS = {f"{domain}_split": "train[:6000]" for domain in ("source", "target")}
+SPLITS |= {f"{domain}_test_split": "test[:2000]" for domain in ("source", "target")}
+SPLITS |= {"image_size": 16}
 STEPS = 500
 MEASURE = "target/balanced_accuracy"
-KEPT = ["source/balanced_accuracy", "target/accuracy", MEASURE]
-KEPT += ["selection/info_max", "selection/agreement"]
-
-
-def rising(high=1.0):
-    """The strength of the reversal."""
-    return GaninSchedule(STEPS, high=high)
-
-
+COLUMNS = ["task", "setting", "seed", "source/balanced_accuracy", "target/accuracy", MEASURE]
+COLUMNS += ["selection/info_max", "selection/agreement"]
+RISING = GaninSchedule(STEPS)
 METHODS = {
-    "DANN": lambda *given: dann.DANN(*given, strength=rising()),
-    "DANN, strength .3": lambda *given: dann.DANN(*given, strength=rising(0.3)),
-    "CDAN": lambda *given: dann.CDAN(*given, strength=rising()),
-    "DANN + MCC": lambda *given: dann.DANN(*given, strength=rising(), regularizers=dann.MCC()),
+    "DANN": lambda *given: dann.DANN(*given, strength=RISING),
+    "DANN, strength .3": lambda *given: dann.DANN(*given, strength=GaninSchedule(STEPS, high=0.3)),
+    "CDAN": lambda *given: dann.CDAN(*given, strength=RISING),
+    "DANN + MCC": lambda *given: dann.DANN(*given, strength=RISING, regularizers=dann.MCC()),
 }
-SHOWN = {"source_only": "source only", **{name: name for name in METHODS}}
-SHOWN |= {"average": "average", "target_only": "target labels"}
+CONTROL = {"reversal off": lambda *given: dann.DANN(*given, strength=0.0)}  # no candidate
+SHOWN = ["reversal off", *METHODS, "average", "recommend"]
 
 
 def tasks(folder):
-    """What reads the domains and makes a backbone for a shape of inputs, by task."""
+    """What reads the domains, makes a backbone for a shape of inputs and is trained, by task."""
     mlp = functools.partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
     series = functools.partial(dann.networks.time_series_backbone, filters=(32, 64, 32))
-    found = {}
+    cnn = functools.partial(dann.networks.cnn_backbone, filters=(16, 32), units=100)
+    found = {"digits → photos": (lambda: dann.data.digits_to_photos("~/.cache/dann"), cnn)}
+    for pair in (("mnist", "usps"), ("usps", "mnist"), ("mnist", "mnist_m")):
+        load = functools.partial(dann.data.tfds_pair, *pair, data_dir=folder, **SPLITS)
+        found[" → ".join(pair)] = load, cnn
+    for name, pair in PEOPLE.items():
+        found[name] = functools.partial(dann.data.watch, *pair), series
     for pair in itertools.permutations(TEXTS, 2):
         load = functools.partial(dann.data.sentiment, *pair, data_dir=folder)
         found[" → ".join(pair)] = load, mlp
-    for source, target in (PEOPLE, PEOPLE[::-1]):
-        name = f"people {source[0]}-{source[-1]} → {target[0]}-{target[-1]}"
-        found[name] = functools.partial(dann.data.watch, source, target), series
     return found
 
 
 def read():
     """The runs so far."""
-    return pandas.read_csv(CSV) if CSV.exists() else pandas.DataFrame({"task": []})
+    return pandas.read_csv(CSV) if CSV.exists() else pandas.DataFrame({"task": [], "setting": []})
 
 
 def train(folder):
-    """Adds the runs of the tasks that the table lacks."""
-    known = read()
+    """Adds the runs that the table lacks. Of texts, without batch normalization, no control."""
+    runs = read()
     for task, (load, network) in tasks(folder).items():
-        if task not in set(known["task"]):
-            domains = load()
-            backbone = functools.partial(network, domains.input_shape)
-            found = dann.compare(domains, METHODS, backbone=backbone, steps=STEPS)
-            rows = found.runs.assign(task=task, recommended=found.runs["setting"].eq(found.chosen))
-            rows = rows[["task", "setting", "seed", "recommended", *KEPT]].round(4)
-            known = pandas.concat([known, rows.sort_values(["setting", "seed"])])
-            known.to_csv(CSV, index=False)
-    return known
+        known = set(runs["setting"][runs["task"] == task])
+        for methods in (METHODS,) if task.startswith(TEXTS) else (METHODS, CONTROL):
+            if not {*methods} <= known:
+                domains = load()
+                backbone = functools.partial(network, domains.input_shape)
+                found = dann.compare(domains, methods, backbone=backbone, steps=STEPS)
+                rows = pandas.concat([found.runs, kept(found, domains)])
+                rows = rows[~rows["setting"].isin(known)].assign(task=task)[COLUMNS].round(4)
+                runs = pandas.concat([runs, rows.sort_values(["setting", "seed"])])
+                runs.to_csv(CSV, index=False)
+                known |= {*rows["setting"]}
+    return runs
 
 
-def table(runs):
-    """The mean balanced accuracies on the target in Markdown, a row a task."""
-    means = 100 * runs.groupby(["task", "setting"], sort=False)[MEASURE].mean().unstack()
-    rows = [["task", *SHOWN.values()], ["---"] * (1 + len(SHOWN))]
-    for task, shares in means[list(SHOWN)].iterrows():
-        rows.append([str(task), *(f"{share:.1f}" for share in shares)])
-    return "\n".join(f"|{'|'.join(row)}|" for row in rows)
+def kept(found, domains):
+    """A row of what is recommended: one network of all seeds."""
+    inputs, labels = domains.target_test
+    classes = found.classifier.predict(inputs[:], verbose=0).argmax(axis=1)
+    row = {f"target/{name}": share for name, share in accuracies(labels, classes).items()}
+    return pandas.DataFrame([{"setting": "recommend", **row}])
 
 
 def gains(runs):
-    """Mean points over the source alone, a row a task and a column a setting."""
-    means = 100 * runs.groupby(["task", "setting"], sort=False)[MEASURE].mean().unstack()
-    return means.sub(means["source_only"], axis=0)
+    """Points over the source alone, a row a task and seed, a column a setting."""
+    means = runs.pivot(index=["task", "seed"], columns="setting", values=MEASURE)
+    found = means.dropna(subset="source_only")
+    found["recommend"] = means["recommend"].groupby("task").transform("max")
+    return 100 * found.sub(found["source_only"], axis=0)[SHOWN]
 
 
-def draw(runs):
+def table(runs):
+    """Mean balanced accuracies on the target, a row a task; gains, and runs that lost a point."""
+    columns, found = ["source_only", *SHOWN, "target_only"], gains(runs)
+    means = 100 * runs.groupby(["task", "setting"], sort=False)[MEASURE].mean().unstack()[columns]
+    texts = found.index.get_level_values("task").str.startswith(TEXTS)
+    for name, part in (("texts", found[texts]), ("others", found[~texts])):
+        means.loc[f"mean gain, {name}"] = part.mean()
+        means.loc[f"lost over 1 (%), {name}"] = 100 * (part < -1).sum() / part.count()
+    rows = means.map("{:.1f}".format).replace("nan", "").reset_index().to_numpy().tolist()
+    return markdown_table(["task", *columns], rows)
+
+
+def draw(found):
     """The chart: gain over the source alone, a dot a task, a row a method."""
-    shown = [name for name in SHOWN if name not in ("source_only", "target_only")]
-    figure = Figure(figsize=(8, 2.6), layout="constrained")
+    figure = Figure(figsize=(8, 3.2), layout="constrained")
     axes = figure.subplots()
-    for place, name in enumerate(shown):
-        found = gains(runs)[name].dropna()
-        axes.scatter(found, np.full(len(found), place), facecolors="none", edgecolors="#4051b5")
-        axes.scatter(found.mean(), place, marker="|", s=300, color="#e0701b")
+    for place, name in enumerate(SHOWN):
+        points = found[name].groupby("task").mean()
+        axes.scatter(points, [place] * len(points), facecolors="none", edgecolors="#4051b5")
+        axes.scatter(points.mean(), place, marker="|", s=300, color="#e0701b")
     axes.axvline(0, color="0.6", linewidth=1)
-    axes.set_yticks(range(len(shown)), [SHOWN[name] for name in shown])
+    axes.set_yticks(range(len(SHOWN)), SHOWN)
     axes.invert_yaxis()
     axes.grid(axis="x", color="0.9")
     axes.set_xlabel("points of balanced accuracy over source only; a dot a task, a bar the mean")
@@ -117,10 +133,10 @@ def written(text, runs):
 
 
 def main(folder):
-    """Trains what lacks and writes both."""
+    """Trains what lacks, and writes the page and the chart."""
     runs, page = train(folder), DOCS / "when-to-adapt.md"
     page.write_text(written(page.read_text(), runs))
-    draw(runs)
+    draw(gains(runs))
 
 
 if __name__ == "__main__":
