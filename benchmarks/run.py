@@ -6,6 +6,7 @@ python benchmarks/run.py suite=run before=<dir>   the same in turns with another
 python benchmarks/run.py suite=input              training pairs from folders of JPEGs
 python benchmarks/run.py suite=jacobian           Jacobians, beside a tape's own
 python benchmarks/run.py suite=packed             binary networks, beside LiteRT
+python benchmarks/run.py suite=nuisance           accuracy and leakage, beside fairlearn
 """
 
 import os

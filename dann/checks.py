@@ -3,7 +3,7 @@
 import difflib
 import math
 import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 
@@ -91,6 +91,12 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
         listed = ", ".join(map(repr, near if near and len(choices) > 20 else choices))
         raise ValueError(_message(name, f"one of {listed}", "", value))
     return value
+
+
+def did_you_mean(word: str, choices: Collection[str]) -> str:
+    """Returns a sentence that names at most three of the choices, those most like a word."""
+    near = difflib.get_close_matches(word, choices, n=3)
+    return f" Did you mean {', '.join(near)}?" if near else ""
 
 
 def check_registered(what: str, obj: Any) -> None:

@@ -43,6 +43,8 @@ def main(cfg):
         made.data["target_new"] = cfg.target
         tests, splits, name = ["target"], ["test"], pathlib.Path(cfg.target).absolute().stem
     domains = config.build_domains(made)
+    if domains.nuisances and cfg.target is None:
+        tests = ["source"]  # a table is both domains
     names = domains.class_names or [str(number) for number in range(domains.num_classes)]
     for domain in tests:
         inputs, labels = getattr(domains, f"{domain}_test")

@@ -25,7 +25,7 @@ from dann.experiments.reproduction import as_argument
 from dann.training.devices import processes
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
-DIAGNOSE = pathlib.Path(__file__).with_name("diagnose.py")
+HERE = pathlib.Path(__file__).parent
 
 
 @config.script("train")
@@ -48,7 +48,7 @@ def main(cfg):
     def build(method):
         # the same initial weights for each method
         training.start(cfg.seed, cfg.trainer.precision, distribution)
-        shapes = domains.input_shape, domains.num_classes, domains.num_sources
+        shapes = domains.input_shape, domains.num_classes, domains.num_sources, domains.nuisances
         with distribution.scope():
             model = config.build_model(cfg, method, *shapes)
             optimizer = config.build_optimizer(cfg, model)
@@ -56,8 +56,10 @@ def main(cfg):
 
     model = build(cfg.method)
     baseline = None
-    if cfg.compare and model.trains_on_labels and (model.terms or model.regularizers):
-        baseline = config.shared_baseline(cfg) or build(SOURCE_ONLY)
+    adapts = model.terms or model.regularizers or domains.nuisances
+    if cfg.compare and model.trains_on_labels and adapts:
+        plain = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
+        baseline = config.shared_baseline(cfg) or build(plain)
     callbacks = config.build_callbacks(cfg, model)
     run = training.Run(
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
@@ -68,13 +70,13 @@ def main(cfg):
     )
     run.train()
     if HydraConfig.get().mode == RunMode.RUN:
-        tell_next(run.directory)
+        tell_next(run.directory, "evaluate" if domains.nuisances else "diagnose")
 
 
-def tell_next(run):
+def tell_next(run, script):
     """Says what can be done with a finished run."""
-    is_installed = (DIAGNOSE.parents[1] / "__init__.py").is_file()
-    command = "dann-diagnose" if is_installed else f"python {os.path.relpath(DIAGNOSE)}"
+    is_installed = (HERE.parent / "__init__.py").is_file()
+    command = f"dann-{script}" if is_installed else f"python {os.path.relpath(HERE)}/{script}.py"
     print(f"Classifier: {run}/{run.classifier_file.name}")
     print(f"Next: {command} {as_argument('run', run)}")
     if run.tensorboard.is_dir():

@@ -3,6 +3,7 @@
 from benchmarks.suites.commands import whole_runs
 from benchmarks.suites.input import image_pairs
 from benchmarks.suites.jacobian import jacobians
+from benchmarks.suites.nuisance import hidden_nuisances
 from benchmarks.suites.packed import packed_networks
 from benchmarks.suites.step import training_steps
 
@@ -12,6 +13,7 @@ SUITES = {
     "input": image_pairs,
     "jacobian": jacobians,
     "packed": packed_networks,
+    "nuisance": hidden_nuisances,
 }
 
 __all__ = ["SUITES"]

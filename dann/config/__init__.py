@@ -1,5 +1,6 @@
 """Everything that uses Hydra: the schema, the command line, and building objects from a config."""
 
+from dann.checks import did_you_mean
 from dann.config import schema
 from dann.config.building import (
     ConfigError,
@@ -8,7 +9,6 @@ from dann.config.building import (
     build_model,
     build_optimizer,
     count_steps,
-    did_you_mean,
     distribution_of,
     instantiate,
     step_intervals,

@@ -5,7 +5,6 @@ and of Keras, and the functions that make networks or read data.
 """
 
 import dataclasses
-import difflib
 import functools
 import importlib
 import inspect
@@ -18,9 +17,10 @@ import keras
 from omegaconf import DictConfig, OmegaConf
 
 from dann import networks
-from dann.adaptation import METHODS
-from dann.checks import check_integer, has_tensorflow
+from dann.adaptation import METHODS, Invariant
+from dann.checks import check_integer, did_you_mean, has_tensorflow
 from dann.data import READERS, DomainPair, several_sources
+from dann.data.nuisances import Nuisances
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import Distribution, RunDirectory
 from dann.training.run_directory import load_model
@@ -111,12 +111,6 @@ def as_container(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
-def did_you_mean(word: str, choices: Collection[str]) -> str:
-    """Returns a sentence that names at most three of the choices, those most like a word."""
-    near = difflib.get_close_matches(word, choices, n=3)
-    return f" Did you mean {', '.join(near)}?" if near else ""
-
-
 def _targets(node: Any) -> Iterator[Any]:
     if isinstance(node, str) and "${" in node:
         raise ConfigError(f"Hydra would resolve this text a second time. Received: {node}")
@@ -148,13 +142,16 @@ def distribution_of(cfg: DictConfig) -> Distribution:
 def build_domains(cfg: DictConfig) -> DomainPair:
     """Loads the domains of `cfg.data` and applies `cfg.balanced` and `cfg.target_labelled`.
 
-    With `data.sources` it loads each source with the target and joins the pairs.
+    With `data.sources` it loads each source with the target and joins the pairs; with `data.path`
+    one labelled table.
 
     Raises:
         ConfigError: If `data` names anything but a reader.
     """
     node = as_container(cfg.data)
-    sources = node.pop("sources", None)
+    sources, path = node.pop("sources", None), node.pop("path", None)
+    if path is not None:
+        node |= {"source": path, "target": None}
 
     def load(**source):
         return _built("data", {**node, **source}, DomainPair, reader_names())
@@ -168,7 +165,12 @@ def build_domains(cfg: DictConfig) -> DomainPair:
 
 
 def build_model(
-    cfg: DictConfig, method: Any, input_shape: tuple, num_classes: int, num_sources: int = 1
+    cfg: DictConfig,
+    method: Any,
+    input_shape: tuple,
+    num_classes: int,
+    num_sources: int = 1,
+    nuisances: Nuisances | None = None,
 ) -> Any:
     """Builds the network of `cfg` and the method around it.
 
@@ -178,6 +180,7 @@ def build_model(
         input_shape: Shape of one input.
         num_classes: Number of classes.
         num_sources: Number of source domains.
+        nuisances: Those of the data, which `method=invariant` hides.
 
     Returns:
         The model. The method gets those parts of the network that its constructor takes. The input
@@ -200,8 +203,13 @@ def build_model(
     node = dict(as_container(method))
     teacher = node.pop("teacher", None)
     build = _built("method", node, functools.partial)
-    if build.func not in METHODS.values():
+    if build.func not in (*METHODS.values(), Invariant):
         raise ConfigError(f"method must name a method as `_target_`. Received: {build.func}")
+    if (build.func is Invariant) != (nuisances is not None):
+        raise ConfigError(
+            "method=invariant and data.nuisances=[...] go together. Received: "
+            f"{build.func.__name__} and {list(nuisances.kinds) if nuisances else 'no nuisances'}"
+        )
     parts = {
         "label_head": network["label_head"](features, num_classes),
         "regularizers": list(regularizers.values()),
@@ -212,6 +220,8 @@ def build_model(
         parts["domain_head"] = network["domain_head"](length)
     if "num_sources" in build.func.arguments:
         parts["num_sources"] = num_sources
+    if nuisances is not None:
+        parts["nuisances"] = nuisances.kinds
     model = build(backbone, **parts)
     return model if teacher is None else _start_from_teacher(model, pathlib.Path(teacher))
 

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from dann.config.building import ConfigError
 from dann.config.schema import TrainConfig
 from dann.experiments.sweep import rank_sweep
+from dann.experiments.tradeoff import save_tradeoff
 from dann.training import RunDirectory
 
 # Settings that may change when a run resumes, because the results do not depend on them.
@@ -212,15 +213,20 @@ class Ranking(Callback):
             (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Writes the table and the figure into the sweep's directory, and prints the table."""
+        """Writes table and figure into the sweep's directory, and prints the table.
+
+        Of runs with nuisances it is the picture of accuracy against leakage.
+        """
         directory = pathlib.Path(config.hydra.sweep.dir)
         records = sorted(_folder(directory).glob(f"{self.sweep}-*.json"))
         jobs = dict(json.loads(record.read_text()) for record in records)
         shutil.rmtree(_folder(directory), ignore_errors=True)
         finished = [RunDirectory(folder).is_finished() for folder in jobs]
         score = config.selection.rank_by
-        if score is not None and len(jobs) > 1:
-            overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
+        overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
+        if told := save_tradeoff(directory, overrides) if any(finished) else None:
+            print(f"{told}\nWritten to {directory / 'tradeoff.png'}", flush=True)
+        elif score is not None and len(jobs) > 1:
             table = rank_sweep(directory, score, overrides)
             if table is not None:
                 print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)

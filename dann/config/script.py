@@ -25,7 +25,8 @@ from hydra.errors import (
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from dann.config.building import ConfigError, check_targets, did_you_mean
+from dann.checks import did_you_mean
+from dann.config.building import ConfigError, check_targets
 from dann.experiments.reproduction import as_argument, quoted
 
 PACKAGE = pathlib.Path(__file__).parents[1]
@@ -88,8 +89,10 @@ def check_config(cfg: DictConfig) -> None:
     """
     OmegaConf.merge(OmegaConf.structured(OmegaConf.get_type(cfg)), OmegaConf.to_container(cfg))
     missing = OmegaConf.missing_keys(cfg)
-    if "data" not in missing and OmegaConf.select(cfg, "data.sources"):
-        missing.discard("data.source")
+    if "data" not in missing:
+        told = {"data.sources": {"data.source"}, "data.path": {"data.source", "data.target"}}
+        for key, needless in told.items():
+            missing -= needless if OmegaConf.select(cfg, key) else set()
     if missing:
         raise ConfigError(f"Missing required key: {', '.join(sorted(missing))}")
     plain: Any = OmegaConf.to_container(cfg, resolve=True)

@@ -7,12 +7,13 @@ import numpy as np
 
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import as_array, check_alike
+from dann.data.nuisances import Encoded
 from dann.data.parts import check_apart, pair_of_parts
 
 
 def arrays(
     source: Any,
-    target: Any,
+    target: Any = None,
     *,
     source_test: Any = None,
     target_test: Any = None,
@@ -22,6 +23,7 @@ def arrays(
     target_name: str = "target",
     class_names: Sequence[str] | None = None,
     groups: tuple[Any, Any] | None = None,
+    nuisances: Encoded = ({}, {}),
 ) -> DomainPair:
     """Pairs two domains of arrays: images, time series, rows of a table, texts.
 
@@ -38,7 +40,7 @@ def arrays(
     Args:
         source: Arrays `(inputs, labels)`.
         target: An array of inputs, or `(inputs, labels)`. The labels are for the test and oracles
-            only; an unknown one is -1, or an empty string.
+            only; an unknown one is -1, or an empty string. Needed unless there are nuisances.
         source_test: Arrays `(inputs, labels)`. Defaults to `None`: a share of the source.
         target_test: The same, or inputs, that `target` does not hold. Defaults to `None`: a share
             of the target's examples.
@@ -54,6 +56,8 @@ def arrays(
             recording on both sides would make a test nearly as easy as the training. Unlabelled
             examples of a group that is tested on are left out. Defaults to `None`: each example is
             drawn alone.
+        nuisances: Those of the source, as `dann.data.nuisances.encoded` returns them; the source is
+            then everything that there is. Defaults to none.
 
     Raises:
         ValueError: If a part is empty or both trained on and tested on, there are fewer than 2
@@ -91,6 +95,7 @@ def arrays(
         seed=seed,
         class_names=class_names,
         groups=dict(zip(("source", "target"), groups or (), strict=False)),
+        nuisances=nuisances,
     )
 
 

@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.data.domain_pair import DomainPair
+from dann.data.nuisances import asked_for, encoded, picked
 from dann.data.parts import READERS, check_apart, pair_of_parts
 
 
 @READERS.register("csv_table")
 def csv_table(
     source: str | os.PathLike,
-    target: str | os.PathLike,
-    label: str,
+    target: str | os.PathLike | None = None,
+    label: str = "label",
     *,
     numeric: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
@@ -31,9 +32,12 @@ def csv_table(
     max_categories: int = 1000,
     target_new: str | os.PathLike | None = None,
     groups: str | None = None,
+    nuisances: Sequence[str] | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> DomainPair:
     """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
+
+    Or reads one table with nuisances, of which a part is held out; see `dann.Invariant`.
 
     `pandas.read_csv` reads them, and a cell is missing where pandas says so: empty, `NA`, `N/A`,
     `null`, `NaN`, `None`, ... Numeric columns are standardised, after the median has replaced
@@ -49,8 +53,8 @@ def csv_table(
 
     Args:
         source: Path of the source's table.
-        target: Path of the target's table.
-        label: Name of the column of labels.
+        target: Path of the target's table. Defaults to `None`: one labelled table, the source.
+        label: Name of the column of labels. Defaults to `"label"`.
         numeric: Names of numeric columns; the others are categorical. Defaults to `None`: the
             columns in which every cell of every file is a number or missing, without those in
             `categorical`.
@@ -67,6 +71,8 @@ def csv_table(
             test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
         groups: Name of the column of groups, which is no input: whole groups are drawn to test on;
             see `dann.data.arrays`. Defaults to `None`.
+        nuisances: Of one table the names of columns, which are no inputs, or by name the number of
+            classes or `"number"`; see `dann.data.nuisances.encoded`. Defaults to `None`.
         **options: `test_share` and `seed` of `dann.data.arrays`.
 
     Returns:
@@ -81,6 +87,7 @@ def csv_table(
     """
     import pandas
 
+    kinds = asked_for(nuisances, target)
     given = {"source": source, "target": target}
     given |= {"source test": source_test, "target test": target_test, "target new": target_new}
     paths = {part: pathlib.Path(path).expanduser() for part, path in given.items() if path}
@@ -93,7 +100,9 @@ def csv_table(
         for part, table in tables.items()
         if label in table
     }
-    group_of = _groups(tables, groups)
+    values = {part: picked(tables[part], kinds) for part in tables if part.startswith("source")}
+    group_of = _groups(tables, groups, ("source",) if kinds else ("source", "target"))
+    tables = {k: table.drop(columns=kinds, errors="ignore") for k, table in tables.items()}
     columns = set(tables["source"])
     for part, table in tables.items():
         if set(table) != columns or not columns:
@@ -112,14 +121,15 @@ def csv_table(
         dict(zip(tables, rows, strict=True)),
         labels,
         source_name=source_name or paths["source"].stem,
-        target_name=target_name or paths["target"].stem,
+        target_name=target_name or paths.get("target", paths["source"]).stem,
         class_names=_class_names(labels),
         groups=group_of,
+        nuisances=encoded(values, kinds),
         **options,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
-    encoded = _encode(cells, train, numbers, texts, max_categories)
-    return pair.map_inputs(lambda part: encoded[part[:, 0]])
+    features = _encode(cells, train, numbers, texts, max_categories)
+    return pair.map_inputs(lambda part: features[part[:, 0]])
 
 
 def _read(path, delimiter) -> Any:
@@ -134,14 +144,14 @@ def _read(path, delimiter) -> Any:
     return table.apply(lambda column: column.str.strip())
 
 
-def _groups(tables, name):
-    """Takes the column of groups from all tables that have it; those of both domains must."""
+def _groups(tables, name, domains):
+    """Takes the column of groups from all tables that have it; those of the domains must."""
     if name is None:
         return None
     found = {part: table.pop(name) for part, table in tables.items() if name in table}
-    if not {"source", "target"} <= found.keys():
+    if not {*domains} <= found.keys():
         raise ValueError(f"No column {name!r} of groups. Received: one in {sorted(found)} alone")
-    return {part: found[part].to_numpy(dtype=str) for part in ("source", "target")}
+    return {part: found[part].to_numpy(dtype=str) for part in domains}
 
 
 def _class_names(labels):

@@ -8,6 +8,7 @@ import numpy as np
 
 from dann.checks import check_class_range, check_integer
 from dann.data.examples import BatchesInOrder, Examples, check_alike
+from dann.data.nuisances import Nuisances
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 
@@ -43,6 +44,8 @@ class DomainPair:
             several domains; see `dann.data.several_sources`. Defaults to `None`.
         target_names: The file or row number of each example of `target_train` and of `target_test`,
             for a table of predictions. Defaults to `None`: their places.
+        nuisances: Those of one labelled table, which is the source, and without its labels the
+            target too. Defaults to `None`.
 
     Raises:
         ValueError: If a part is empty, shapes or types differ, or a label is out of range.
@@ -61,6 +64,7 @@ class DomainPair:
     balanced: bool = False
     source_domain: np.ndarray | None = None
     target_names: tuple[Any, Any] | None = None
+    nuisances: Nuisances | None = None
 
     def __post_init__(self):
         parts = {
@@ -93,8 +97,8 @@ class DomainPair:
 
     @property
     def name(self) -> str:
-        """The two domains in one phrase, `source → target`."""
-        return f"{self.source} → {self.target}"
+        """The two domains in one phrase, `source → target`; of one table its name."""
+        return self.source if self.nuisances else f"{self.source} → {self.target}"
 
     @property
     def num_sources(self) -> int:
@@ -114,8 +118,12 @@ class DomainPair:
         process_id: int = 0,
         num_processes: int = 1,
     ) -> Pairs:
-        """Returns endless training pairs of `batch_size` examples of each domain; see `pair`."""
-        return pair(
+        """Returns endless training pairs of `batch_size` examples of each domain; see `pair`.
+
+        With nuisances they are batches `(inputs, {"label": labels, ...})` of one table, with the
+        values of each nuisance by its name.
+        """
+        pairs = pair(
             self.source_train,
             self.target_train,
             batch_size,
@@ -127,6 +135,12 @@ class DomainPair:
             process_id=process_id,
             num_processes=num_processes,
         )
+        if self.nuisances:
+            del pairs.domains["target"]
+            table: Any = pairs.domains["source"]
+            labels = {"label": self.source_train[1], **self.nuisances.train}  # NaN is not checked
+            table.examples.columns["labels"] = labels
+        return pairs
 
     def test_batches(self, domain: str, batch_size: int) -> BatchesInOrder:
         """Returns the test set of a domain in order, as batches of inputs and labels.

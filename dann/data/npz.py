@@ -2,24 +2,27 @@
 
 import os
 import pathlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
+from dann.data.nuisances import asked_for, encoded, picked
 from dann.data.parts import READERS, check_apart
 
 
 @READERS.register("npz")
 def npz(
     source: str | os.PathLike,
-    target: str | os.PathLike,
+    target: str | os.PathLike | None = None,
     *,
     source_name: str | None = None,
     target_name: str | None = None,
     target_new: str | os.PathLike | None = None,
     groups: str | None = None,
+    nuisances: Sequence[str] | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> DomainPair:
     """Pairs two `.npz` files, as `numpy.savez(path, x=inputs, y=labels)` writes them.
@@ -27,15 +30,20 @@ def npz(
     A file holds the inputs `x` and the labels `y`, and `x_test` and `y_test` if its test set is not
     to be drawn. A target may lack labels. Other keys are ignored.
 
+    Or reads one file with nuisances, of which a part is held out; see `dann.Invariant`. Beside
+    `x_test` it holds those of the test set, such as `site_test`.
+
     Args:
         source: Path of the source's file.
-        target: Path of the target's file.
+        target: Path of the target's file. Defaults to `None`: one labelled file, the source.
         source_name: Name of the source. Defaults to the file's name.
         target_name: Name of the target. Defaults to the file's name.
         target_new: Path of further target examples, labelled or not, in the place of the target's
             test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
         groups: Name of the array with the group of each example, such as `"subject"`: whole groups
             are drawn to test on; see `dann.data.arrays`. Defaults to `None`.
+        nuisances: Of one file the names of arrays `(n,)`, or by name the number of classes or
+            `"number"`; see `dann.data.nuisances.encoded`. Defaults to `None`.
         **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`.
 
     Raises:
@@ -45,10 +53,12 @@ def npz(
         zipfile.BadZipFile: If a file is broken.
     """
     given = {"source": source, "target": target, "target_test": target_new}
+    kinds = asked_for(nuisances, target)
     paths = {name: pathlib.Path(path).expanduser() for name, path in given.items() if path}
     check_apart(paths, os.path.samefile, "files")
-    parts, group_of = {}, {}
-    keys = ("x", "y", "x_test", "y_test", *([groups] if groups else ()))
+    parts, group_of, values = {}, {}, {}
+    keys = ("x", "y", "x_test", "y_test", *([groups] if groups else ()), *kinds)
+    keys += tuple(f"{name}_test" for name in kinds)
     for domain, path in paths.items():
         try:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
@@ -59,6 +69,10 @@ def npz(
             raise ValueError(f"The {domain}'s file must hold `x`. Received: {path} without it")
         if groups and groups not in found and domain != "target_test":
             raise ValueError(f"The {domain}'s file must hold {groups!r}. Received: {list(found)}")
+        if domain == "source":
+            values["source"] = picked(found, kinds)
+            if "x_test" in found:
+                values["source test"] = picked(found, kinds, "_test")
         group_of[domain] = found.get(groups or "")
         parts[domain] = found["x"], found.get("y")
         if "x_test" in found and domain != "target_test":
@@ -66,7 +80,8 @@ def npz(
     return arrays(
         **parts,
         source_name=source_name or paths["source"].stem,
-        target_name=target_name or paths["target"].stem,
-        groups=(group_of["source"], group_of["target"]),
+        target_name=target_name or paths.get("target", paths["source"]).stem,
+        groups=(group_of["source"], group_of.get("target")),
+        nuisances=encoded(values, kinds),
         **options,
     )

@@ -1,4 +1,4 @@
-"""Batches that hold examples of several domains."""
+"""Batches that hold examples of several domains, or of one."""
 
 import zlib
 from collections.abc import Iterator
@@ -15,6 +15,8 @@ from dann.data.streams import Stream
 
 class Pairs(keras.utils.PyDataset):
     """Batches `({"source": inputs, "target": inputs}, source_labels)` for `fit`; see `pair`.
+
+    Of a source alone the batches are `(inputs, labels)`.
 
     Batch `i` is the one of training step `start + i`. Of domains given as arrays, which examples it
     holds depends on the seed and the step alone, on every backend; so a training that resumes sets
@@ -101,7 +103,7 @@ class Pairs(keras.utils.PyDataset):
 
         The smaller of source and target sets the number if it has fewer examples.
         """
-        counts = [self.domains[name].count for name in ("source", "target")]
+        counts = [its.count for name, its in self.domains.items() if name != "target_labelled"]
         return Pairs(self._anew(), min([n, *filter(None, counts)]), None)[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -117,7 +119,10 @@ class Pairs(keras.utils.PyDataset):
         labelled = [part for name, part in columns.items() if name != "target"]
         labels = zip(*map(labels_of, labelled), strict=True)
         inputs = strings_as_tensors(inputs_of(columns))
-        return inputs, *(_joined(parts, self.replicas) for parts in labels)
+        return inputs, *(
+            keras.tree.map_structure(lambda *one: _joined(one, self.replicas), *parts)
+            for parts in labels
+        )
 
     def _anew(self):
         return {
@@ -137,7 +142,9 @@ def check_by_index(domains: dict[str, Any], name: str, value: Any) -> None:
 
 
 def inputs_of(columns: dict[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of a batch by domain, from the columns of each domain."""
+    """Returns the inputs of a batch by domain, or of one alone, from the columns of each."""
+    if "target" not in columns:
+        return columns["source"]["inputs"]
     inputs = {name: part["inputs"] for name, part in columns.items()}
     source = columns["source"]
     return {**inputs, "source_domain": source["domain"]} if "domain" in source else inputs

@@ -11,6 +11,7 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 from dann.checks import check_number
 from dann.data.domain_pair import UNKNOWN, DomainPair
 from dann.data.lazy_arrays import Rows
+from dann.data.nuisances import Encoded, Nuisances
 from dann.registry import Registry
 
 READERS: Registry[Callable[..., DomainPair]] = Registry()
@@ -27,6 +28,7 @@ def pair_of_parts(
     class_names: Sequence[str] | None = None,
     names: Mapping[str, Sequence[str]] | None = None,
     groups: Mapping[str, Any] | None = None,
+    nuisances: Encoded = ({}, {}),
 ) -> DomainPair:
     """Numbers the classes, draws the test sets that are missing and makes the pair.
 
@@ -42,6 +44,9 @@ def pair_of_parts(
         names: Names of a part's examples, such as files. Defaults to `None`: the numbers of rows.
         groups: The group of each example of `"source"` and `"target"`, `(n,)`; see
             `dann.data.arrays`. Defaults to `None`: each example is drawn alone.
+        nuisances: Those of `"source"`, and of `"source test"` if there is one, as
+            `dann.data.nuisances.encoded` returns them. There is no target then; the source without
+            its labels takes its place. Defaults to none.
 
     Raises:
         ValueError: If labels do not fit; else as `DomainPair` and `hold_out`.
@@ -58,8 +63,9 @@ def pair_of_parts(
     rows_of = {part: np.arange(len(inputs[part])) for part in inputs}
     rows_of |= {part: np.array(its) for part, its in (names or {}).items()}
     group_of = _checked_groups(groups or {}, numbers)
+    kinds, values = nuisances
     trained, tested = {}, {}
-    for name in ("source", "target"):
+    for name in [name for name in ("source", "target") if name in inputs]:
         if f"{name} test" not in inputs:
             its = group_of.get(name)
             train, test = _drawn(numbers[name], name == "source", test_share, seed, its)
@@ -68,7 +74,14 @@ def pair_of_parts(
             for part, rows in ((f"{name} test", test), (name, train)):
                 inputs[part], numbers[part] = _rows(inputs[name], rows), numbers[name][rows]
                 rows_of[part] = rows_of[name][rows]
+                if name in values:
+                    values[part] = {key: its[rows] for key, its in values[name].items()}
     _check_groups_apart(trained, tested)
+    for part in ("", " test") if kinds else ():
+        for held in (inputs, rows_of):
+            held[f"target{part}"] = held[f"source{part}"]
+        numbers[f"target{part}"] = np.full(len(numbers[f"source{part}"]), UNKNOWN)
+    its: Any = values.get("source"), values.get("source test"), tested.get("source")
     test = "target new" if "target new" in inputs else "target test"
     return DomainPair(
         source=source_name,
@@ -81,6 +94,7 @@ def pair_of_parts(
         class_names=class_names,
         target_train_labels=_if_any(numbers["target"]),
         target_names=(rows_of["target"], rows_of[test]),
+        nuisances=Nuisances(kinds, *its) if kinds else None,
     )
 
 

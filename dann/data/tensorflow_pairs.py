@@ -30,7 +30,7 @@ def in_tensorflow(pairs: Pairs) -> Any:
     domains: Any = pairs.domains
     if keras.backend.backend() != "tensorflow" or pairs.part[1] > 1:
         return None
-    if set(domains) != {"source", "target"} or not _in_memory(domains.values()):
+    if not {*domains} <= {"source", "target"} or not _in_memory(domains.values()):
         return None
     import tensorflow as tf
 

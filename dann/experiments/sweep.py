@@ -44,7 +44,7 @@ def rank_sweep(
         has that score.
     """
     directory = pathlib.Path(directory)
-    runs = _runs(directory, overrides)
+    runs = runs_of_sweep(directory, overrides)
     found = Comparison(runs, _recommended(runs), score=score)
     if found.ranked.empty:
         return None
@@ -83,8 +83,8 @@ def agreement_of_runs(
     return found
 
 
-def _runs(directory, overrides):
-    """A row for each run, with a column for each measure."""
+def runs_of_sweep(directory: pathlib.Path, overrides: Mapping[str, Sequence[str]]) -> Any:
+    """Returns a frame with a row for each run and a column for each measure; see `rank_sweep`."""
     seeds = {directory / run: _settings_and_seed(one) for run, one in overrides.items()}
     agreements = agreement_of_runs(seeds)
     same = set.intersection(*(set(setting) for setting, _ in seeds.values()))
@@ -96,6 +96,7 @@ def _runs(directory, overrides):
         row |= {name: summary.get(name, math.nan) for name in ("oracle", *ACCURACIES)}
         row |= {name: summary[name] for name in summary if name.endswith("accuracy")}
         row |= {name: summary[name] for name in summary if "probe/" in name}
+        row["leakage"] = summary.get("leakage", {})
         if directory / run in agreements:
             row[AGREEMENT] = agreements[directory / run]
         setting, row["seed"] = seeds[directory / run]

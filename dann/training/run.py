@@ -28,6 +28,7 @@ from dann.training.preparation import check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
+from dann.training.run_nuisances import leakage_of_test, nuisance_report
 
 
 class Run:
@@ -38,14 +39,17 @@ class Run:
     runs are compared. Callbacks write metrics and TensorBoard events.
 
     The flat keys of the summary are `method` (its name), `oracle` (whether it learns from the
-    target's labels), `source`, `target`, `class_names`, `seed`, `steps`, `hardware`, `backend`,
-    `seconds` (of training), `cpu_seconds` (of training, all threads), `source/accuracy`,
+    target's labels), `source`, `target`, `class_names`, `nuisances`, `seed`, `steps`, `hardware`,
+    `backend`, `seconds` (of training), `cpu_seconds` (of training, all threads), `source/accuracy`,
     `target/accuracy`, the same as `.../balanced_accuracy`, the label-free scores as
     `selection/<name>` and, with a baseline, its times, accuracies and InfoMax under `source_only/`,
     beside what `dann.selection.domain_probe` says of its features as `source_only/probe/<name>`.
     Accuracies are shares in [0, 1] on the test sets, of the weights that the training ends with.
     Those of the target are an oracle: nothing is chosen by them, and a target whose test set has no
     labels has none.
+
+    With nuisances there is one table, the source, and the baseline is the method at strength 0.
+    `leakage` has by nuisance what `dann.diagnostics.leakage` finds on the test set.
 
     The summary and the classifier are written before the figures. A figure that cannot be drawn is
     a warning.
@@ -141,6 +145,7 @@ class Run:
             "source": self.domains.source,
             "target": self.domains.target,
             "class_names": self.domains.class_names,
+            "nuisances": self.domains.nuisances and self.domains.nuisances.kinds,
             "seed": self.seed,
             "steps": self.trainer.steps,
             "hardware": hardware(),
@@ -149,12 +154,13 @@ class Run:
         if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
             print(f"warning: {remark}", file=sys.stderr)
         before, label, found = self.host, "before training", {}
+        plain = "strength 0" if self.domains.nuisances else "source only"
         if isinstance(self.baseline, Mapping):
             shared = {k: v for k, v in self.baseline.items() if k.startswith("source_only/")}
             summary.update(shared)
         elif self.baseline is not None:
-            before, label = HostModel(self.baseline), "source only"
-            print(f"{self.domains.name}: source only, {self.trainer.steps} steps")
+            before, label = HostModel(self.baseline), plain
+            print(f"{self.domains.name}: {plain}, {self.trainer.steps} steps")
             clock, folder = Clock(), self.directory.baseline_checkpoints
             self._fit(self.baseline, folder, clock)
             found = self._test(before)[0]
@@ -173,12 +179,12 @@ class Run:
         predictions = target_predictions(self.domains, predict)
         self.directory.write_predictions(predictions)
         self.directory.write_summary(summary)
-        print(accuracy_table(summary))
+        print((nuisance_report if self.domains.nuisances else accuracy_table)(summary))
         for domain in ("source", "target"):
             if (share := summary.get(f"{domain}/accuracy")) is not None:
                 count = len(getattr(self.domains, f"{domain}_test")[0])
                 print(f"{domain} accuracy: {share:.1%} (of {count} test examples)")
-        if "target/accuracy" not in summary:
+        if "target/accuracy" not in summary and not self.domains.nuisances:
             print("target accuracy: unknown (no labels)")
             print(label_free_table(summary, predictions))
         epochs = summary.get("kept_step", self.trainer.steps) // self.steps_per_epoch
@@ -237,6 +243,8 @@ class Run:
             predicted[domain] = np.argmax(logits, axis=-1)
             for name, value in accuracies(labels, predicted[domain]).items():
                 found[f"{domain}/{name}"] = value
+        if self.domains.nuisances:
+            found["leakage"] = leakage_of_test(host, self.domains, self.seed)
         return found, predicted
 
     def _of_features(self, host):
@@ -259,6 +267,8 @@ class Run:
             "confusion": partial(run_figures.save_confusion, self.domains, predicted),
             "features": partial(run_figures.save_features, views, self.domains, self.seed),
         }
+        for name in ("samples", "features") if self.domains.nuisances else ():
+            del figures[name]  # which show two domains
         for name, save in figures.items():
             try:
                 with (

@@ -120,6 +120,7 @@ class EpochLines(keras.callbacks.Callback):
         domain = "target" if getattr(self.model, "oracle", False) else "source"
         left_out = "loss" if "domain/accuracy" in logs else None
         names = [name for name in self.fields if name in logs and name != left_out]
+        domain = "label" if hasattr(self.model, "nuisances") else domain
         told = [self.fields[name].format(logs[name], domain=domain) for name in names]
         now, epochs = time.perf_counter(), self.params["epochs"]
         if self._ended is not None and epoch + 1 < epochs:

@@ -11,6 +11,7 @@ from support.configs import CONF, composed
 from dann import config
 from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
 from dann.config.script import explained
+from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
 from dann.schedules import GaninSchedule, StrengthSchedule
@@ -44,7 +45,8 @@ def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
     cfg = composed(choice, *needed.get(choice, []))
     backbone = cfg.network.backbone["_target_"].rpartition(".")[2]
     shape = SHAPES.get(backbone, (40, 40, 3))
-    model = config.build_model(cfg, cfg.method, shape, num_classes=4)
+    kinds = Nuisances({"site": 2}, {}, {}) if choice == "method=invariant" else None
+    model = config.build_model(cfg, cfg.method, shape, num_classes=4, nuisances=kinds)
     assert model.num_classes == 4
 
 

@@ -1,0 +1,130 @@
+"""`scripts/train.py method=invariant` on one labelled table with nuisances."""
+
+import json
+import re
+
+import numpy as np
+import pandas
+import pytest
+from support.configs import composed
+
+from dann import config
+from dann.data.nuisances import Nuisances
+from dann.diagnostics.leakage import Leakage
+
+SHORT = ["debug=fast", "callbacks=none", "method=invariant", "network=tabular"]
+CSV = ["data=csv", "data.path=a.csv", "data.label=kind", "data.nuisances=[site,age]"]
+NPZ = ["data=npz", "data.path=a.npz", "data.nuisances=[site,age]", "data.groups=person"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A table of 150 rows: two inputs, the label, a site of three, an age and a person of five."""
+    rng = np.random.default_rng(0)
+    site, kind = rng.integers(0, 3, 150), np.arange(150) % 2
+    x = np.column_stack([kind + site, 2 * kind - site]) + rng.normal(0, 0.3, (150, 2))
+    names = np.array(["b", "a", "c"])
+    table = pandas.DataFrame(x, columns=["width", "height"]).assign(
+        kind=np.array(["no", "yes"])[kind], site=names[site], age=rng.uniform(20, 80, 150), one=1
+    )
+    table.loc[[0, 7], "site"] = ""
+    table.loc[9, "age"] = np.nan
+    table.to_csv(tmp_path / "a.csv", index=False)
+    person = np.arange(150) // 5
+    np.savez(tmp_path / "a.npz", x=x, y=kind, site=names[site], age=table["age"], person=person)
+    return tmp_path
+
+
+def summary_of(run):
+    return json.loads((run / "summary.json").read_text())
+
+
+@pytest.mark.parametrize("arguments", [CSV, NPZ], ids=["csv", "npz"])
+def test_a_run_tells_the_leakage_before_and_after(arguments, folder, run_well):
+    given = ["method.given_label=true"] if arguments is CSV else []
+    told = run_well("train.py", [*SHORT, *arguments, *given, "hydra.run.dir=run"], folder)
+    summary = summary_of(folder / "run")
+    assert summary["nuisances"] == {"site": 3, "age": "number"}
+    assert "Nuisances: site (3 values), age number\n" in told
+    names = ["site", "age"]
+    if given:
+        names = [name + of for name in names for of in ("", " given the label")]
+    for prefix in ("", "source_only/"):
+        left = summary[f"{prefix}leakage"]
+        assert list(left) == names
+        assert left["site"]["chance"] == pytest.approx(1 / 3)
+        assert all(f"\n  {Leakage(**one)}\n" in told for one in left.values())
+        right = 30 * summary[f"{prefix}source/accuracy"]
+        assert right == pytest.approx(round(right), abs=1e-4)
+    assert not any(key.startswith(("target/", "selection/")) for key in summary)
+    rows = pandas.read_csv(folder / "run/predictions.csv")
+    assert sorted(rows["example"]) == list(range(150))
+    assert {path.stem for path in folder.glob("run/figures/*")} == {"confusion", "curves"}
+    again = run_well("evaluate.py", ["run=run"], folder)
+    assert f"accuracy {summary['source/accuracy']:.1%} of 30 examples" in again
+    rows = pandas.read_csv(folder / "a.csv").drop(columns=["site", "kind"]) if given else None
+    if rows is not None:  # new rows need neither labels nor all nuisances
+        rows.to_csv(folder / "new.csv", index=False)
+        run_well("evaluate.py", ["run=run", "target=new.csv"], folder)
+        assert len(pandas.read_csv(folder / "run/predictions_new.csv")) == 150
+
+
+def test_a_stopped_run_resumes_with_the_same_bits(folder, run_here, run_well):
+    longer = [*SHORT, *CSV, "trainer.steps=6", "trainer.steps_per_epoch=2", "compare=false"]
+    run_well("train.py", [*longer, "hydra.run.dir=whole"], folder)
+    again = [*longer, "hydra.run.dir=parts"]
+    run_well("train.py", again, folder)
+    parts = folder / "parts"
+    (parts / "summary.json").unlink()
+    newest = max(parts.glob("checkpoints/step-*.npz"), key=lambda path: path.stat().st_mtime)
+    newest.unlink()
+    told = run_well("train.py", [*again, "resume=true"], folder)
+    assert re.findall(r"^epoch (\d)/3", told, re.MULTILINE) == ["3"]
+    files = [folder / run / "predictions.csv" for run in ("whole", "parts")]
+    assert files[0].read_text() == files[1].read_text()
+    one, other = (summary_of(path.parent)["leakage"] for path in files)
+    assert one == other
+
+
+def test_a_sweep_over_strengths_ends_with_a_picture_and_one_baseline(folder, run_well):
+    jobs = ["-m", "method.strength=0,1", "hydra.sweep.dir=sweep"]
+    told = run_well("train.py", [*jobs, *SHORT, *CSV], folder)
+    assert told.count(": strength 0, 4 steps") == 1
+    assert (folder / "sweep/tradeoff.png").stat().st_size > 10_000
+    lines = [line.split() for line in told[told.rindex("strength ") :].splitlines()]
+    for strength, line in zip("01", lines[1:3], strict=True):
+        summary = summary_of(folder / f"sweep/{strength}_invariant_seed0")
+        left = [summary["leakage"][name]["score"] for name in ("site", "age")]
+        assert line[0] == strength
+        assert line[2:] == [f"{one:.3f}" for one in (summary["source/accuracy"], *left)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (["data.nuisances=[sit]"], "nuisance 'sit'. Did you mean site?"),
+        (["data.nuisances=[one]"], "'one' must have two different values"),
+        (["data.nuisances={site: 2}"], "`nuisances['site']` must be an integer of at least 3"),
+        (["data.nuisances={site: number}"], "as a number no texts"),
+        (["data.nuisances=null"], "Received: target=None and nuisances=[]"),
+        (["method=dann"], "method=invariant and data.nuisances=[...] go together"),
+        (["target_labelled=1"], "needs labels"),
+        (["trainer.oracle_curve=true"], "a target without"),
+        (["selection=default"], "use selection=none"),
+        (["callbacks=diagnostics"], "A diagnostic needs both domains"),
+    ],
+)
+def test_a_mistake_ends_with_one_line(wrong, told, folder, run_here, check_refused):
+    others = [*SHORT, *CSV[:-1], "hydra.run.dir=run", "compare=false"]
+    if not wrong[0].startswith("data."):
+        others.append(CSV[-1])
+    result = run_here("train.py", [*others, *wrong], folder)
+    check_refused(result, told, silent=False)
+    assert not (folder / "run/summary.json").exists()
+
+
+def test_a_method_may_have_a_strength_for_each_nuisance():
+    cfg = composed("method=invariant", "method.strength={site: 0.5, age: 2}")
+    kinds = Nuisances({"site": 3, "age": "number"}, {}, {})
+    model = config.build_model(cfg, cfg.method, (16, 16, 3), 2, 1, kinds)
+    assert {n: float(one.strength) for n, one in model.reversals.items()} == {"site": 0.5, "age": 2}
