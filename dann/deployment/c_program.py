@@ -35,7 +35,8 @@ class CProgram:
     A row is what a step gives at one place: numbers, or signs as bits. Sums of signs are numbers,
     which hold them exactly. A step is computed in the loop of the one step that reads it, if that
     one treats each place by itself or pools windows that share no pixel. The rows of the others are
-    stored. Names in C have the number of their step.
+    stored. Names of constants and windows in C have the number of their step; buffers, which one
+    step after the other may use, have numbers of their own.
 
     Of a stranger's program only numbers and letters get into the C.
 

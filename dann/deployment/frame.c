@@ -1,4 +1,5 @@
-/* A network of dann.deployment in C99. It needs the standard library alone.
+/* A network of dann.deployment in C99. It needs the standard library alone, and an int
+   of at least 32 bits.
 
        static float input[DANN_INPUT_SIZE], output[DANN_OUTPUT_SIZE];
        dann_predict(input, output);
@@ -22,7 +23,8 @@
    Signs are bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Each pixel begins a
    new word; the bits that are left in its last word are 0, and must be.
 
-   Steps of the network have numbers: kernel_2 and window_2 belong to step 2. */
+   Steps of the network have numbers: kernel_2 and window_2 belong to step 2. Buffers have numbers of
+   their own: bits_1 holds what one step after the other needs. */
 
 #include <math.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-/* count_bits: how many bits of a word are set. */
+/* count_bits: how many bits of a word are set. __POPCNT__ is not asked, because gcc and clang take the
+   steps below for a popcount, if there is an instruction. */
 static inline uint32_t count_bits(uint32_t word)
 {
 #if defined(__GNUC__) && (defined(__AVX512VPOPCNTDQ__) || defined(__ARM_NEON) || defined(__riscv_zbb))
@@ -93,12 +94,13 @@ static void multiply_numbers(const float *image, const window_t *w, int place,
             int pixel = find_pixel(w, place, row, column);
             const float *numbers = pixel < 0 ? border : image + pixel * w->channels;
             for (int channel = 0; channel < channels; channel++, kernel += units)
-                if (numbers && w->groups == 1)
+                if (numbers && w->groups == 1) {
                     for (int unit = 0; unit < units; unit++)
                         values[unit] += numbers[channel] * kernel[unit];
-                else if (numbers)
+                } else if (numbers) {
                     for (int unit = 0; unit < units; unit++)
                         values[unit] += numbers[unit * w->groups / units * channels + channel] * kernel[unit];
+                }
         }
 }
 
@@ -166,9 +168,9 @@ static void divide(int count, int n, float *values)
         values[i] /= (float)count;
 }
 
-/* compare: a bit for each sum, a whole number: whether it reaches its threshold, or where `flips` has
-   a 1, because batch normalization turned the sum around, whether it does not. Bits after the last
-   are 0. */
+/* compare: a bit for each sum: whether it reaches its threshold, or where `flips` has a 1, because
+   batch normalization turned the sum around, whether it does not. Sums and thresholds are whole
+   numbers, stored as float like the numbers of any layer. Bits after the last are 0. */
 static void compare(const float *sums, const float *thresholds, const uint32_t *flips, int n,
                     uint32_t *restrict bits)
 {

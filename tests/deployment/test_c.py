@@ -2,6 +2,7 @@
 
 import math
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -163,6 +164,10 @@ def test_the_file_is_as_documented(tmp_path):
     for words in ("INPUT_SIZE (14 * 13 * 1)\n", "OUTPUT_SIZE (4)\n", f" {buffers:,} bytes"):
         assert words in source
     assert "apply_softmax" not in source  # what is not called is not there
+    page = pathlib.Path(__file__).parents[2] / "docs/how-to/deploy-one-bit.md"
+    main = re.findall(r"```c\n(.*?)```", page.read_text(), re.DOTALL)
+    (tmp_path / "main.c").write_text(*main)
+    subprocess.run(["cc", *STRICT, "main.c", "-lm"], cwd=tmp_path, check=True)
 
 
 @pytest.mark.parametrize("name", ["lenet", "levels"])
