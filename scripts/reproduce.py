@@ -19,9 +19,10 @@ import environment  # noqa: F401
 from hydra import compose
 
 from dann import config
-from dann.experiments.reproduction import planned_runs, quoted, train_runs
+from dann.experiments.reproduction import planned_runs, train_runs
 from dann.experiments.results import results_of, summary_table
 from dann.experiments.sweep import rank_sweep
+from dann.training.run_directory import quoted
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 

@@ -21,8 +21,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
 from dann import config, training
-from dann.experiments.reproduction import as_argument
 from dann.training.devices import processes
+from dann.training.run_directory import as_argument
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 HERE = pathlib.Path(__file__).parent

@@ -27,7 +27,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from dann.checks import did_you_mean
 from dann.config.building import ConfigError, check_targets
-from dann.experiments.reproduction import as_argument, quoted
+from dann.training.run_directory import as_argument, quoted
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 # A wheel holds the configs in the package, a clone beside it.

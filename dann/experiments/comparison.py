@@ -14,7 +14,7 @@ from dann.selection import Recommendation, average
 AGREEMENT = "selection/agreement"
 OF_EQUALS = "selection/info_max"
 ACCURACIES = ["source/accuracy", "target/accuracy"]
-OF_BASELINE = [f"source_only/{name}" for name in ACCURACIES]
+OF_BASELINE = ["source_only/source/accuracy", "source_only/target/accuracy"]
 _WIDTH = 100  # characters of a line; in a wider table there is no balanced accuracy
 _SHOWN = {
     "source/accuracy": "source",

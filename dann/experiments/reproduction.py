@@ -4,14 +4,13 @@ import hashlib
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dann.training.run_directory import RunDirectory
+from dann.training.run_directory import RunDirectory, quoted
 
 _BASELINES = ("source_only", "target_only")
 
@@ -112,21 +111,6 @@ def _folder(text):
 
 def _of_regularizers(argument):
     return argument.startswith(("regularizer=", "regularizers."))
-
-
-def quoted(path: object) -> str:
-    """Returns a path as Hydra's command line takes it, whatever characters it holds."""
-    # Hydra takes one of two backslashes where a quote follows.
-    text = re.sub(
-        r'(\\*)("|$)', lambda found: 2 * found[1] + "\\" * len(found[2]) + found[2], str(path)
-    )
-    return '"' + text.replace("${", "\\${") + '"'
-
-
-def as_argument(key: str, path: object) -> str:
-    """Returns `key=path` as it is typed for one of the scripts, with the quotes that it needs."""
-    plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
-    return f"{key}={path}" if plain else shlex.quote(f"{key}={quoted(path)}")
 
 
 def _started(run, script, shared, jobs):

@@ -162,13 +162,13 @@ class Run:
             before, label = HostModel(self.baseline), plain
             print(f"{self.domains.name}: {plain}, {self.trainer.steps} steps")
             clock, folder = Clock(), self.directory.baseline_checkpoints
-            self._fit(self.baseline, folder, clock)
+            self._fit(self.baseline, folder, clock, [EpochLines()])
             found = self._test(before)[0]
             told = {**_times(clock), **found, **self._of_features(before)}
             summary.update({f"source_only/{key}": value for key, value in told.items()})
         views = [(_title(label, found), run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {self.name}, {self.trainer.steps} steps")
-        callbacks = [*self.watchers, *self.callbacks]
+        callbacks = [*self.watchers, EpochLines(), *self.callbacks]
         history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
         found, predicted = self._test(self.host)
         adapts = self.model.terms or self.model.regularizers or self.model.oracle
@@ -216,7 +216,7 @@ class Run:
             self.trainer.batch_size, self.seed, process_id=number, num_processes=count
         )
 
-    def _fit(self, model, folder, clock, callbacks=()):
+    def _fit(self, model, folder, clock, callbacks):
         begins = keras.callbacks.LambdaCallback(on_train_begin=self._begin)
         return fit(
             model,
@@ -224,7 +224,7 @@ class Run:
             folder,
             epochs=self.trainer.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
-            callbacks=[begins, clock, *callbacks, EpochLines()],
+            callbacks=[begins, clock, *callbacks],
             check_every=self.trainer.check_every,
             resume=self.resume,
             verbose=0,

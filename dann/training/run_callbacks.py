@@ -96,7 +96,7 @@ class Clock(keras.callbacks.Callback):
 
 
 class EpochLines(keras.callbacks.Callback):
-    """Prints a line an epoch; the last of the callbacks, because it reads what others log.
+    """Prints a line an epoch; it comes after the callback whose scores it shows.
 
     `epoch 3/10  source 99.8%  domain acc 0.65  strength 0.25  InfoMax 1.96  0:12 left`: the
     accuracies on the epoch's training batches, the strength of the reversal, the score, and the

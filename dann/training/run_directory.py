@@ -1,8 +1,13 @@
-"""The files of a run. Their names stand here, and that of metrics.csv in conf/callbacks too."""
+"""The files of a run, and how their paths are written on a command line.
+
+Their names stand here, and that of metrics.csv in conf/callbacks too.
+"""
 
 import json
 import os
 import pathlib
+import re
+import shlex
 import shutil
 from collections.abc import Mapping
 from typing import Any
@@ -182,3 +187,18 @@ def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
 
 def _table(path: pathlib.Path, wanted: str, **options: Any) -> Any:
     return pandas.read_csv(_existing(path, wanted), **options)
+
+
+def quoted(path: object) -> str:
+    """Returns a path as Hydra's command line takes it, whatever characters it holds."""
+    # Hydra takes one of two backslashes where a quote follows.
+    text = re.sub(
+        r'(\\*)("|$)', lambda found: 2 * found[1] + "\\" * len(found[2]) + found[2], str(path)
+    )
+    return '"' + text.replace("${", "\\${") + '"'
+
+
+def as_argument(key: str, path: object) -> str:
+    """Returns `key=path` as it is typed for one of the scripts, with the quotes that it needs."""
+    plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
+    return f"{key}={path}" if plain else shlex.quote(f"{key}={quoted(path)}")
