@@ -97,10 +97,8 @@ def _c(model, path):
     try:
         return PackedModel(steps, run_by_c(steps)).predict
     except OSError as error:
-        raise ValueError(
-            "format=c is compared by `cc` or the compiler in `CC`; `dann.deployment.to_c` needs "
-            f"none, and compares nothing. Received: {error}"
-        ) from error
+        told = "format=c is compared by `cc`, or the one in `CC`; `dann.deployment.to_c` needs none"
+        raise ValueError(f"{told}. Received: {error}") from error
 
 
 def _saved_model(model, path):

@@ -20,10 +20,10 @@ def _array(values):
     return np.asarray(ops.convert_to_numpy(values), "<f4")
 
 
-def _channels(call, values):
+def _channels(call, values, what="act on the last axis"):
     """A tensor of one number, or of one for each channel of the last axis, as an array."""
     values = np.atleast_1d(_array(values))
-    call.require(values.size == values.shape[-1], "act on the last axis", values.shape)
+    call.require(values.size == values.shape[-1], what, values.shape)
     return values.reshape(-1)
 
 
@@ -39,8 +39,10 @@ def _relu(call):
     return _function("relu6" if layer.max_value else "relu")(call)
 
 
-def _leaky_relu(call):
-    return call.add("prelu", slopes=_channels(call, call.layer.negative_slope))
+def _prelu(call):
+    slopes = call.layer.alpha if hasattr(call.layer, "alpha") else call.layer.negative_slope
+    what = f"have one slope a channel, `shared_axes={[*range(1, len(call.shape))]}`,"
+    return call.add("prelu", slopes=_channels(call, slopes, what))
 
 
 def _rprelu(call):
@@ -243,7 +245,6 @@ RULES: Mapping[str, Callable[[Call], int]] = {
     "HardTanh": _function("hard_tanh"),
     "Mean": _mean,
     "Multiply": _join("multiply", "scale"),
-    "PReLU": lambda call: call.add("prelu", slopes=_channels(call, call.layer.alpha)),
     "ReLU": _relu,
     "Rescaling": _rescaling,
     "RPReLU": _rprelu,
@@ -255,7 +256,7 @@ RULES: Mapping[str, Callable[[Call], int]] = {
         for rule, names in {
             _products: "Dense BinaryDense Conv BinaryConv DepthwiseConv BinaryDepthwiseConv",
             _zero_padding: "ZeroPadding",
-            _leaky_relu: "LeakyReLU LeakyRelu",
+            _prelu: "LeakyReLU LeakyRelu PReLU",
             (lambda call: call.add("reshape")): "Flatten Reshape",
             _pool: "MaxPooling AveragePooling GlobalMaxPooling GlobalAveragePooling",
             # What acts in training only adds no step.

@@ -23,7 +23,7 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 
     Bias, batch normalization and ReLU between the sums of a binary layer and the next sign become
     one integer threshold for each channel, found by calling the layers themselves. Layers that are
-    not binary, usually the first and the last, stay in float32. `docs/deployment.md` shows the
+    not binary, usually the first and the last, stay in float32. The page Deployment shows the
     layout of the file.
 
     The outputs are those of the classifier. If the float32 layers before give the same values, the
@@ -64,15 +64,16 @@ def program_of(classifier: keras.Model) -> list[Step]:
     if inputs is None:  # a subclassed model, or one that is not built
         shape = (network.get_build_config() or {}).get("input_shape")
         inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
+    given = f"{len(inputs)} inputs"
     if len(inputs) == 1:
         program = Program(fixed_shape(inputs[0].shape, "input"), RULES)
         last = follow(program, network.call, inputs, [0], "")
         if len(last) == 1:
             return program.needed(last[0])
+        given = f"{len(last)} outputs"
     raise PackError(
-        "A packed classifier has one input of known shape and one output: begin it with "
-        "`keras.Input`, call it on a batch, or give `keras.Model(inputs, outputs)`. Received: "
-        f"{network.name!r} with {len(inputs)} inputs"
+        "A packed classifier has one input of known shape and one output: use `keras.Input`, call "
+        f"it on a batch, or give `keras.Model(inputs, outputs)`. Received: {network.name}, {given}"
     )
 
 

@@ -86,8 +86,8 @@ def follow(
         name = getattr(function, "__qualname__", name)
         line = traceback.extract_tb(error.__traceback__, 2)[-1].line
         raise PackError(
-            f"{name} must call layers or `keras.ops` alone to be packed, such as `keras.ops.relu` "
-            f"for `tf.nn.relu`. On a `keras.Input` it fails at `{line}`: {error}"
+            f"{name} must call layers or `keras.ops` alone to be packed. On a `keras.Input` it "
+            f"fails at `{line}`; write it with `keras.ops`: {error}"
         ) from error
     known = dict(zip(map(id, tensors), numbers, strict=True))
     for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
@@ -118,20 +118,19 @@ def _check(call, given):
     if isinstance(layer, keras.Model):
         return
     # A subclass may compute otherwise than its parent.
-    known = (
-        kind.__module__.split(".")[0] in ("dann", "keras") and kind.__name__ in call.program.rules
-    )
-    instead = "the layers and functions that docs/deployment.md names"
+    ours = kind.__module__.split(".")[0] in ("dann", "keras")
+    what = "be a `keras.Model`, which is followed, or stand as its layers in the network,"
+    if ours:
+        what = "be written with the layers and functions of the page Deployment"
     if "Separable" in kind.__name__:
-        instead = "a depthwise convolution and a convolution of one pixel"
-    call.require(known, f"be written with {instead}", kind.__name__)
+        what = "be written with a depthwise convolution and a convolution of one pixel"
+    call.require(ours and kind.__name__ in call.program.rules, what, kind.__name__)
     policy = getattr(layer, "dtype_policy", None)
     call.require(policy is None or policy.name == "float32", "compute in float32", policy)
     order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
     call.require(order != "channels_first", "have data_format='channels_last'", order)
-    last = -1, len(call.program.steps[call.inputs[0]].shape)
-    given = all(one in last for one in keras.tree.flatten(axis))
-    call.require(given, "act on the last axis", f"axis={axis}")
+    last = {-1, len(call.program.steps[call.inputs[0]].shape)}
+    call.require(last.issuperset(keras.tree.flatten(axis)), "act on the last axis", f"axis={axis}")
 
 
 def fixed_shape(shape: Sequence[int | None], name: str) -> list[int]:

@@ -213,7 +213,7 @@ def refused():
     kernel_of_3_bits = DoReFa(3, "kernel")
     channels = own.BinaryConv2D(2, 3, data_format="channels_first", name="one")
     yield "'one'", images, own.BinaryConv2DTranspose(2, 3, name="one")(images)
-    yield "'one'.*Received: DoubledDense", flat, DoubledDense(2, name="one")(flat)
+    yield "'one' must be a `keras.Model`.*: DoubledDense", flat, DoubledDense(2, name="one")(flat)
     yield "'one'.*depthwise", images, layers.SeparableConv2D(2, 3, name="one")(images)
     yield "2, 3 or 4 rising", flat, own.BinaryDense(2, input_estimator=DoReFa(3), name="one")(flat)
     yield "4 even", flat, own.BinaryDense(9, kernel_estimator=kernel_of_3_bits, name="one")(flat)
@@ -225,11 +225,12 @@ def refused():
     yield "channels_last", first, channels(first)
     yield "last axis", images, layers.BatchNormalization(axis=1, name="one")(images)
     yield "'training': True", flat, inner(flat, training=True)
-    yield "last axis", images, layers.PReLU(name="one")(images)
+    yield r"'one'.*shared_axes=\[1, 2\]", images, layers.PReLU(name="one")(images)
     yield "`threshold`", flat, layers.ReLU(threshold=0.5, name="one")(flat)
     yield "one rank", images, images + layers.Reshape((1, 2))(layers.GlobalMaxPooling2D()(images))
     yield "one size", series, layers.Dense(2)(series)
     yield "2 inputs", [flat, other], layers.Add()([flat, other])
+    yield "2 outputs", flat, [layers.Dense(2)(flat), flat]
 
 
 def of_numbers(x, y):
@@ -241,7 +242,9 @@ def test_what_cannot_be_packed_is_named(tmp_path):
     numbers = Subclassed(of_numbers)
     numbers(np.ones((1, 4), "float32"))
     # JAX does not even build it.
-    cases += [("Subclassed.call must call layers.*`return self.last|call it on a batch", numbers)]
+    cases += [
+        ("Subclassed.call must call layers.*`return self.*`; write it|call it on a batch", numbers)
+    ]
     cases += [("call it on a batch", keras.Sequential([layers.Dense(2)]))]
     for message, model in cases:
         with pytest.raises(PackError, match=message):
