@@ -45,20 +45,21 @@ def main(cfg):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # which ends the runs in progress
     failed = train_runs(missing, TRAIN, shared, cfg.jobs)
-    results = results_of([run for run in runs if is_finished(run)])
+    finished = [run for run in runs if is_finished(run)]
+    results = results_of(finished)
     path = pathlib.Path(cfg.results)
     path.parent.mkdir(parents=True, exist_ok=True)
     results.to_csv(path, index=False)
     path.with_suffix(".md").write_text(summary_table(results, cfg.published))
     for experiment in cfg.experiments:
         folder = pathlib.Path(cfg.runs_dir) / experiment
-        of = [run for run in runs if run.experiment == experiment]
         overrides = {
             os.path.relpath(run.directory.path, folder): [
                 f"method={run.method}",
                 f"seed={run.seed}",
             ]
-            for run in of
+            for run in finished
+            if run.experiment == experiment
         }
         print(f"{experiment}: {rank_sweep(folder, 'agreement', overrides) or 'not ranked'}")
     print(f"Written to {path} and {path.with_suffix('.md')}")

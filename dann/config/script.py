@@ -128,9 +128,10 @@ def explained(error: Exception) -> str:
     cause: Any = error.__cause__
     if isinstance(error, OverrideParseException):
         return _explained_override(error.override)
-    if isinstance(error, MissingConfigException) and error.options is not None:
+    if isinstance(error, MissingConfigException):
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        return f"No {group}={name}.{did_you_mean(name.lower(), error.options) or _HELP}"
+        options = error.options or sorted(file.stem for file in (CONF / group).glob("*.yaml"))
+        return f"No {group}={name}.{did_you_mean(name.lower(), options) or _HELP}"
     if isinstance(error, InstantiationException) and cause is not None:
         return f"{str(error).rpartition('full_key: ')[2]}: {cause}"
     for one in (error, cause):

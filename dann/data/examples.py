@@ -180,6 +180,7 @@ def check_alike(source: Any, other: Any, domain: str) -> None:
                 "concat([source, target]))` makes them. Received: the source lacks "
                 f"{sorted(theirs - ours, key=str)}, the {domain} {sorted(ours - theirs, key=str)}"
             )
+        source, other = (f"{one.inputs}, columns {one.columns}" for one in (source, other))
     if source != other:
         raise ValueError(
             "Inputs of both domains must have one structure, shape and type, and frames the same "

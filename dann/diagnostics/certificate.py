@@ -165,19 +165,26 @@ def _of_method(model, data, mode):
     measured = judged(found, plain, Reversal(size, len(calls), reported, rises))
     if not of_backbone:
         return measured | {"reversal/state": "backbone frozen"}
-    # Keras lists nested layers under no public name.
-    others = {id(one) for one in model._flatten_layers() if isinstance(one, GradientReversal)}
+    others = reversals_in(model)
     if len(others) > 1 and measured["reversal/state"] in ("alive", "wrong strength"):
         measured["reversal/state"] = "applied twice"
         measured["reversal/calls"] += len(others) - 1
     return measured
 
 
+def reversals_in(model: Any) -> list[GradientReversal]:
+    """Returns the reversals among a model's layers and the layers within them, each once."""
+    # Keras lists nested layers under no public name.
+    found = {id(one): one for one in model._flatten_layers() if isinstance(one, GradientReversal)}
+    return list(found.values())
+
+
 def _of_functional(model, data, name, strength, mode):
     graph = graph_of(model)
     named = [model.get_layer(name)] if name is not None else []
     reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
-    if graph is None or not reversals:
+    inner = name is None and len(reversals_in(model)) > len(reversals)  # within layers
+    if graph is None or not reversals or inner:
         return _of_inner(model, data, strength, mode or mode_of(model))
     layer = reversals[0]
     if _follows_itself(layer):
@@ -220,7 +227,7 @@ def _of_inner(model, data, strength, mode):
     What changes between them in the gradients of the weights comes through the reversal.
     """
     model(data)  # builds it
-    reversals = [one for one in model._flatten_layers() if isinstance(one, GradientReversal)]
+    reversals = reversals_in(model)
     if not reversals:
         return {"reversal/state": "cannot tell"}
     weights = model.trainable_variables

@@ -49,10 +49,10 @@ def compare(
 
     Args:
         domains: The data, as `dann.data.arrays` and the other readers make it.
-        methods: Names in `dann.adaptation.METHODS`, which take the defaults of their classes, with
-            a strength that rises to .3 where domains have a discriminator; or functions of
-            `(backbone, num_classes)` that return a model, as the classes are; or such functions by
-            a name of your own. Defaults to `("dann", "cdan")`.
+        methods: Names in `dann.adaptation.METHODS`, which take the defaults of their classes;
+            those with a discriminator of domains take the script's strength, a rise to .3. Or
+            functions of `(backbone, num_classes)` that return a model, as the classes are; or such
+            functions by a name of your own. Defaults to `("dann", "cdan")`.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches; agreement needs two, three to tell runs apart.
         steps: Training steps of each run.

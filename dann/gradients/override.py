@@ -186,6 +186,11 @@ def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
             )
         return function(*inputs)
 
+    if name and hasattr(keras.activations, name):
+        raise ValueError(
+            "`name` must not be that of an activation of Keras, which a file would load. "
+            f"Received: {name!r}"
+        )
     by_position.__name__ = name or joined
     return _Unnamed(by_position) if by_position.__name__ == "<lambda>" else by_position
 

@@ -11,6 +11,8 @@ from dann.adaptation.labels import SIGMOIDS
 from dann.checks import check_class_range
 from dann.data.examples import class_numbers, in_batches
 
+_OF_NUMBERS = "mse", "mae", "mean_squared_error", "mean_absolute_error", "huber", "log_cosh"
+
 
 class NotFiniteError(ValueError):
     """The outputs of a model are NaN or infinite."""
@@ -74,6 +76,8 @@ def outputs_of(
         return in_batches(lambda batch: network(batch, training=False), inputs, batch_size)
 
     predict = predict or run
+    given: Any = keras.tree.map_structure(_without_columns, (source, target))
+    source, target = given
     found: dict[str, Any] = {}
     if source is not None:
         inputs, labels = source
@@ -91,6 +95,10 @@ def outputs_of(
         if mixed:
             _, found["mixed_logits"] = _features_and_logits(model, mixtures(target), False, predict)
     return Outputs(**found)
+
+
+def _without_columns(values):
+    return values.to_numpy() if hasattr(values, "columns") else values
 
 
 def check_unlabelled(target: Any) -> None:
@@ -136,7 +144,8 @@ def _features_and_logits(model, inputs, features, predict):
         found = finite("features", predict(model.backbone, inputs).astype("float64"))
         if found.ndim == 2:
             network, inputs = model.label_head, found.astype("float32")
-    activation = getattr(network.layers[-1], "activation", None)
+    last = getattr(network, "layers", [network])[-1]
+    activation = getattr(last, "activation", None)
     loss = getattr(model, "loss", None)
     if activation is keras.activations.sigmoid or isinstance(loss, SIGMOIDS):
         raise ValueError(
@@ -144,7 +153,14 @@ def _features_and_logits(model, inputs, features, predict):
             "Received: outputs of a sigmoid, for several labels an example; of two classes write "
             "`num_classes=2`"
         )
-    return found, _logits(predict(network, inputs).astype("float64"))
+    values = _logits(predict(network, inputs).astype("float64"))
+    name = loss if isinstance(loss, str) else getattr(loss, "name", None)
+    if values.shape[1] > 1 and name in _OF_NUMBERS:
+        raise ValueError(
+            "Scores take classes, or numbers of one output. "
+            f"Received: loss={name!r} and {values.shape[1]} outputs"
+        )
+    return found, values
 
 
 def _logits(values):

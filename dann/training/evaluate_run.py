@@ -60,7 +60,7 @@ def evaluate_run(directory: str | os.PathLike) -> pandas.DataFrame:
         if name.startswith("selection/")
     }
     rows = [
-        (name, steps[of["choice"]], scores[name][of["choice"]], of["accuracy"], of["regret"])
+        (name, steps[at := int(of["choice"])], scores[name][at], of["accuracy"], of["regret"])
         for name, of in regret(scores, oracle).items()
     ]
     columns = ["selection", "step", "score", "accuracy", "regret"]

@@ -86,6 +86,10 @@ FAULTS = {
         lambda: network(chain(GradientReversal(), GradientReversal())),
         "applied twice",
     ),
+    "before a head that holds another": (
+        lambda: network(GradientReversal(), head=lambda n: head_with(GradientReversal())),
+        "applied twice",
+    ),
     "one layer twice in a row": (one_layer_twice, "applied twice"),
     "reversed, then detached": (lambda: network(chain(GradientReversal(), Stop())), "cut"),
     "detached, then reversed": (lambda: network(chain(Stop(), GradientReversal())), "cut"),

@@ -76,6 +76,11 @@ def test_inputs_by_name_are_refused(make):
         function(x=tensor([1.0], "float32"))
 
 
+def test_the_name_of_an_activation_of_keras_is_refused():
+    with pytest.raises(ValueError, match="'tanh'"):
+        override_gradient(half, plain, name="tanh")
+
+
 def test_the_function_that_lost_its_name_to_another_warns():
     """Keras saves functions by name: a file would load the other one."""
     register = keras.saving.register_keras_serializable("test")

@@ -10,6 +10,7 @@ WRONG = {
         "methd=cdan": "No key methd. Did you mean method?",
         "method=DANN": "No method=DANN. Did you mean dann, ",
         "experiment=zzz": "No experiment=zzz. See --help",
+        "regularizer=[mcc,vta]": "No regularizer=vta. Did you mean vat",
         "lr=0.01": "Did you mean network.learning_rate, optimizer.learning_rate?",
         "steps=10": "No key steps. Did you mean trainer.steps?",
         "trainer.stps=1": "No key trainer.stps. Did you mean trainer.steps?",

@@ -7,10 +7,12 @@ import sys
 
 import keras
 import numpy as np
+import pandas
 import pytest
 import references
 from checkpoints import SOURCE, TARGET, TURNS, as_logits, checkpoint, target_accuracy
 
+import dann
 from dann import selection
 from dann.adaptation import DANN
 from dann.selection import SCORES, Outputs, compute_scores, outputs_of
@@ -224,3 +226,20 @@ def test_temperatures_out_of_range_are_refused():
     for score, wrong in ((selection.snd, 0.01), (selection.mcc, -1.0)):
         with pytest.raises(ValueError, match="temperature"):
             score(outputs(0), temperature=wrong)
+
+
+def test_frames_and_a_head_that_is_a_layer_are_scored_as_arrays_and_models_are():
+    x, y = np.random.default_rng(0).normal(size=(12, 2)).astype("float32"), np.arange(12) % 3
+    model = dann.DANN(dann.networks.mlp_backbone((2,)), label_head=keras.layers.Dense(3))
+    model.compile("sgd")
+    model.fit(dann.data.pair((x, y), x, 6), verbose=0)
+    frame = pandas.DataFrame(x, columns=["a", "b"])
+    plain = compute_scores(model, source=(x, y), target=x)
+    assert compute_scores(model, source=(frame, y), target=frame) == pytest.approx(plain)
+
+
+def test_numbers_of_several_outputs_are_not_taken_for_classes():
+    model = dann.DANN(dann.networks.mlp_backbone((2,)), label_head=keras.layers.Dense(2))
+    model.compile("sgd", loss="mse")
+    with pytest.raises(ValueError, match="'mse' and 2 outputs"):
+        compute_scores(model, source=None, target=np.ones((4, 2), "float32"), scores=["entropy"])
