@@ -61,7 +61,8 @@ def main(cfg):
             for run in finished
             if run.experiment == experiment
         }
-        print(f"{experiment}: {rank_sweep(folder, 'agreement', overrides) or 'not ranked'}")
+        ranked = rank_sweep(folder, "agreement", overrides) if overrides else None
+        print(f"{experiment}: {ranked or 'not ranked'}")
     print(f"Written to {path} and {path.with_suffix('.md')}")
     for run in failed:
         log = run.directory.log_file

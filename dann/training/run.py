@@ -39,11 +39,12 @@ class Run:
     runs are compared. Callbacks write metrics and TensorBoard events.
 
     The flat keys of the summary are `method` (its name), `oracle` (whether it learns from the
-    target's labels), `source`, `target`, `class_names`, `nuisances`, `seed`, `steps`, `hardware`,
-    `backend`, `seconds` (of training), `cpu_seconds` (of training, all threads), `source/accuracy`,
-    `target/accuracy`, the same as `.../balanced_accuracy`, the label-free scores as
-    `selection/<name>` and, with a baseline, its times, accuracies and InfoMax under `source_only/`,
-    beside what `dann.selection.domain_probe` says of its features as `source_only/probe/<name>`.
+    target's labels), `source`, `target`, `class_names`, `nuisances` if there are any, `seed`,
+    `steps`, `hardware`, `backend`, `seconds` (of training), `cpu_seconds` (of training, all
+    threads), `source/accuracy`, `target/accuracy`, the same as `.../balanced_accuracy`, the
+    label-free scores as `selection/<name>` and, with a baseline, its times, accuracies and InfoMax
+    under `source_only/`, beside what `dann.selection.domain_probe` says of its features as
+    `source_only/probe/<name>`.
     Accuracies are shares in [0, 1] on the test sets, of the weights that the training ends with.
     Those of the target are an oracle: nothing is chosen by them, and a target whose test set has no
     labels has none.
@@ -145,12 +146,13 @@ class Run:
             "source": self.domains.source,
             "target": self.domains.target,
             "class_names": self.domains.class_names,
-            "nuisances": self.domains.nuisances and self.domains.nuisances.kinds,
             "seed": self.seed,
             "steps": self.trainer.steps,
             "hardware": hardware(),
             "backend": keras.backend.backend(),
         }
+        if self.domains.nuisances:
+            summary["nuisances"] = self.domains.nuisances.kinds
         if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
             print(f"warning: {remark}", file=sys.stderr)
         before, label, found = self.host, "before training", {}

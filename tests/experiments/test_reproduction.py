@@ -10,9 +10,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from dann.config.schema import PathsConfig, ReproduceConfig
-from dann.experiments.reproduction import as_argument, planned_runs, train_runs
+from dann.experiments.reproduction import planned_runs, train_runs
 from dann.experiments.results import COLUMNS, percent, results_of, summary_table
-from dann.training.run_directory import RunDirectory
+from dann.training.run_directory import RunDirectory, as_argument
 
 SETTINGS = ReproduceConfig(
     experiments=["a_to_b"],
