@@ -7,6 +7,16 @@ from keras import ops
 
 from dann.adaptation.batch import is_movable, parts_of
 
+# Keras runs a model with one of these step by step, because XLA lacks TensorFlow's operation for
+# them. On JAX they are made of operations that XLA has.
+_COMPILED_BY_JAX = (
+    keras.layers.RandomPerspective,
+    keras.layers.RandomRotation,
+    keras.layers.RandomShear,
+    keras.layers.RandomTranslation,
+    keras.layers.RandomZoom,
+)
+
 
 def augmented(
     pair: dict[str, Any], layers: dict[str, keras.Layer], oracle: bool, dtype: str, taken: str
@@ -65,4 +75,13 @@ def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
             layers = keras.Sequential(layers, name=f"{domain}_augmentation") if layers else None
         if layers is not None:
             found[domain] = layers
+    for layer in found.values():
+        _let_jax_compile(layer)
     return found
+
+
+def _let_jax_compile(layer):
+    for inner in getattr(layer, "layers", ()):
+        _let_jax_compile(inner)
+    if keras.backend.backend() == "jax" and type(layer) in _COMPILED_BY_JAX:
+        layer.supports_jit = True

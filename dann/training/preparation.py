@@ -91,9 +91,8 @@ def compile_model(
             `jit_compile`. With `steps_per_execution="auto"` a call on TensorFlow takes 20 steps, if
             20 divides the epoch and every interval, and else one; several steps in a call give the
             same weights and save the time between the calls, where callbacks act and signals are
-            heard. With `jit_compile="auto"` JAX compiles, also layers such as `RandomRotation` that
-            Keras would run eagerly; elsewhere Keras compiles where it can, except for TensorFlow on
-            a CPU, where XLA makes small convolutions about 6 times slower.
+            heard. With `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a
+            CPU, where XLA makes small convolutions about 6 times slower.
         intervals: Numbers of steps after which callbacks act within an epoch.
 
     Raises:
@@ -106,10 +105,7 @@ def compile_model(
             "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
             "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
         )
-    backend = keras.backend.backend()
-    if jit_compile == "auto" and backend == "jax":
-        jit_compile = not trainer.run_eagerly
-    if jit_compile == "auto" and backend == "tensorflow" and not accelerators():
+    if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not accelerators():
         jit_compile = False
     model.compile(
         optimizer=optimizer,

@@ -131,7 +131,8 @@ def test_jax_compiles_image_layers_that_keras_runs_eagerly():
         rotation = keras.layers.RandomRotation(0.2, seed=1)
         return keras.layers.Pipeline([rotation, keras.layers.RandomPerspective(seed=1)])
 
-    _, found = after_a_step(layer, jit_compile=True)
+    compiled, found = after_a_step(layer)
+    assert compiled.jit_compile is True
     _, expected = after_a_step(layer, run_eagerly=True)
     assert_all_close(found, expected, atol=1e-5)
 
