@@ -12,7 +12,7 @@ import sys
 import environment  # noqa: F401
 
 from dann.training import Distribution
-from dann.training.check_device import check_device
+from dann.training.check_device import DeviceError, check_device
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
             several.connect()
         for line in check_device(several):
             print(line, flush=True)
-    except (RuntimeError, ValueError) as error:
+    except (DeviceError, RuntimeError, ValueError) as error:
         sys.exit(f"error: {' '.join(str(error).split())}")
     print("All checks passed.")
 

@@ -79,6 +79,14 @@ static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, in
         }
 }
 
+/* find_numbers: the numbers of a pixel of the window, `border` where it lies on the border. */
+static inline const float *find_numbers(const float *image, const window_t *w, int place, int row,
+                                        int column, const float *border)
+{
+    int pixel = find_pixel(w, place, row, column);
+    return pixel < 0 ? border : image + pixel * w->channels;
+}
+
 /* multiply_numbers: at one place, for each unit the sum of products of numbers, of the channels of its
    own group. The kernel holds, for each pixel of the window and channel of a group, one number a
    unit. What lies on the border has the numbers `border`; with NULL it counts as 0. */
@@ -91,8 +99,7 @@ static void multiply_numbers(const float *image, const window_t *w, int place,
         values[unit] = 0;
     for (int row = 0; row < w->size[0]; row++)
         for (int column = 0; column < w->size[1]; column++) {
-            int pixel = find_pixel(w, place, row, column);
-            const float *numbers = pixel < 0 ? border : image + pixel * w->channels;
+            const float *numbers = find_numbers(image, w, place, row, column, border);
             for (int channel = 0; channel < channels; channel++, kernel += units)
                 if (numbers && w->groups == 1) {
                     for (int unit = 0; unit < units; unit++)
@@ -114,8 +121,7 @@ static void multiply_signs(const float *image, const window_t *w, int place, con
         values[unit] = 0;
     for (int row = 0; row < w->size[0]; row++)
         for (int column = 0; column < w->size[1]; column++) {
-            int pixel = find_pixel(w, place, row, column);
-            const float *numbers = pixel < 0 ? border : image + pixel * w->channels;
+            const float *numbers = find_numbers(image, w, place, row, column, border);
             for (int channel = 0; channel < channels; channel++, kernel += words)
                 for (int word = 0; numbers && word < words; word++) {
                     int lanes = units - 32 * word < 32 ? units - 32 * word : 32;

@@ -7,7 +7,9 @@ import keras
 import numpy as np
 
 from dann.adaptation import DANN
+from dann.autodiff import vjp
 from dann.data import pair
+from dann.gradients import reverse_gradient
 from dann.training.devices import Distribution, accelerators, hardware
 from dann.training.preparation import start
 
@@ -18,20 +20,27 @@ _STRENGTH, _BATCH, _SHAPE, _FEATURES = 0.7, 24, (16, 16, 3), 32
 _TOLERANCES = {"float32": 4e-3, "mixed_bfloat16": 3e-2, "mixed_float16": 4e-3}
 
 
+class DeviceError(RuntimeError):
+    """A device does not do what it should."""
+
+
 def check_device(distribution: Distribution | None = None) -> Iterator[str]:
     """Checks the devices of the running Keras backend; gives a line after each check.
 
-    A compiled step of DANN on the device in each precision is compared with an eager one of the CPU
-    in float32, and a step on several devices with one device's.
+    The gradient of the reversal is compared with its formula, a compiled step of DANN on the device
+    in each precision with an eager one of the CPU in float32, and a step on several devices with
+    one device's.
 
     Args:
         distribution: The devices to compare with one. Defaults to `None`: all accelerators, if
             there are several and the backend is TensorFlow or JAX.
 
     Raises:
-        RuntimeError: At the first check that fails.
+        DeviceError: At the first check that fails.
     """
     yield f"devices: {hardware()}; {keras.backend.backend()}, Keras {keras.__version__}"
+    for way in ("override", "stop_gradient"):
+        yield f"reversal, way={way!r}: {_compared('the reversal', *_reversal(way), 1e-6)}"
     with keras.device("cpu"):
         begin, reference = _update("float32", run_eagerly=True)
     for precision, tolerance in _TOLERANCES.items():
@@ -47,11 +56,18 @@ def check_device(distribution: Distribution | None = None) -> Iterator[str]:
 
 
 def _compared(name, found, expected, tolerance):
-    """Says how far a vector is from another; raises `RuntimeError` if that is too far."""
+    """Says how far a vector is from another; raises `DeviceError` if that is too far."""
     error = float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
     if not error < tolerance:
-        raise RuntimeError(f"Expected {name} within {tolerance:g}. Received: {error:.2g} off")
+        raise DeviceError(f"Expected {name} within {tolerance:g}. Received: {error:.2g} off")
     return f"{error:.1e} off, at most {tolerance:g}"
+
+
+def _reversal(way):
+    """The gradient of the reversal, and `-strength` times the upstream gradient."""
+    x, upstream = np.random.default_rng(0).normal(size=(2, 4, 5)).astype("float32")
+    _, products = vjp(lambda x: reverse_gradient(x, _STRENGTH, way=way), [x], [upstream])
+    return keras.ops.convert_to_numpy(products[0]), -_STRENGTH * upstream
 
 
 def _update(precision, begin=None, distribution=None, run_eagerly=False):

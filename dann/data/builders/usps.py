@@ -1,6 +1,7 @@
 """USPS: handwritten digits from envelopes."""
 
 import bz2
+import hashlib
 import pathlib
 from typing import Any
 
@@ -13,6 +14,7 @@ from dann.data.builders.digit_images import DigitImages, raw_folder
 
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 _LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
+_MD5 = {"train": "ec16c51db3855ca6c91edd34d0e9b197", "test": "8ea070ee2aca1ac39742fdd1ef5ed118"}
 _SIZE = 16
 
 
@@ -88,4 +90,12 @@ def _files(dl_manager) -> Any:
         return dict.fromkeys(_LIBSVM, folder / "usps.h5")
     if folder:
         return {split: folder / name for split, name in _LIBSVM.items()}
-    return dl_manager.download({split: _URL + name for split, name in _LIBSVM.items()})
+    paths = dl_manager.download({split: _URL + name for split, name in _LIBSVM.items()})
+    for split, path in paths.items():
+        md5 = hashlib.md5(pathlib.Path(path).read_bytes()).hexdigest()
+        if md5 != _MD5[split]:
+            raise ValueError(
+                f"Expected {_URL + _LIBSVM[split]} with the MD5 {_MD5[split]}. "
+                f"Received: {md5}; delete {path} to download it again"
+            )
+    return paths

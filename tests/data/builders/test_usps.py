@@ -57,6 +57,14 @@ def test_both_formats_give_the_same_bytes_with_grey_rounded_half_up(usps_files, 
         np.testing.assert_array_equal(found, labels)
 
 
+def manager_of(downloads, **attributes):
+    """A download manager whose downloads are the files of a folder."""
+    return types.SimpleNamespace(
+        download=lambda urls: {k: downloads / url.rsplit("/", 1)[1] for k, url in urls.items()},
+        **attributes,
+    )
+
+
 @pytest.mark.parametrize("removed", [[], ["usps.h5"]])
 def test_files_in_the_manual_folder_are_not_downloaded(usps_files, removed):
     for name in removed:
@@ -67,7 +75,12 @@ def test_files_in_the_manual_folder_are_not_downloaded(usps_files, removed):
     assert usps._files(manual) == expected
 
 
-def test_missing_files_are_downloaded(tmp_path):
-    manager = types.SimpleNamespace(manual_dir=tmp_path, download=dict)
-    paths = usps._files(manager)
-    assert {split: url.rsplit("/", 1)[1] for split, url in paths.items()} == NAMES
+def test_missing_files_are_downloaded_and_checked(usps_files, tmp_path, monkeypatch):
+    (tmp_path / "manual").mkdir()
+    manager = manager_of(usps_files, manual_dir=tmp_path / "manual")
+    with pytest.raises(ValueError, match="usps.bz2 with the MD5 ec16c51d.*Received: .*; delete"):
+        usps._files(manager)
+    paths = {split: usps_files / name for split, name in NAMES.items()}
+    md5 = {split: hashlib.md5(path.read_bytes()).hexdigest() for split, path in paths.items()}
+    monkeypatch.setattr(usps, "_MD5", md5)
+    assert usps._files(manager) == paths
