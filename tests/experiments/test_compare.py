@@ -56,6 +56,17 @@ def test_a_row_is_the_training_by_hand_with_the_same_seed(found):
     np.testing.assert_allclose(seen, agreement(classes))
 
 
+def test_the_upper_bound_is_trained_on_the_targets_labels(found):
+    data = domains(known=True)
+    dann.training.start(0)
+    model = dann.TargetOnly(backbone(), data.num_classes)
+    model.compile(keras.optimizers.Adam())
+    model.fit(data.oracle().batches(16, 0), steps_per_epoch=STEPS, verbose=0)
+    outputs = outputs_of(model, target=data.target_train, features=False, mixed=False)
+    row = found.runs.query("setting == 'target_only' and seed == 0").iloc[0]
+    assert row["selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
+
+
 def test_source_only_is_a_candidate_and_the_oracle_is_not(found):
     assert set(found.ranked["setting"]) == {"source_only", "mine", "average"}
     assert set(found.table.index) == {"source_only", "mine", "average", "target_only"}
