@@ -160,7 +160,7 @@ def _of_method(model, data, mode):
         return Pull(*map(as_vector, (found[: len(names)], after, of_head, of_own)))
 
     found, plain = pull(model.reversal), pull(lambda features, training: features)
-    rises = rises_later(model.reversal, int(model.optimizer.iterations) > 0)
+    rises = rises_later(model.reversal, int(to_numpy(model.optimizer.iterations)) > 0)
     size = float(np.linalg.norm(as_vector(list(features.values()))))
     measured = judged(found, plain, Reversal(size, len(calls), reported, rises))
     if not of_backbone:

@@ -56,7 +56,8 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self.every = check_integer("every", every, low=1)
 
     def on_train_begin(self, logs=None):
-        self._step = self._checked = int(self.model.optimizer.iterations)
+        steps: Any = ops.convert_to_numpy(self.model.optimizer.iterations)  # devices may mirror it
+        self._step = self._checked = int(steps)
         self._before_epoch = self._step
 
     def on_train_batch_end(self, batch, logs=None):
