@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from dann.data.domain_pair import DomainPair
-from dann.data.examples import as_array, check_alike
-from dann.data.nuisances import Encoded
-from dann.data.parts import check_apart, pair_of_parts
+from dann.data.examples import Form, check_alike
+from dann.data.parts import pair_of_parts
+from dann.data.splits import check_apart
 
 
 def arrays(
     source: Any,
-    target: Any = None,
+    target: Any,
     *,
     source_test: Any = None,
     target_test: Any = None,
@@ -23,7 +23,6 @@ def arrays(
     target_name: str = "target",
     class_names: Sequence[str] | None = None,
     groups: tuple[Any, Any] | None = None,
-    nuisances: Encoded = ({}, {}),
 ) -> DomainPair:
     """Pairs two domains of arrays: images, time series, rows of a table, texts.
 
@@ -40,7 +39,7 @@ def arrays(
     Args:
         source: Arrays `(inputs, labels)`.
         target: An array of inputs, or `(inputs, labels)`. The labels are for the test and oracles
-            only; an unknown one is -1, or an empty string. Needed unless there are nuisances.
+            only; an unknown one is -1, or an empty string.
         source_test: Arrays `(inputs, labels)`. Defaults to `None`: a share of the source.
         target_test: The same, or inputs, that `target` does not hold. Defaults to `None`: a share
             of the target's examples.
@@ -56,8 +55,6 @@ def arrays(
             recording on both sides would make a test nearly as easy as the training. Unlabelled
             examples of a group that is tested on are left out. Defaults to `None`: each example is
             drawn alone.
-        nuisances: Those of the source, as `dann.data.nuisances.encoded` returns them; the source is
-            then everything that there is. Defaults to none.
 
     Raises:
         ValueError: If a part is empty or both trained on and tested on, there are fewer than 2
@@ -74,48 +71,30 @@ def arrays(
     >>> domains.source_train[0].shape, domains.target_test[0].shape, domains.class_names
     ((40, 24, 3), (10, 24, 3), ('down', 'up'))
     """
-    given = {
-        "source": source,
-        "target": target,
-        "source test": source_test,
-        "target test": target_test,
-    }
+    given = {"source": source, "target": target}
+    given |= {"source test": source_test, "target test": target_test}
     parts = {name: _divided(part) for name, part in given.items() if part is not None}
-    inputs = {name: x for name, (x, _) in parts.items()}
+    for name, its in zip(("source", "target"), groups or (), strict=False):
+        parts[name]["groups"] = its
+    inputs = {name: part["inputs"] for name, part in parts.items()}
     check_apart(inputs, _overlap, "arrays")
-    columns = {name: list(getattr(x, "columns", ())) for name, x in inputs.items()}
-    for name, its in columns.items():
-        check_alike(columns["source"], its, name)
+    forms = {name: Form("rows", list(getattr(x, "columns", ()))) for name, x in inputs.items()}
+    for name, form in forms.items():
+        check_alike(forms["source"], form, name)
     return pair_of_parts(
-        {name: _numbers(name, x) for name, x in inputs.items()},
-        {name: y for name, (_, y) in parts.items()},
+        parts,
         source_name=source_name,
         target_name=target_name,
         test_share=test_share,
         seed=seed,
         class_names=class_names,
-        groups=dict(zip(("source", "target"), groups or (), strict=False)),
-        nuisances=nuisances,
     )
 
 
-def _divided(examples):
-    """Inputs, and labels or `None`."""
-    return examples if isinstance(examples, tuple) and len(examples) == 2 else (examples, None)
+def _divided(part):
+    x, y = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+    return {"inputs": x, "labels": y}
 
 
 def _overlap(values, others):
     return values is others or np.shares_memory(values, others)
-
-
-def _numbers(name, values):
-    values = np.asarray(as_array(values, name))
-    if values.dtype.kind not in "biufO" or values.ndim < (1 if values.dtype == object else 2):
-        raise ValueError(
-            f"Inputs of the {name} must be numbers of shape (batch, size, ...) or texts. "
-            f"Received: {values.dtype} of shape {values.shape}"
-        )
-    if values.dtype.kind != "f" or values.dtype.itemsize <= 4:
-        return values
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused
-        return as_array(values.astype(np.float32), name)

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.data.domain_pair import DomainPair
-from dann.data.nuisances import asked_for, encoded, picked
-from dann.data.parts import READERS, check_apart, pair_of_parts
+from dann.data.nuisances import asked_for
+from dann.data.parts import READERS, pair_of_parts, picked
+from dann.data.splits import check_apart
 
 
 @READERS.register("csv_table")
@@ -85,46 +87,37 @@ def csv_table(
             that is not said to be categorical are numbers; or if a label of the source is missing,
             or one of the target is no class of the source.
     """
-    import pandas
-
     kinds = asked_for(nuisances, target)
     given = {"source": source, "target": target}
     given |= {"source test": source_test, "target test": target_test, "target new": target_new}
     paths = {part: pathlib.Path(path).expanduser() for part, path in given.items() if path}
     check_apart(paths, os.path.samefile, "files")
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
-    if label not in tables["source"]:
-        raise ValueError(f"No column {label!r} of labels. Received: {list(tables['source'])}")
-    labels = {
-        part: table.pop(label).fillna("").to_numpy(dtype=str)
+    columns, used = {"labels": label, "groups": groups}, {label, groups, *kinds}
+    parts = {
+        part: picked(part, table.fillna({label: "", groups: ""}), columns, kinds)
         for part, table in tables.items()
-        if label in table
     }
-    values = {part: picked(tables[part], kinds) for part in tables if part.startswith("source")}
-    group_of = _groups(tables, groups, ("source",) if kinds else ("source", "target"))
-    tables = {k: table.drop(columns=kinds, errors="ignore") for k, table in tables.items()}
-    columns = set(tables["source"])
+    names = [name for name in tables["source"] if name not in used]
     for part, table in tables.items():
-        if set(table) != columns or not columns:
+        differ = set(names) ^ (set(table) - used)
+        if differ or not names:
             raise ValueError(
                 "All tables must have the same columns, one or more beside the labels. Received: "
-                f"only in one of the source and the {part} {sorted(set(table) ^ columns)}"
+                f"only in one of the source and the {part} {sorted(differ)}"
             )
-    cells: Any = pandas.concat(tables.values(), ignore_index=True)
+    cells: Any = pandas.concat(tables)[names]
     numbers, texts = _kinds(cells, numeric, categorical)
     shown = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
     print(f"Columns taken as numbers: {len(numbers)}; as categories: {len(texts)}: {shown}")
     # The split comes first, with row numbers as inputs: the encoding needs the training rows.
-    ends = np.cumsum([len(table) for table in tables.values()])
-    rows = np.split(np.arange(ends[-1])[:, np.newaxis], ends[:-1])
+    for part, columns in parts.items():
+        columns["inputs"] = np.flatnonzero(cells.index.get_level_values(0) == part)[:, np.newaxis]
     pair = pair_of_parts(
-        dict(zip(tables, rows, strict=True)),
-        labels,
+        parts,
         source_name=source_name or paths["source"].stem,
         target_name=target_name or paths.get("target", paths["source"]).stem,
-        class_names=_class_names(labels),
-        groups=group_of,
-        nuisances=encoded(values, kinds),
+        kinds=kinds,
         **options,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
@@ -134,33 +127,12 @@ def csv_table(
 
 def _read(path, delimiter) -> Any:
     """A frame of texts, NaN where a cell is missing."""
-    import pandas
-
     form: Any = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
     table = pandas.read_csv(path, dtype=str, **form)
     if not isinstance(table.index, pandas.RangeIndex):
         raise ValueError(f"Rows must have as many cells as the header. Received: more, in {path}")
     table.columns = table.columns.str.strip()
     return table.apply(lambda column: column.str.strip())
-
-
-def _groups(tables, name, domains):
-    """Takes the column of groups from all tables that have it; those of the domains must."""
-    if name is None:
-        return None
-    found = {part: table.pop(name) for part, table in tables.items() if name in table}
-    if not {*domains} <= found.keys():
-        raise ValueError(f"No column {name!r} of groups. Received: one in {sorted(found)} alone")
-    return {part: found[part].to_numpy(dtype=str) for part in domains}
-
-
-def _class_names(labels):
-    """The source's labels in order: as numbers if all are, else as text."""
-    names = {name for part in labels if part.startswith("source") for name in labels[part]} - {""}
-    try:
-        return sorted(names, key=float)
-    except ValueError:
-        return sorted(names)
 
 
 def _kinds(cells, numeric, categorical):
@@ -183,8 +155,6 @@ def _kinds(cells, numeric, categorical):
 
 def _become_numbers(cells: Any, name, is_numeric):
     """Makes a column numbers if all its cells are; refuses one of which only most are."""
-    import pandas
-
     to_numeric: Any = pandas.to_numeric
     values = to_numeric(cells[name], errors="coerce").astype("float64")
     wrong = cells[name][values.isna() & cells[name].notna()]

@@ -11,8 +11,7 @@ from dann.data.examples import BatchesInOrder, Examples, check_alike
 from dann.data.nuisances import Nuisances
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
-
-UNKNOWN = -1  # the label of an example whose class is not known
+from dann.data.splits import UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,18 +76,15 @@ class DomainPair:
         check_integer("num_classes", self.num_classes, 2)
         forms = {}
         for part, columns in parts.items():
-            forms[part] = Examples(columns, f"{part} set").form()
-            check_alike(forms["source train"], forms[part], f"{part} set")
-        for part, columns in parts.items():
-            labels = columns.get("labels")
-            if labels is None:
-                continue
-            if not np.issubdtype(labels.dtype, np.integer):
-                raise ValueError(f"Labels of the {part} set must be integers. Received: {labels}")
-            unknown = UNKNOWN if part == "target train" else None
-            check_class_range(
-                f"Labels of the {part} set", labels, self.num_classes, unknown=unknown
-            )
+            name, unknown = f"{part} set", UNKNOWN if part == "target train" else None
+            examples = Examples(columns, name)
+            forms[part] = examples.form()
+            check_alike(forms["source train"], forms[part], name)
+            if "labels" in columns:
+                labels = examples.columns["labels"]
+                check_class_range(
+                    f"Labels of the {name}", labels, self.num_classes, unknown=unknown
+                )
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"`class_names` must name {self.num_classes} classes. "

@@ -10,7 +10,9 @@ import numpy as np
 COLUMNS = "inputs", "labels", "weights"
 
 
-class _OfFrames(NamedTuple):
+class Form(NamedTuple):
+    """Shape and type of one example's inputs in words, and the columns of frames, if any."""
+
     inputs: Any
     columns: Any
 
@@ -24,7 +26,8 @@ class Examples:
         domain: What messages call the domain.
 
     Raises:
-        ValueError: If a column is not made of arrays, lengths differ, or there are no examples.
+        ValueError: If a column is not made of arrays, lengths differ, weights are negative or of
+            another shape than labels, or there are no examples.
     """
 
     def __init__(self, columns: Mapping[str, Any], domain: str):
@@ -36,7 +39,14 @@ class Examples:
         for labels in keras.tree.flatten(self.columns.get("labels", ())):
             check_no_texts(labels)
         if "weights" in columns:
-            self.columns["weights"] = np.asarray(self.columns["weights"], np.float32)
+            weights = np.asarray(self.columns["weights"], np.float32)
+            shape = np.shape(self.columns["labels"])
+            if weights.shape not in (shape[:1], shape) or np.min(weights, initial=0) < 0:
+                raise ValueError(
+                    f"The {domain} must have one weight for each example, or one for each label of "
+                    f"a map, of at least 0. Received: shape {weights.shape} from {weights.min()}"
+                )
+            self.columns["weights"] = weights
         counts = {np.shape(leaf)[:1] for leaf in keras.tree.flatten(self.columns)}
         if len(counts) != 1 or counts <= {(), (0,)}:
             shapes = keras.tree.map_structure(np.shape, self.columns)
@@ -48,13 +58,10 @@ class Examples:
         ((self.count,),) = counts
         self._names = _mapped(lambda one: list(getattr(one, "columns", ())), columns["inputs"])
 
-    def form(self, of_any_size: bool = False) -> Any:
-        """Returns shape and type of one example's inputs in words, and the columns of frames.
-
-        With `of_any_size` it leaves out the sizes of all axes but the last.
-        """
-        form = _mapped(lambda array: _form(array, of_any_size), self.columns["inputs"])
-        return _OfFrames(form, self._names) if keras.tree.flatten(self._names) else form
+    def form(self, of_any_size: bool = False) -> Form:
+        """Returns the form of the inputs, `of_any_size` without sizes of axes before the last."""
+        words = _mapped(lambda array: _form(array, of_any_size), self.columns["inputs"])
+        return Form(words, self._names)
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns these rows of every column."""
@@ -156,37 +163,28 @@ def as_array(values: Any, domain: str) -> Any:
 
 def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
     """Returns an array; raises a `ValueError` if some of its numbers are NaN or infinite."""
-    can_be_nan = array.dtype.kind in "fc" or array.dtype.name == "bfloat16"
-    if not can_be_nan or array.size == 0:
-        return array
-    # NaN and infinity reach the least or the largest number; this takes no memory.
-    with np.errstate(invalid="ignore"):  # of bfloat16
-        ends = [array.min(), array.max()]
-    if not np.isfinite(ends).all():
+    finite = array.dtype.kind in "biuO" or np.isfinite(array)
+    if not np.all(finite):
         raise ValueError(
             f"The {domain} must hold finite numbers, none of them missing. Received: "
-            f"{np.count_nonzero(~np.isfinite(array))} of {array.size} that are NaN or infinite"
+            f"{np.count_nonzero(~finite)} of {array.size} that are NaN or infinite"
         )
     return array
 
 
-def check_alike(source: Any, other: Any, domain: str) -> None:
+def check_alike(source: Form, other: Form, domain: str) -> None:
     """Raises a `ValueError` unless one network can take the inputs of both forms."""
-    if isinstance(source, _OfFrames) and isinstance(other, _OfFrames):
-        ours, theirs = (set(keras.tree.flatten(one.columns)) for one in (source, other))
-        if ours != theirs:
-            raise ValueError(
-                "Frames of both domains must have the same columns, as `pandas.get_dummies(pandas."
-                "concat([source, target]))` makes them. Received: the source lacks "
-                f"{sorted(theirs - ours, key=str)}, the {domain} {sorted(ours - theirs, key=str)}"
-            )
-        source, other = (f"{one.inputs}, columns {one.columns}" for one in (source, other))
-    if source != other:
-        raise ValueError(
-            "Inputs of both domains must have one structure, shape and type, and frames the same "
-            "columns in one order, as `target[source.columns]` has. Several inputs are a dict or a "
-            f"list; a tuple is `(inputs, labels)`. Received: source {source}, {domain} {other}"
-        )
+    if source == other:
+        return
+    ours, theirs = ({*keras.tree.flatten(form.columns)} for form in (source, other))
+    lacking = [sorted(one, key=str) for one in (theirs - ours, ours - theirs)]
+    told = [f"{form.inputs}, columns {form.columns or 'none'}" for form in (source, other)]
+    raise ValueError(
+        "Inputs of both domains must have one structure, shape and type, and frames the same "
+        "columns in one order, as `pandas.get_dummies(pandas.concat([source, target]))` has. "
+        "Several inputs are a dict or a list; a tuple is `(inputs, labels)`. Received: source "
+        f"{told[0]}, which lacks {lacking[0]}; {domain} {told[1]}, which lacks {lacking[1]}"
+    )
 
 
 def _mapped(function, values: Any) -> Any:

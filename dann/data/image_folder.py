@@ -3,12 +3,14 @@
 import os
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles, some
 from dann.data.image_paths import class_names, read_images
-from dann.data.parts import READERS, check_apart, pair_of_parts
+from dann.data.parts import READERS, pair_of_parts
+from dann.data.splits import check_apart
 
 
 @READERS.register("image_folder")
@@ -22,12 +24,11 @@ def image_folder(
     target_list: str | os.PathLike | None = None,
     source_test_list: str | os.PathLike | None = None,
     target_test_list: str | os.PathLike | None = None,
-    test_share: float = 0.2,
-    seed: int = 0,
     classes: str = "same",
     cache: bool = False,
     cache_dir: str = "~/.cache/dann",
     target_new: str | os.PathLike | None = None,
+    **options: Any,
 ) -> DomainPair:
     """Pairs two domains of colour images in folders, `root/domain/class/...`.
 
@@ -52,8 +53,6 @@ def image_folder(
         source_test_list: List of further images to test on. Defaults to `None`: a share of the
             source, in the proportions of its classes.
         target_test_list: The same for the target. Defaults to `None`: a share at random.
-        test_share: Share of the images to test on, in (0, 1). Defaults to `0.2`.
-        seed: Seed of that draw.
         classes: `"same"` (default): both domains must have the same classes, by name. `"shared"`:
             images of classes that only one domain has are left out. `"source"`: the target may lack
             some of the source's classes (partial adaptation).
@@ -63,6 +62,7 @@ def image_folder(
         cache_dir: Folder of those files.
         target_new: Folder of further target examples, labelled or not, in the place of the target's
             test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
+        **options: `test_share` and `seed` of `dann.data.arrays`.
 
     Returns:
         A pair with images uint8 `(n, height, width, 3)`, read from the cache or decoded batch by
@@ -95,24 +95,19 @@ def image_folder(
         found["target new"] = read_images(further.parent, further.name)
         are_classes = set(found["target new"].values()) <= {*chosen}
         names["target new"] = {name: name for name in chosen} if are_classes else {}
-    inputs, labels, files_of = {}, {}, {}
+    parts = {}
     for part, images in found.items():
         its = names.get(part, names[part.split()[0]])
         kept = [path for path, label in images.items() if not its or its[label] in chosen]
         files = ImageFiles(kept, image_size)
         files.check()
-        inputs[part] = files.cached(pathlib.Path(cache_dir) / "images") if cache else files
-        labels[part] = [its[images[path]] for path in kept] if its else None
-        files_of[part] = [os.path.relpath(path, folder) for path in kept]
+        parts[part] = {
+            "inputs": files.cached(pathlib.Path(cache_dir) / "images") if cache else files,
+            "labels": [its[images[path]] for path in kept] if its else None,
+            "names": [os.path.relpath(path, folder) for path in kept],
+        }
     return pair_of_parts(
-        inputs,
-        labels,
-        source_name=source,
-        target_name=target,
-        test_share=test_share,
-        seed=seed,
-        class_names=chosen,
-        names=files_of,
+        parts, source_name=source, target_name=target, class_names=chosen, **options
     )
 
 

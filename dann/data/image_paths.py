@@ -47,20 +47,25 @@ def class_names(domains: dict[str, dict[str, Any]]) -> dict[str, dict[Any, str]]
     """
     named = {name: _folder_names(images) for name, images in domains.items()}
     if None in named.values():
-        for name, images in domains.items():
-            labels = sorted(set(images.values()) - {None})
-            named[name] = {label: str(label) for label in labels}
-    return {name: found or {} for name, found in named.items()}
+        return {
+            name: {label: str(label) for label in _labels(images)}
+            for name, images in domains.items()
+        }
+    return named
 
 
 def _folder_names(images):
     """Names by label, or `None` unless every number has exactly one folder of its own."""
-    labels = sorted(set(images.values()) - {None})
+    labels = _labels(images)
     if not labels or isinstance(labels[0], str):
         return {label: label for label in labels}
     pairs = {(label, os.path.basename(os.path.dirname(path))) for path, label in images.items()}
     names = dict(sorted(pairs))
     return names if len(names) == len(pairs) == len(set(names.values())) else None
+
+
+def _labels(images):
+    return sorted(set(images.values()) - {None})
 
 
 def _read_folder(root, domain):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
-from dann.data.nuisances import asked_for, encoded, picked
-from dann.data.parts import READERS, check_apart
+from dann.data.nuisances import asked_for
+from dann.data.parts import READERS, pair_of_parts, picked
+from dann.data.splits import check_apart
 
 
 @READERS.register("npz")
@@ -52,36 +52,29 @@ def npz(
             both domains are one file.
         zipfile.BadZipFile: If a file is broken.
     """
-    given = {"source": source, "target": target, "target_test": target_new}
+    given = {"source": source, "target": target, "target new": target_new}
     kinds = asked_for(nuisances, target)
     paths = {name: pathlib.Path(path).expanduser() for name, path in given.items() if path}
     check_apart(paths, os.path.samefile, "files")
-    parts, group_of, values = {}, {}, {}
-    keys = ("x", "y", "x_test", "y_test", *([groups] if groups else ()), *kinds)
-    keys += tuple(f"{name}_test" for name in kinds)
+    columns, parts = {"inputs": "x", "labels": "y", "groups": groups}, {}
+    names = [name for name in (*columns.values(), *kinds) if name]
     for domain, path in paths.items():
         try:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                found = {key: file[key] for key in keys if key in file}
+                found = {
+                    ending: {name: file[name + ending] for name in names if name + ending in file}
+                    for ending in ("", "_test")
+                }
         except ValueError as error:  # NumPy advises to trust the file
             raise ValueError(f"Expected an .npz file of numbers. Received: {path}") from error
-        if "x" not in found:
-            raise ValueError(f"The {domain}'s file must hold `x`. Received: {path} without it")
-        if groups and groups not in found and domain != "target_test":
-            raise ValueError(f"The {domain}'s file must hold {groups!r}. Received: {list(found)}")
-        if domain == "source":
-            values["source"] = picked(found, kinds)
-            if "x_test" in found:
-                values["source test"] = picked(found, kinds, "_test")
-        group_of[domain] = found.get(groups or "")
-        parts[domain] = found["x"], found.get("y")
-        if "x_test" in found and domain != "target_test":
-            parts[f"{domain}_test"] = found["x_test"], found.get("y_test")
-    return arrays(
-        **parts,
+        parts[domain] = picked(domain, found[""], columns, kinds)
+        if "x" in found["_test"] and domain != "target new":
+            part = f"{domain} test"
+            parts[part] = picked(part, found["_test"], columns, kinds)
+    return pair_of_parts(
+        parts,
         source_name=source_name or paths["source"].stem,
         target_name=target_name or paths.get("target", paths["source"]).stem,
-        groups=(group_of["source"], group_of.get("target")),
-        nuisances=encoded(values, kinds),
+        kinds=kinds,
         **options,
     )

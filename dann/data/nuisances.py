@@ -1,15 +1,14 @@
 """The nuisances of a labelled table, which a training is to hide."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 
-from dann.checks import check_integer, did_you_mean
+from dann.checks import check_integer
 
 NUMBER = "number"
-# Kinds by name, and by part of the data the values by name.
-Encoded = tuple[dict[str, int | str], dict[str, dict[str, np.ndarray]]]
 _FEW = 20  # values, up to which whole numbers are classes
 
 
@@ -44,47 +43,34 @@ def asked_for(given: Any, target: Any) -> dict[str, Any]:
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
 
 
-def picked(columns: Mapping[str, Any], names: Iterable[str], ending: str = "") -> dict[str, Any]:
-    """Returns columns by name without the ending; raises a `ValueError` if there is none of one."""
-    for name in (f"{name}{ending}" for name in names):
-        if name not in columns:
-            raise ValueError(
-                f"There must be a column or array of the nuisance {name!r}."
-                f"{did_you_mean(name, list(columns))} Received: {list(columns)}"
-            )
-    return {name: np.asarray(columns[f"{name}{ending}"], object) for name in names}
-
-
-def encoded(parts: Mapping[str, Mapping[str, Any]], asked: Mapping[str, Any]) -> Encoded:
-    """Returns the kinds of nuisances and their values as numbers, and prints the kinds.
+def encoded(
+    asked: Mapping[str, Any], train: Mapping[str, Any], test: Mapping[str, Any]
+) -> Nuisances:
+    """Returns the nuisances of both parts with their values as numbers, and prints the kinds.
 
     Texts, and whole numbers of at most 20 different values, are classes, numbered in order; all
     else is a number. Missing are `None`, NaN and, of classes, -1.
 
     Args:
-        parts: By part of the data the values by name, `(n,)` each.
         asked: The number of classes by name, at least those that are found, or `"number"`; `None`
             as the values tell.
+        train: What `dann.data.parts.pair_of_parts` takes of the part to train on.
+        test: The same of the part to test on.
 
     Raises:
         ValueError: If there are not two different values, or if they are not of the kind.
     """
-    kinds, found = {}, {part: {} for part in parts}
+    kinds, values = {}, ({}, {})
     for name, kind in asked.items():
-        columns = [part[name] for part in parts.values()]
+        columns = [part[f"nuisance {name}"] for part in (train, test)]
         kinds[name], numbers = _encoded(name, np.concatenate(columns), kind)
-        ends = np.cumsum([len(column) for column in columns])
-        for part, values in zip(found, np.split(numbers, ends[:-1]), strict=True):
-            found[part][name] = values
+        values[0][name], values[1][name] = np.split(numbers, [len(columns[0])])
     told = [f"{name} {k if k == NUMBER else f'({k} values)'}" for name, k in kinds.items()]
-    if told:
-        print(f"Nuisances: {', '.join(told)}")
-    return kinds, found
+    print(f"Nuisances: {', '.join(told)}")
+    return Nuisances(kinds, *values, test.get("groups"))
 
 
 def _encoded(name, values, kind):
-    import pandas
-
     known: Any = pandas.Series(values).dropna().infer_objects()
     try:
         known = pandas.to_numeric(known)

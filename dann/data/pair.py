@@ -130,16 +130,7 @@ def _read(given, domain):
     with_labels = domain != "target"
     if is_dataset(given):
         return Stream(given, with_labels, domain)
-    examples = Examples(columns_of(given, with_labels, domain), domain)
-    weights = examples.columns.get("weights")
-    if weights is not None:
-        labels = examples.columns["labels"]
-        if weights.shape not in (labels.shape[:1], labels.shape) or np.min(weights) < 0:
-            raise ValueError(
-                f"The {domain} must have one weight for each example, or one for each label of a "
-                f"map, of at least 0. Received: shape {weights.shape} from {np.min(weights)}"
-            )
-    return examples
+    return Examples(columns_of(given, with_labels, domain), domain)
 
 
 def _groups(source, source_domain, balanced):
@@ -149,5 +140,6 @@ def _groups(source, source_domain, balanced):
     check_by_index({"source": source}, "balanced` or `source_domain", True)
     groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
     if source_domain is not None:
-        source.columns["domain"] = np.asarray(source_domain, np.int32)
+        domains = np.asarray(source_domain)
+        source.columns["domain"] = domains.astype(np.int32, casting="same_kind")
     return groups

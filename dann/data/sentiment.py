@@ -8,6 +8,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas
 
 from dann.checks import check_choice
 from dann.data.arrays import arrays
@@ -34,8 +35,7 @@ def sentiment(
     data_dir: str | os.PathLike | None = None,
     output_mode: str | None = "tf_idf",
     max_tokens: int = 2000,
-    test_share: float = 0.2,
-    seed: int = 0,
+    **options: Any,
 ) -> DomainPair:
     """Pairs two of four domains of English sentences that people rated from -4 to 4.
 
@@ -61,8 +61,7 @@ def sentiment(
             the text itself, for a network that reads texts.
         max_tokens: Largest number of words that `TextVectorization` tells apart; the others count
             as one.
-        test_share: Share of the reviews or articles to test on, in (0, 1).
-        seed: Seed of their draw.
+        **options: `test_share`, here of the reviews or articles, and `seed` of `dann.data.arrays`.
 
     Returns:
         A pair with inputs float32 `(n, words)`, at most `max_tokens` of them, vectors `(n, 256)`,
@@ -91,8 +90,7 @@ def sentiment(
         target_name=target,
         class_names=("negative", "positive"),
         groups=(groups, their_groups),
-        test_share=test_share,
-        seed=seed,
+        **options,
     )
     if output_mode is None:
         return texts
@@ -127,8 +125,6 @@ def _word_vectors():
 
 def _read(path, domain):
     """Sentences, labels 0 and 1, and the review or article of each, its domain in the name."""
-    import pandas
-
     form: Any = {"sep": "\t", "names": ["id", "rating", "text"], "quoting": csv.QUOTE_NONE}
     form |= {"dtype": {"id": str, "text": str}, "keep_default_na": False}
     with tarfile.open(path) as outer, tarfile.open(fileobj=outer.extractfile(_NESTED)) as inner:

@@ -12,7 +12,8 @@ from PIL import Image
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size, decoded_once
-from dann.data.parts import READERS, check_apart, pair_of_parts
+from dann.data.parts import READERS, pair_of_parts
+from dann.data.splits import check_apart
 
 _CHUNK = 256
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
@@ -77,8 +78,8 @@ def tfds_pair(
     names = {"source": source, "target": target, "source test": source, "target test": target}
     splits = {"source": source_split, "target": target_split}
     splits |= {"source test": source_test_split, "target test": target_test_split}
-    ranges = {part: _ranges(builders[names[part]], split) for part, split in splits.items()}
-    check_apart(ranges, _overlap, "splits")
+    rows = {part: _rows(builders[names[part]], split) for part, split in splits.items()}
+    check_apart(rows, lambda one, other: not one.isdisjoint(other), "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
     size, depth = _common_form(shapes, image_size, channels)
@@ -86,14 +87,14 @@ def tfds_pair(
     if source not in classes:
         raise ValueError(f"{source} must have a class for each image. Received: none")
     form = functools.partial(unify, size=size, channels=depth)
-    inputs, labels = {}, {}
+    parts = {}
     for part, name in names.items():
         read = _read_split(builders[name], splits[part], keys[name], (*size, depth), form)
-        inputs[part], numbers = read
-        labels[part] = np.array(["", *classes.get(name, ())])[numbers + 1]
+        images, numbers = read
+        labels = np.array(["", *classes.get(name, ())])[numbers + 1]
+        parts[part] = {"inputs": images, "labels": labels}
     return pair_of_parts(
-        inputs,
-        labels,
+        parts,
         source_name=source_name or source,
         target_name=target_name or target,
         class_names=classes[source],
@@ -118,26 +119,16 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
     )
 
 
-def _ranges(builder, split):
+def _rows(builder, split):
     """The rows of whole splits that make up a split of a data set."""
     import tensorflow_datasets as tfds
 
-    splits = builder.info.splits
-    return [
-        (
-            builder.data_path / one.splitname,
-            range(splits[one.splitname].num_examples)[one.from_ : one.to],
-        )
+    splits, path = builder.info.splits, str(builder.data_path)
+    return {
+        (path, one.splitname, row)
         for one in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
-    ]
-
-
-def _overlap(ranges, others):
-    return any(
-        name == other and max(one.start, its.start) < min(one.stop, its.stop)
-        for name, one in ranges
-        for other, its in others
-    )
+        for row in range(splits[one.splitname].num_examples)[one.from_ : one.to]
+    }
 
 
 def _common_form(shapes: dict[str, Any], image_size: Any, channels):

@@ -1,6 +1,7 @@
 """The reader of movements of people who wear a smartwatch."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ def watch(
     *,
     window: int = 100,
     test_share: float = 0.4,
-    seed: int = 0,
+    **options: Any,
 ) -> DomainPair:
     """Pairs two groups of people who did seven shoulder exercises with a smartwatch on.
 
@@ -32,7 +33,7 @@ def watch(
         window: Samples in a window, at least 1. Defaults to `100`: two seconds.
         test_share: Share of each domain's people to test on, in (0, 1), rounded up.
             Defaults to `0.4`, two of five: a single person is easy or hard.
-        seed: Seed of their draw.
+        **options: `seed` of `dann.data.arrays`.
 
     Returns:
         A pair with inputs float32 `(n, window, 6)`.
@@ -68,7 +69,7 @@ def watch(
         class_names=data["y_labels"],
         groups=(people, their_people),
         test_share=test_share,
-        seed=seed,
+        **options,
     )
     series = pair.source_train[0]
     mean, deviation = series.mean(axis=(0, 1)), series.std(axis=(0, 1))

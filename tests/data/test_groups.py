@@ -5,7 +5,6 @@ import pytest
 from sklearn.model_selection import GroupShuffleSplit
 
 from dann.data import arrays, csv_table, npz
-from dann.data.parts import hold_out_groups
 
 RNG = np.random.default_rng(0)
 PEOPLE = RNG.integers(0, 12, 150)
@@ -36,7 +35,6 @@ def test_no_group_is_on_both_sides_and_none_is_lost(share, seed):
 def test_the_draw_is_scikit_learns_and_does_not_depend_on_labels():
     names = np.array([f"person {one}" for one in PEOPLE])
     (_, expected), *_ = GroupShuffleSplit(1, test_size=0.3, random_state=4).split(X, groups=names)
-    np.testing.assert_array_equal(hold_out_groups(names, 0.3, 4), expected)
     found = [
         arrays((X, Y), (X + 50, labels), groups=(None, names), test_share=0.3, seed=4)
         for labels in (Y, Y[::-1], None)
