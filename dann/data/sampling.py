@@ -95,26 +95,19 @@ def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.nda
         balanced: Whether classes are drawn in equal parts.
 
     Returns:
-        Values `(n,)`, alike within a group.
+        Integers `(n,)`, alike within a group.
 
     Raises:
-        ValueError: If `source_domain` is not one integer for each example, or if `labels` that are
-            to be balanced are not one value for each.
+        ValueError: If there is not one domain or, to be balanced, one label for each example.
     """
-    if balanced and labels.size != len(labels):
-        raise ValueError(
-            "Argument `balanced` needs one label for each example; use `np.argmax(labels, axis=-1)`"
-            f" on one-hot labels. Received: labels of shape {labels.shape}"
-        )
-    if source_domain is None:
-        return labels.reshape(-1)
-    domains = np.asarray(source_domain)
-    if domains.shape != labels.shape[:1] or not np.issubdtype(domains.dtype, np.integer):
-        raise ValueError(
-            "Argument `source_domain` must have one integer for each source example. Received: "
-            f"{domains.dtype} of shape {domains.shape} for {len(labels)} examples"
-        )
-    if not balanced:
-        return domains
-    both = np.stack([domains, np.unique(labels, return_inverse=True)[1].reshape(-1)])
+    columns = {} if source_domain is None else {"source_domain": np.asarray(source_domain)}
+    if balanced:
+        columns["balanced"] = labels
+    for name, column in columns.items():
+        if column.size != len(labels):
+            raise ValueError(
+                f"Argument `{name}` needs one number for each source example, as `np.argmax(labels,"
+                f" axis=-1)` makes of one-hot labels. Received: shape {column.shape}"
+            )
+    both = np.stack([column.reshape(-1) for column in columns.values()])
     return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)

@@ -18,12 +18,10 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     hold equal parts of each.
 
     Args:
-        pairs: One pair for each source, with the same target, inputs and classes. A pair may have
-            several sources itself.
+        pairs: One pair for each source, with the same target, inputs and classes.
 
     Returns:
-        A pair with `source_domain`: for each training example, the index of its source, counted
-        over `pairs` in order.
+        A pair with `source_domain`: for each training example, the index of its source.
 
     Raises:
         ValueError: If `pairs` is empty, or their targets, inputs or classes differ. Of the
@@ -62,7 +60,7 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
         source=" + ".join(pair.source for pair in pairs),
         source_train=_joined([pair.source_train for pair in pairs]),
         source_test=_joined([pair.source_test for pair in pairs]),
-        source_domain=_numbered_sources(pairs),
+        source_domain=np.repeat(range(len(pairs)), [len(pair.source_train[1]) for pair in pairs]),
     )
 
 
@@ -76,16 +74,6 @@ def _are_alike(examples, others):
         if not np.array_equal(mine[rows], its[rows]):
             return False
     return True
-
-
-def _numbered_sources(pairs):
-    """The number of each training example's source, counted over all pairs."""
-    numbers, before = [], 0
-    for pair in pairs:
-        own = pair.source_domain
-        numbers.append(before + (np.zeros_like(pair.source_train[1]) if own is None else own))
-        before += pair.num_sources
-    return np.concatenate(numbers)
 
 
 def _joined(examples):

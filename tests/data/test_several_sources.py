@@ -18,18 +18,6 @@ def pair_from(value, size=20, name="source"):
     return arrays((np.full((size, 3), value), labels), TARGET, source_name=name)
 
 
-def test_pairs_with_several_sources_keep_them_all():
-    two = several_sources([pair_from(5.0), pair_from(3.0)])
-    domains = several_sources([two, pair_from(1.0), two])
-    assert domains.num_sources == 5
-    inputs, _ = domains.source_train
-    np.testing.assert_array_equal(
-        inputs[:, 0], np.array([5.0, 3.0, 1.0, 5.0, 3.0])[domains.source_domain]
-    )
-    assert np.bincount(domains.source_domain).tolist() == [16] * 5
-    assert domains.oracle().num_sources == 1
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_batches_hold_equal_parts_of_each_source(lazy):
     pairs = [pair_from(5.0, 40, "far"), pair_from(1.0, 20, "near")]
@@ -38,6 +26,8 @@ def test_batches_hold_equal_parts_of_each_source(lazy):
         pairs[index] = dataclasses.replace(pairs[index], source_train=(rows, labels))
     domains = several_sources(pairs)
     assert (domains.name, domains.num_sources) == ("far + near → target", 2)
+    assert np.bincount(domains.source_domain).tolist() == [32, 16]
+    assert domains.oracle().num_sources == 1
     assert isinstance(domains.source_train[0], np.ndarray) != lazy
     np.testing.assert_array_equal(domains.source_test[0][:, 0], [5.0] * 8 + [1.0] * 4)
     for inputs, labels in itertools.islice(domains.batches(8, seed=0), 20):
