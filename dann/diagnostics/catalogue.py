@@ -210,8 +210,9 @@ RANGES = (
         "target/share_distance",
         lambda found: (-math.inf, found["target/share_chance"] + 0.12),
         "How far the target's shares of the classes, as predicted, are from the source's.",
-        "If the target really has other shares, aligning the domains as wholes moves examples into "
-        "wrong classes: use a method for that, such as `PADA`, and a lower strength.",
+        "Inputs that moved from one class towards another look the same. If the shares really "
+        "differ, aligning the domains as wholes moves examples into wrong classes: use a method "
+        "for that, such as `PADA`, and a lower strength.",
         "label shift",
     ),
     HealthyRange(
