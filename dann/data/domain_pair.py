@@ -106,18 +106,16 @@ class DomainPair:
         """Shape of one input."""
         return tuple(self.source_train[0].shape[1:])
 
-    def batches(
-        self,
-        batch_size: int,
-        seed: int | None = None,
-        *,
-        process_id: int = 0,
-        num_processes: int = 1,
-    ) -> Pairs:
-        """Returns endless training pairs of `batch_size` examples of each domain; see `pair`.
+    def batches(self, batch_size: int, seed: int | None = None, **options: Any) -> Pairs:
+        """Returns endless training pairs of `batch_size` examples of each domain.
 
         With nuisances they are batches `(inputs, {"label": labels, ...})` of one table, with the
         values of each nuisance by its name.
+
+        Args:
+            batch_size: See `pair`, as for `seed`.
+            seed: Seed of the order.
+            **options: `shuffle`, `process_id` and `num_processes` of `pair`.
         """
         pairs = pair(
             self.source_train,
@@ -128,8 +126,7 @@ class DomainPair:
             balanced=self.balanced,
             repeat=True,
             seed=seed,
-            process_id=process_id,
-            num_processes=num_processes,
+            **options,
         )
         if self.nuisances:
             del pairs.domains["target"]

@@ -1,6 +1,5 @@
 """Examples of a domain that are read by index."""
 
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -279,10 +278,5 @@ def class_numbers(labels: Any) -> np.ndarray:
 
 def in_batches(function: Callable[[Any], Any], inputs: Any, batch_size: int = 256) -> np.ndarray:
     """Returns a function's outputs for array-likes `(n, ...)`, read and computed by batches."""
-    count = len(keras.tree.flatten(inputs)[0])
-    outputs = []
-    for start in range(0, count, batch_size):
-        rows = np.arange(start, min(start + batch_size, count))
-        batch = keras.tree.map_structure(operator.itemgetter(rows), inputs)
-        outputs.append(keras.ops.convert_to_numpy(function(strings_as_tensors(batch))))
-    return np.concatenate(outputs)
+    batches = BatchesInOrder(Examples({"inputs": inputs}, "data"), batch_size)
+    return np.concatenate([keras.ops.convert_to_numpy(function(batch)) for (batch,) in batches])

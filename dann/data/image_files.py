@@ -51,12 +51,7 @@ class ImageFiles:
     ((3, 224, 224, 3), dtype('uint8'))
     """
 
-    def __init__(
-        self,
-        paths: Sequence[str | os.PathLike],
-        image_size: int | Sequence[int],
-        channels: int = 3,
-    ):
+    def __init__(self, paths: Sequence[Any], image_size: int | Sequence[int], channels: int = 3):
         size, channels = check_image_size(image_size), check_choice("channels", channels, _MODES)
         self.paths = [os.fspath(path) for path in paths]
         self.shape = (len(self.paths), *size, channels)

@@ -86,12 +86,10 @@ def _encoded(name, values, kind):
             f"The nuisance {name!r} must have two different values, and as a number no texts. "
             f"Received: {different.tolist()[:5]}"
         )
-    if kind == NUMBER:
-        numbers = np.full(len(values), np.nan, "float32")
-        numbers[known.index] = known
-        return kind, numbers
-    kind = len(different) if kind is None else kind
-    check_integer(f"nuisances[{name!r}]", kind, len(different), why="the values, or 'number'")
-    numbers = np.full(len(values), -1)
-    numbers[known.index] = np.searchsorted(different, known)
-    return kind, numbers
+    missing, dtype = np.nan, "float32"
+    if kind != NUMBER:
+        kind, why = len(different) if kind is None else kind, "the values, or 'number'"
+        check_integer(f"nuisances[{name!r}]", kind, len(different), why=why)
+        known = pandas.Series(np.searchsorted(different, known), known.index)
+        missing, dtype = -1, "int64"
+    return kind, known.reindex(range(len(values)), fill_value=missing).to_numpy(dtype)

@@ -122,7 +122,7 @@ def pair(
             domain = IndexedDomain(domain, Sampler(drawn_by, shuffle, seed, number))
         domains[name] = domain
     num_batches = None if repeat or count is None else count // batch_size
-    return Pairs(domains, batch_size, num_batches, process_id, num_processes)
+    return Pairs(domains, batch_size, num_batches, (process_id, num_processes))
 
 
 def _read(given, domain):

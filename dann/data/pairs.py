@@ -35,16 +35,14 @@ class Pairs(keras.utils.PyDataset):
         domains: dict[str, "IndexedDomain | Stream"],
         batch_size: int,
         num_batches: int | None,
-        process_id: int = 0,
-        num_processes: int = 1,
+        part: tuple[int, int] = (0, 1),
         replicas: int = 1,
     ):
         super().__init__()
-        self.domains, self.batch_size = domains, batch_size
-        self.part, self.replicas = (process_id, num_processes), replicas
-        self._num_batches, self._start = num_batches, 0
-        if num_processes > 1:
-            check_by_index(domains, "num_processes", num_processes)
+        self.domains, self.batch_size, self.part = domains, batch_size, part
+        self._num_batches, self.replicas, self._start = num_batches, replicas, 0
+        if part[1] > 1:
+            check_by_index(domains, "num_processes", part[1])
 
     @property
     def start(self) -> int:
@@ -86,7 +84,7 @@ class Pairs(keras.utils.PyDataset):
                 a labelled target then follow those of the source within each part. Defaults to
                 `1`: they follow all of the source's.
         """
-        pairs = Pairs(self._anew(), self.batch_size, None, *self.part, replicas)
+        pairs = Pairs(self._anew(), self.batch_size, None, self.part, replicas)
         pairs._start = self._start
         return pairs
 

@@ -11,9 +11,8 @@ import numpy as np
 import pandas
 
 from dann.checks import check_choice
-from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS
+from dann.data.parts import READERS, pair_of_parts
 
 _ARCHIVE = "vaderSentiment-3.3.2.tar.gz"
 _NESTED = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
@@ -82,14 +81,11 @@ def sentiment(
     if source == target:
         raise ValueError(f"Source and target must differ. Received: {source} twice")
     path = _archive(pathlib.Path(data_dir or ".").expanduser().absolute())
-    (*examples, groups), (*others, their_groups) = (_read(path, name) for name in (source, target))
-    texts = arrays(
-        tuple(examples),
-        tuple(others),
+    texts = pair_of_parts(
+        {"source": _read(path, source), "target": _read(path, target)},
         source_name=source,
         target_name=target,
         class_names=("negative", "positive"),
-        groups=(groups, their_groups),
         **options,
     )
     if output_mode is None:
@@ -131,5 +127,5 @@ def _read(path, domain):
         file: Any = inner.extractfile(f"hutto_ICWSM_2014/{_FILES[domain]}_GroundTruth.txt")
         table = pandas.read_csv(file, encoding_errors="replace", **form)
     table = table[table["rating"].abs() > _NEUTRAL]
-    groups = f"{domain} " + table["id"].str.partition("_")[0]
-    return table["text"].to_numpy(object), np.int64(table["rating"] > 0), groups.to_numpy(str)
+    labels, groups = table["rating"] > 0, f"{domain} " + table["id"].str.partition("_")[0]
+    return {"inputs": table["text"], "labels": labels, "groups": groups}

@@ -3,7 +3,7 @@
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def tfds_pair(
     form = functools.partial(unify, size=size, channels=depth)
     parts = {}
     for part, name in names.items():
-        read = _read_split(builders[name], splits[part], keys[name], (*size, depth), form)
+        read = _read_split(builders[name], splits[part], keys[name], form, (*size, depth))
         images, numbers = read
         labels = np.array(["", *classes.get(name, ())])[numbers + 1]
         parts[part] = {"inputs": images, "labels": labels}
@@ -193,23 +193,11 @@ def _keys_of(name: str, info: Any) -> tuple[Any, str | None]:
     return image, label if is_class else None
 
 
-def _read_split(
-    builder: Any,
-    split: str,
-    keys: tuple[str, str | None],
-    shape: Sequence[int],
-    form: Callable[[np.ndarray], np.ndarray],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the images of a split, a memory map uint8 `(n, *shape)`, and labels int64 `(n,)`.
+def _read_split(builder, split, keys, form, shape):
+    """The images of a split, a memory map uint8 `(n, *shape)`, and labels int64 `(n,)`.
 
-    The first time they are read into files beside the data set. Labels are -1 without classes.
-
-    Args:
-        builder: Builder of a data set that is prepared.
-        split: The split, in TFDS's notation.
-        keys: Names of the features of the image and of the class; see `_keys_of`.
-        shape: Height, width and channels of the images.
-        form: Brings an image of any size to that shape.
+    The first time they are read into files beside the data set, in a form. Labels are -1 without
+    classes.
     """
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{'x'.join(map(str, shape))}")
     path = builder.data_path / "decoded" / f"{stem}.npy"

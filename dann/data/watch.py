@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.arrays import arrays
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS
+from dann.data.parts import READERS, pair_of_parts
 
 
 @READERS.register("watch")
@@ -58,16 +57,12 @@ def watch(
             f"Source and target must be different people of {sorted(known)}. "
             f"Received: {list(source)} and {list(target)}"
         )
-    (*examples, people), (*others, their_people) = (
-        _windows(data, chosen, window) for chosen in (source, target)
-    )
-    pair = arrays(
-        tuple(examples),
-        tuple(others),
+    chosen = {"source": source, "target": target}
+    pair = pair_of_parts(
+        {name: _windows(data, people, window) for name, people in chosen.items()},
         source_name=_name(source),
         target_name=_name(target),
         class_names=data["y_labels"],
-        groups=(people, their_people),
         test_share=test_share,
         **options,
     )
@@ -80,13 +75,14 @@ def _windows(data, people, window):
     """Windows one after the other, their exercises and their people; what is left over is lost."""
     chosen = np.flatnonzero(np.isin(data["subject"], people))
     cut = [_cut(data["X"][number], window) for number in chosen]
-    numbers = np.repeat(chosen, [len(windows) for windows in cut])
-    return np.concatenate(cut), data["y"][numbers], data["subject"][numbers]
+    rows = np.repeat(chosen, [len(windows) for windows in cut])
+    labels, groups = data["y"][rows], data["subject"][rows]
+    return {"inputs": np.concatenate(cut), "labels": labels, "groups": groups}
 
 
 def _cut(series, window):
     count = len(series) // window
-    return series[: count * window].reshape(count, window, series.shape[1])
+    return series[: count * window].reshape(count, window, -1)
 
 
 def _name(people):
