@@ -7,8 +7,7 @@ import numpy as np
 
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import Form, check_alike
-from dann.data.parts import pair_of_parts
-from dann.data.splits import check_apart
+from dann.data.parts import check_apart, pair_of_parts
 
 
 def arrays(

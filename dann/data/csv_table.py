@@ -14,8 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import asked_for
-from dann.data.parts import READERS, pair_of_parts, picked
-from dann.data.splits import check_apart
+from dann.data.parts import READERS, check_apart, pair_of_parts, picked
 
 
 @READERS.register("csv_table")

@@ -9,8 +9,7 @@ import numpy as np
 
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import asked_for
-from dann.data.parts import READERS, pair_of_parts, picked
-from dann.data.splits import check_apart
+from dann.data.parts import READERS, check_apart, pair_of_parts, picked
 
 
 @READERS.register("npz")

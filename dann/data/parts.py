@@ -107,6 +107,25 @@ def picked(
     return {role: np.asarray(table[name]) for role, name in chosen.items() if name in table}
 
 
+def check_apart(parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], what: str) -> None:
+    """Raises a `ValueError` if something is tested on and trained on.
+
+    Args:
+        parts: What is read, under `"source"`, `"target"` and perhaps `"source test"` and `"target
+            test"`. A domain without a test set is also tested on: a part of it is held out.
+        overlap: Whether two of them hold a common example.
+        what: What they are, for the message.
+    """
+    tested = [name for name in parts if f"{name} test" not in parts]
+    trained = [name for name in parts if not name.endswith("test")]
+    for name, other in itertools.product(tested, trained):
+        if name != other and overlap(parts[name], parts[other]):
+            raise ValueError(
+                f"The {name} and the {other} must be different {what}, because nothing may be "
+                f"tested on that is trained on. Received: {what} with a common part"
+            )
+
+
 def _as_columns(name, part):
     """The inputs, the columns that are given as arrays of one length, and names."""
     inputs = _as_inputs(name, part["inputs"])

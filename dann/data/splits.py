@@ -1,8 +1,6 @@
 """Splits of examples into those to train on and those to test on."""
 
 import functools
-import itertools
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,22 +63,3 @@ def hold_out(
             raise ValueError(f"A test takes a class of 2. Received: {len(known)} of 1") from None
         test = draw(test)[1] if len(test) > count else test
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
-
-
-def check_apart(parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], what: str) -> None:
-    """Raises a `ValueError` if something is tested on and trained on.
-
-    Args:
-        parts: What is read, under `"source"`, `"target"` and perhaps `"source test"` and `"target
-            test"`. A domain without a test set is also tested on: a part of it is held out.
-        overlap: Whether two of them hold a common example.
-        what: What they are, for the message.
-    """
-    tested = [name for name in parts if f"{name} test" not in parts]
-    trained = [name for name in parts if not name.endswith("test")]
-    for name, other in itertools.product(tested, trained):
-        if name != other and overlap(parts[name], parts[other]):
-            raise ValueError(
-                f"The {name} and the {other} must be different {what}, because nothing may be "
-                f"tested on that is trained on. Received: {what} with a common part"
-            )

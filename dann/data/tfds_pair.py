@@ -12,8 +12,7 @@ from PIL import Image
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size, decoded_once
-from dann.data.parts import READERS, pair_of_parts
-from dann.data.splits import check_apart
+from dann.data.parts import READERS, check_apart, pair_of_parts
 
 _CHUNK = 256
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
