@@ -13,8 +13,7 @@ from keras import layers
 from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import Comparison, in_turns
-from dann.deployment import load, pack
-from dann.deployment.runtime import PackedModel, read
+from dann.deployment import load, pack, runtime
 from dann.layers import BinaryConv2D, BinaryDense
 from dann.networks import binary_label_head, binary_lenet_backbone
 
@@ -79,7 +78,7 @@ def _compared(name, model, rounds):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.dann"
         size = pack(model, path)
-        packed = {"dann, C": load(path), "dann, NumPy": PackedModel(read(path))}
+        packed = {"dann, C": load(path), "dann, NumPy": runtime.load(path)}
     ways: dict[str, Any] = {way: partial(one.predict, image) for way, one in packed.items()}
     outputs = {way: one.predict(image) for way, one in packed.items()}
     sizes = dict.fromkeys(packed, size)

@@ -22,18 +22,17 @@ from dann.deployment.packing import program_of
 from dann.deployment.runtime import PackedModel, Step, outputs_of, read
 from dann.deployment.tracing import PackError
 
-_FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC")
-_FRAME = pathlib.Path(__file__).with_name("frame.c")
-_FUNCTIONS = pathlib.Path(__file__).with_name("functions.c")
+_FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
+_FOLDER = pathlib.Path(__file__).parent
 
 
-def to_c(classifier: keras.Model, path: str | os.PathLike) -> int:
+def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -> int:
     """Writes a classifier as one C99 file, which needs the standard library alone.
 
     It has `void dann_predict(const float *input, float *output)`, for one input, and its sizes as
     macros. Weights are constants of one bit, or of 32 where the layer is in full precision. Buffers
-    are static, so two threads must not call it at the same time. The bytes of both stand at the
-    top.
+    are static, so two threads must not call it at the same time. The top tells the bytes of both,
+    and the products with weights.
 
     The outputs are those of a packed file: the same sums of signs and decisions, and sums of floats
     up to rounding. Compile with `cc -std=c99 -O3`, and `-march=native` for this machine.
@@ -41,31 +40,39 @@ def to_c(classifier: keras.Model, path: str | os.PathLike) -> int:
     Args:
         classifier: What `dann.deployment.pack` takes, with at most two spatial axes.
         path: Where to write; it replaces a file that is there.
+        name: What the function and, in capitals, the macros begin with. Several networks in one
+            program need several names, and each its own `cc -c`.
 
     Returns:
         The size of the file in bytes.
 
     Raises:
         PackError: If a layer cannot be packed; the error names it.
+        ValueError: If the name is none in C.
     """
-    return pathlib.Path(path).write_text(source_of(program_of(classifier)))
+    if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
+        raise ValueError(f"name must be a letter, then letters, digits or _. Received: {name!r}")
+    return pathlib.Path(path).write_text(source_of(program_of(classifier), name))
 
 
-def source_of(steps: Sequence[Step]) -> str:
+def source_of(steps: Sequence[Step], name: str = "dann") -> str:
     """Returns the C file of a packed program, whose sizes NumPy finds."""
     factor, outputs = _example(steps)
     program = CProgram(steps, [one.shape[1:] for one in outputs])
-    expected, buffers = outputs[-1][0].ravel(), program.arrays.items()
-    body = "\n".join(program.lines[1:])
-    return string.Template(_FRAME.read_text()).substitute(
+    expected, body = outputs[-1][0].ravel(), "\n".join(program.lines[1:])
+    buffers = [f"static {TYPES[kind]} {one}[{n}];" for one, (kind, n) in program.arrays.items()]
+    functions = _called(body)
+    return string.Template((_FOLDER / "frame.c").read_text()).substitute(
+        {what: f"{count:,}" for what, count in program.counts.items()},
+        name=name,
+        NAME=name.upper(),
         input_shape=" * ".join(map(str, program.shapes[0])),
         input_range=_input_range(steps[:2][-1]),
         output_shape=" * ".join(map(str, program.shapes[-1])),
-        flash=f"{program.flash:,}",
-        ram=f"{sum(4 * size for _, (_, size) in buffers):,}",
-        functions=_called(body),
+        math="#include <math.h>\n" * bool(re.search("expf|tanhf", functions)),
+        functions=functions,
         constants="\n".join(program.constants),
-        buffers="\n".join(f"static {TYPES[kind]} {name}[{n}];" for name, (kind, n) in buffers),
+        buffers="\n".join(buffers),
         body=textwrap.indent(body, "    "),
         factor=factor,
         expected=textwrap.indent(in_rows([f"{value!s}f" for value in expected[:100]]), "    "),
@@ -76,7 +83,7 @@ def source_of(steps: Sequence[Step]) -> str:
 def _called(body):
     """The functions of C that a body calls, and those that they call, each after its name."""
     text = body
-    for function in reversed(_FUNCTIONS.read_text().split("\n\n")):
+    for function in reversed((_FOLDER / "functions.c").read_text().split("\n\n")):
         name = function[len("/* ") : function.index(":")]
         if re.search(rf"\b{name}\(", text):
             text = f"{function.rstrip()}\n\n{text}"
@@ -123,18 +130,43 @@ def load(path: str | os.PathLike) -> PackedModel:
         FileNotFoundError: If the file is not there.
         ValueError: If it is no packed file, or is of another version, damaged or cut short.
     """
-    steps = read(path)
+    steps, digest = read(path)
     try:
-        return PackedModel(steps, run_by_c(steps))
+        return compiled(steps, digest, lambda: source_of(steps))
     except (OSError, PackError) as error:
         warnings.warn(f"NumPy runs {path}, slower than C: {error}", stacklevel=2)
         return PackedModel(steps)
 
 
-def run_by_c(steps: Sequence[Step]) -> Callable[[np.ndarray], np.ndarray]:
-    """Returns the function of a program from a batch to its logits, compiled."""
+def compiled(steps: Sequence[Step], key: bytes, source: Callable[[], str]) -> PackedModel:
+    """Returns the model of a program that C runs, compiled into the user's cache if not there.
+
+    Args:
+        steps: The program.
+        key: What tells it from all others.
+        source: Returns its C; called if it is not in the cache.
+
+    Raises:
+        OSError: If there is no compiler, or it fails.
+        PackError: If there is no C for a layer.
+    """
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dann"
+    # What wrote the C is part of the name, and the machine: another's processor may not run it.
+    writers = b"".join(file.read_bytes() for file in sorted(_FOLDER.glob("*.*")))
+    content = f"{platform.node()} {compiler} {_FLAGS} ".encode() + key + writers
+    library = cache / f"{hashlib.sha256(content).hexdigest()[:32]}.so"
+    if not library.exists():
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = library.with_suffix(f".{os.getpid()}")
+        command = [*compiler, *_FLAGS, "-x", "c", "-", "-o", str(draft), "-lm"]
+        done = subprocess.run(command, input=source().encode(), capture_output=True, check=False)
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").partition("\n")[0]
+            raise OSError(f"{shlex.join(compiler)!r} fails with {done.returncode}: {said}")
+        draft.replace(library)
     # `PyDLL` keeps Python's lock, because buffers are static.
-    predict = ctypes.PyDLL(str(compile_library(source_of(steps)))).dann_predict
+    predict = ctypes.PyDLL(str(library)).dann_predict
     predict.argtypes, predict.restype = (ctypes.c_void_p, ctypes.c_void_p), None
 
     def run(batch):
@@ -143,27 +175,4 @@ def run_by_c(steps: Sequence[Step]) -> Callable[[np.ndarray], np.ndarray]:
             predict(one.ctypes.data, output.ctypes.data)
         return outputs
 
-    return run
-
-
-def compile_library(source: str) -> pathlib.Path:
-    """Compiles C into the user's cache, unless it is there, and returns the library's path.
-
-    Raises:
-        OSError: If there is no compiler, or it fails.
-    """
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dann"
-    # A library for another machine's processor would not run, so its name is part of the key.
-    key = hashlib.sha256(f"{platform.node()} {compiler} {source}".encode()).hexdigest()[:32]
-    library = cache / f"{key}.so"
-    if not library.exists():
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = cache / f"{key}.{os.getpid()}"
-        command = [*compiler, *_FLAGS, "-march=native", "-x", "c", "-", "-o", str(draft), "-lm"]
-        done = subprocess.run(command, input=source.encode(), capture_output=True, check=False)
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").partition("\n")[0]
-            raise OSError(f"{shlex.join(compiler)!r} fails with {done.returncode}: {said}")
-        draft.replace(library)
-    return library
+    return PackedModel(steps, run)

@@ -49,7 +49,9 @@ class CProgram:
         self.shapes = shapes
         self.lines: list[str] = []
         self.constants: list[str] = []
-        self.flash = 0  # bytes of the constants
+        products = "numbers", "signs", "bits", "bits_in_groups"
+        # Bytes, and how often the innermost line of each product runs, border and all.
+        self.counts = dict.fromkeys(("flash", *(f"multiply_{one}" for one in products)), 0)
         self._names: dict[tuple, str] = {}  # of constants, by layer and content
         self.arrays: dict[str, tuple[str, int]] = {}  # kind and size of all buffers, by name
         self._steps = steps
@@ -61,11 +63,12 @@ class CProgram:
             kind = kind_of(step.op, {self._kinds[one] for one in step.inputs})
             self._kinds.append("bits" if kind == "bits" else "numbers")
         self._buffers = {0: "input"}  # where the rows of steps are stored
-        self._written: list[int] = []  # the steps that are computed so far
+        self._written: dict[int, str] = {}  # the steps that are computed so far
         for number, step in enumerate(steps[1:], start=1):
             if not self._joins(number, step):
                 self._store(number, step)
         self._loop(len(steps) - 1, "numbers", "output")
+        self.counts["ram"] = 4 * sum(size for _, size in self.arrays.values())
 
     def _joins(self, number, step):
         """Whether a step is computed in the loop of its reader."""
@@ -86,7 +89,7 @@ class CProgram:
         kind, (*places, size) = self._kinds[number], self.shapes[number]
         if step.op == "reshape" and kind == "numbers":
             buffer = self._buffers[step.inputs[0]]
-            self._written.append(number)
+            self._written[number] = "reshape"
         else:
             buffer = self._buffer(kind, math.prod(places) * _words(size, kind))
             self._loop(number, kind, buffer)
@@ -94,8 +97,7 @@ class CProgram:
 
     def _buffer(self, kind, size):
         """A new buffer, or one that no step reads any more."""
-        written = set(self._written)
-        used = {name for one, name in self._buffers.items() if set(self._readers[one]) - written}
+        used = {self._buffers[n] for n in self._buffers if {*self._readers[n]} - {*self._written}}
         names = [name for name in self.arrays if name.startswith(f"{kind}_") and name not in used]
         new = f"{kind}_{len(self.arrays)}"
         return self._array(max(names, key=lambda one: self.arrays[one][1], default=new), kind, size)
@@ -105,31 +107,25 @@ class CProgram:
         return name
 
     def _loop(self, number, kind, buffer):
-        """Writes the loop, or for one place the block, that ends with a step's rows in a buffer."""
+        """Writes the loop that ends with a step's rows in a buffer."""
         (*places, size), before = self.shapes[number], len(self._written)
-        count = math.prod(places)
-        place = "0" if count == 1 else "place"
-        head = "{" if count == 1 else f"for (int place = 0; place < {count}; place++) {{"
-        calls = self._row(number, kind, _at(buffer, _words(size, kind), place), place)
-        done = [(one, self._steps[one]) for one in self._written[before:]]
-        comment = ", ".join(f"{one} {step.op} of {step.layer}" for one, step in done)
+        calls = self._row(number, kind, _at(buffer, _words(size, kind), "place"), "place")
+        comment = ", ".join([*self._written.values()][before:])
         comment = re.sub(r"[^\w/., -]", "_", comment, flags=re.ASCII)  # no end of the comment
-        comment = textwrap.fill(f"/* {comment}: {count} x {size} {kind} */", 96)
+        comment = f"/* {comment}: {math.prod(places)} x {size} {kind} */"
+        head = f"for (int place = 0; place < {math.prod(places)}; place++) {{"
         calls = textwrap.indent("\n".join(calls), "    ")
-        self.lines += ["", comment.replace("\n", "\n   "), head, calls, "}"]
+        self.lines += ["", textwrap.fill(comment, 96, subsequent_indent="   "), head, calls, "}"]
 
     def _row(self, number, kind, target, place):
         """The calls that write the row of a step at a place, in a kind, to a target."""
-        size, own = self.shapes[number][-1], self._kinds[number]
-        if own != kind:
-            calls, signs = self._found(number, own, place, "signs")
-            return [*calls, f"to_signs({signs}, {size}, {target});"]
-        if number in self._buffers:
-            _, row = self._found(number, kind, place, "")
-            return [f"memcpy({target}, {row}, {_words(size, kind)} * sizeof({TYPES[kind]}));"]
-        method = getattr(self, f"_{self._steps[number].op}", self._of_one_place)
+        step, size, own = self._steps[number], self.shapes[number][-1], self._kinds[number]
+        if own != kind or number in self._buffers:
+            calls, row = self._found(number, own, place, "signs")
+            return [*calls, f"{'copy' if own == kind else 'to_signs'}({row}, {size}, {target});"]
+        method = getattr(self, f"_{step.op}", self._of_one_place)
         calls = method(number, target, place)
-        self._written.append(number)
+        self._written[number] = f"{number} {step.op} of {step.layer}"
         return calls
 
     def _found(self, number, kind, place, name):
@@ -137,7 +133,7 @@ class CProgram:
         size = _words(self.shapes[number][-1], kind)
         if number in self._buffers and self._kinds[number] == kind:
             return [], _at(self._buffers[number], size, place)
-        row = self._array(f"{name}_at_{'place' if place == '0' else place}", kind, size)
+        row = self._array(f"{name}_at_{place}", kind, size)
         return self._row(number, kind, row, place), row
 
     def _of_one_place(self, number, target, place):
@@ -160,10 +156,10 @@ class CProgram:
 
     def _add(self, number, target, place):
         """Sums and products, to whose first input the others may be broadcast."""
-        step, whole = self._steps[number], tuple(self.shapes[number])
+        step, whole = self._steps[number], self.shapes[number]
         shapes, size = [self.shapes[one] for one in step.inputs], whole[-1]
-        images = {whole[:-1], (1,) * len(whole[:-1])}
-        fit = all(shape[:-1] in images and shape[-1] in (1, size) for shape in shapes)
+        places = (1, math.prod(whole[:-1]))
+        fit = all(math.prod(one[:-1]) in places and one[-1] in (1, size) for one in shapes)
         if shapes[0] != whole or not fit:
             raise PackError(f"Layer {step.layer!r} joins shapes for which there is no C: {shapes}")
         calls = self._row(step.inputs[0], "numbers", target, place)
@@ -190,18 +186,14 @@ class CProgram:
 
     def _max_pool(self, number, target, place):
         step, size, kind = self._steps[number], self.shapes[number][-1], self._kinds[number]
-        window, rows, columns = self._window(number), *[1, *step.attributes["size"]][-2:]
-        pixel = "pixel" if place in ("0", "place") else f"{place}_in"
+        window, pixel = self._window(number), "pixel" if place == "place" else f"{place}_in"
         calls, row = self._found(step.inputs[0], kind, pixel, "row")
         calls += [f"{step.op}_{kind}({row}, {pixel}_count, {_words(size, kind)}, {target});"]
+        is_found = f"({pixel} = next_pixel(&{window}, {place}, &tap)) >= 0"
         return [
             f"int {pixel}_count = 0;",
-            f"for (int tap = 0; tap < {rows * columns}; tap++) {{",
-            f"    int {pixel} = find_pixel(&{window}, {place}, tap / {columns}, tap % {columns});",
-            f"    if ({pixel} < 0)",
-            "        continue;",
+            f"for (int tap = 0, {pixel}; {is_found}; {pixel}_count++) {{",
             *(f"    {call}" for call in calls),
-            f"    {pixel}_count++;",
             "}",
             *self._own_calls(number, target, f"{pixel}_count"),
         ]
@@ -223,7 +215,8 @@ class CProgram:
             kernel = _words_of(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
         elif function != "multiply_numbers":
             kernel = kernel > 0
-        border, value = "NULL", step.attributes.get("pad_value", 0)
+        self.counts[function] += math.prod(self.shapes[number][:-1]) * kernel.size
+        border, value = "ZERO_BORDER", step.attributes.get("pad_value", 0)
         if value:
             values = np.full(channels, value, "f4")
             border = self._constant(number, "border", values > 0 if kind == "bits" else values)
@@ -259,13 +252,12 @@ class CProgram:
         if content not in self._names:
             self._names[content] = name
             kind = "uint32_t" if values.dtype.kind == "u" else "float"
-            aligned = " DANN_ALIGNED" * (what == "kernel")
-            self._declare(f"{kind} {name}[]{aligned}", texts, values.size)
+            self._declare(f"{kind} {name}[] DANN_ALIGNED", texts, values.size)
         return self._names[content]
 
     def _declare(self, declared, texts, numbers):
         self.constants += [f"static const {declared} = {{", f"{in_rows(texts)}", "};", ""]
-        self.flash += 4 * numbers
+        self.counts["flash"] += 4 * numbers
 
 
 def in_rows(texts: Sequence[str]) -> str:
@@ -276,8 +268,7 @@ def in_rows(texts: Sequence[str]) -> str:
 
 def _words_of(signs):
     """Packs booleans `(..., n)` into 32-bit words `(..., words)`, the first in the lowest bit."""
-    words = pack_bits(signs).view("<u4")  # twice as many as 64-bit words
-    return words[..., : -(-signs.shape[-1] // 32)]
+    return pack_bits(signs).view("<u4")[..., : -(-signs.shape[-1] // 32)]
 
 
 def _pair(values, default=1):
@@ -288,8 +279,6 @@ def _pair(values, default=1):
 
 def _at(buffer, size, place):
     """Where the row of a place begins."""
-    if place == "0":
-        return buffer
     return f"{buffer} + {place}" if size == 1 else f"{buffer} + {size} * {place}"
 
 

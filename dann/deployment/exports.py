@@ -11,13 +11,9 @@ import keras
 import numpy as np
 
 from dann.checks import check_choice
-from dann.deployment.c_file import run_by_c, to_c
+from dann.deployment.c_file import compiled, to_c
 from dann.deployment.packing import network_of, pack, program_of
-from dann.deployment.runtime import PackedModel, load
-
-# The share of examples in which rounding may decide: a float sum that lies next to the threshold of
-# a sign gets the other sign where its terms are added in another order.
-_ROUNDED = 0.01
+from dann.deployment.runtime import load
 
 
 def export(
@@ -50,9 +46,10 @@ def export(
 
     Raises:
         ImportError: If a package is missing that the format needs.
+        OSError: If no compiler, `cc` or the one in `CC`, works for `"c"`; `to_c` needs none.
         PackError: If a layer cannot be packed.
-        ValueError: If too many examples get another class, or other logits; if no compiler works
-            for `"c"`; or if what is at `path` is not to be replaced.
+        ValueError: If too many examples get another class, or other logits; or if what is at `path`
+            is not to be replaced.
     """
     network, path = network_of(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
@@ -73,7 +70,7 @@ def export(
         same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
         same = same.reshape(len(same), -1).all(axis=1)
         different = len(same) - int(same.sum())
-        if different > max(1, _ROUNDED * len(same)):
+        if different > max(1, 0.01 * len(same)):
             raise ValueError(
                 f"Of the classifier as {format}, {different} of {len(same)} examples get another "
                 f"class than by Keras, or logits that differ by over {tolerance} of the largest"
@@ -93,12 +90,7 @@ def _packed(model, path):
 
 def _c(model, path):
     to_c(model, path)
-    steps = program_of(model)
-    try:
-        return PackedModel(steps, run_by_c(steps)).predict
-    except OSError as error:
-        told = "format=c is compared by `cc`, or the one in `CC`; `dann.deployment.to_c` needs none"
-        raise ValueError(f"{told}. Received: {error}") from error
+    return compiled(program_of(model), path.read_bytes(), path.read_text).predict
 
 
 def _saved_model(model, path):

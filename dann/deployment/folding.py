@@ -19,8 +19,7 @@ def kind_of(op: str, kinds: set[str]) -> str:
         return "bits"
     if op in _COMMUTING:
         return min(kinds)
-    sums = op.startswith("binary") or (op == "add" and kinds == {"int"})
-    return "int" if sums else "float"
+    return "int" if op.startswith("binary") or (op == "add" and kinds == {"int"}) else "float"
 
 
 class Program:
@@ -57,7 +56,10 @@ class Program:
         step = self.steps[number]
         if step.op == "signs":
             return step.inputs[0]
-        chain, base = self._monotone_chain(number)
+        chain, base = [], number
+        while _is_monotone(self.steps[base]):
+            chain.insert(0, self.steps[base])
+            (base,) = self.steps[base].inputs
         if self.steps[base].kind == "int":
             return self.add(self._threshold(chain, base, layer))
         if step.op in _COMMUTING:
@@ -65,26 +67,17 @@ class Program:
             return self.add(dataclasses.replace(step, inputs=[signs]))
         return self.add(Step("sign", layer, [number], step.shape))
 
-    def _monotone_chain(self, number):
-        """The monotone steps that end with this one, and the number of the step before them."""
-        chain = []
-        while _is_monotone(self.steps[number]):
-            chain.insert(0, self.steps[number])
-            (number,) = self.steps[number].inputs
-        return chain, number
-
     def _threshold(self, chain, base, layer):
-        def outputs(sums):
+        def positive(sums):
             sums = sums.astype("float32")
             for step in chain:
                 sums = OPERATIONS[step.op](step, sums)
-            return sums
+            return sums >= 0
 
         shape = self.steps[base].shape
-        thresholds, flips = find_thresholds(outputs, shape[-1], self._largest(base))
+        thresholds, flips = find_thresholds(positive, shape[-1], self._largest(base))
         arrays = {"thresholds": thresholds.astype("<i4"), "flips": flips}
-        name = chain[0].layer if chain else layer
-        return Step("threshold", name, [base], shape, arrays=arrays)
+        return Step("threshold", chain[0].layer if chain else layer, [base], shape, arrays=arrays)
 
     def _largest(self, number):
         """The largest sum of signs that a step can give."""
@@ -107,34 +100,30 @@ def _is_monotone(step):
     return rising or step.op == "affine" or step.attributes.get("function") in _MONOTONE
 
 
-def find_thresholds(function: Callable, channels: int, largest: int) -> tuple[Any, Any]:
-    """Finds the integers at which `function >= 0` changes, by bisection.
+def find_thresholds(positive: Callable, channels: int, largest: int) -> tuple[Any, Any]:
+    """Finds the integers at which a function changes, by bisection.
 
     It calls the function instead of solving its formula, because ties must round as in the model.
 
     Args:
-        function: Maps integers `(channels,)` to numbers, monotonically in each channel.
+        positive: Maps integers `(channels,)` to booleans, which change once at most in a channel.
         channels: Number of channels.
         largest: Maximum magnitude of the sums.
 
     Returns:
         - thresholds `t`, `(channels,)`, from `-largest` to `largest`
         - flips `f`, `(channels,)` of `bool`: for every integer `s` of at most that magnitude,
-          `function(s) >= 0` exactly where `(s >= t) != f`
+          `positive(s)` is `(s >= t) != f`
 
     Example:
 
     >>> import numpy as np
     >>> from dann.deployment.folding import find_thresholds
     >>> gamma, beta = np.array([2.0, -2.0, 0.0]), np.array([-3.0, -3.0, -3.0])
-    >>> thresholds, flips = find_thresholds(lambda sums: gamma * sums + beta, 3, largest=9)
+    >>> thresholds, flips = find_thresholds(lambda s: gamma * s + beta >= 0, 3, largest=9)
     >>> thresholds.tolist(), flips.tolist()
     ([2, -1, -9], [False, True, True])
     """
-
-    def positive(sums):
-        return np.asarray(function(sums)) >= 0
-
     low, high = np.full(channels, -largest), np.full(channels, largest)
     at_end = positive(high)
     # At `high` the sign is that of the end; below `low` it never is, unless it is everywhere.

@@ -1,8 +1,7 @@
-/* A network of dann.deployment in C99. It needs the standard library alone, and an int
-   of at least 32 bits.
+/* A network of dann.deployment in C99. It needs an int of at least 32 bits, and no library but that of C.
 
-       static float input[DANN_INPUT_SIZE], output[DANN_OUTPUT_SIZE];
-       dann_predict(input, output);
+       static float input[${NAME}_INPUT_SIZE], output[${NAME}_OUTPUT_SIZE];
+       ${name}_predict(input, output);
 
    input      $input_shape numbers, the last axis fastest (of images: rows, columns, channels), as the
               model takes them$input_range
@@ -10,8 +9,13 @@
               that of the predicted class
    flash      $flash bytes of constants, beside the code
    RAM        $ram bytes of buffers; less than 1 KB of stack
+   work       at most, for one input, of products with weights:
+              $multiply_numbers multiply-adds of floats;
+              $multiply_signs additions of floats, whose weights are signs;
+              $multiply_bits words of 32 signs or fewer, by xor and count of bits;
+              $multiply_bits_in_groups signs one by one, by xor
 
-   The buffers are static, so dann_predict is not reentrant: no two threads may be in it at the same
+   The buffers are static, so ${name}_predict is not reentrant: no two threads may be in it at the same
    time, nor an interrupt and what it interrupts.
 
    cc -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of one input are right
@@ -26,20 +30,20 @@
    Steps of the network have numbers: kernel_2 and window_2 belong to step 2. Buffers have numbers of
    their own: bits_1 holds what one step after the other needs. */
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
+$math#include <stdint.h>
 
-#define DANN_INPUT_SIZE ($input_shape)
-#define DANN_OUTPUT_SIZE ($output_shape)
+#define ${NAME}_INPUT_SIZE ($input_shape)
+#define ${NAME}_OUTPUT_SIZE ($output_shape)
 
-void dann_predict(const float *input, float *output);
+void ${name}_predict(const float *input, float *output);
 
 #if defined(__GNUC__) && defined(__AVX512F__)  /* a vector of this processor then lies in one line of its cache */
 #define DANN_ALIGNED __attribute__((aligned(64)))
 #else
 #define DANN_ALIGNED
 #endif
+
+#define ZERO_BORDER 0  /* no array: what lies on the border counts as 0 */
 
 /* The windows that a convolution or a pooling moves over an image; of each pair the first is of rows,
    the second of columns. A dense layer has one window, on one pixel. */
@@ -57,7 +61,7 @@ typedef struct {
 $functions
 $constants$buffers
 
-void dann_predict(const float *input, float *output)
+void ${name}_predict(const float *input, float *output)
 {
 $body
 }
@@ -72,10 +76,10 @@ int main(void)
     static const float expected[] = {
 $expected
     };
-    static float input[DANN_INPUT_SIZE], output[DANN_OUTPUT_SIZE];
-    for (int i = 0; i < DANN_INPUT_SIZE; i++)
+    static float input[${NAME}_INPUT_SIZE], output[${NAME}_OUTPUT_SIZE];
+    for (int i = 0; i < ${NAME}_INPUT_SIZE; i++)
         input[i] = (float)(i * $factor % 256);
-    dann_predict(input, output);
+    ${name}_predict(input, output);
     for (int i = 0; i < (int)(sizeof expected / sizeof *expected); i++) {
         float difference = output[i] - expected[i];
         if (!(difference <= $tolerance && difference >= -$tolerance)) {

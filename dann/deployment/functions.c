@@ -21,10 +21,23 @@ static inline int find_pixel(const window_t *w, int place, int row, int column)
     return y < 0 || y >= w->image[0] || x < 0 || x >= w->image[1] ? -1 : y * w->image[1] + x;
 }
 
+/* next_pixel: the number of the next pixel of the window, from `tap` on, that lies on the image, or -1
+   after the last. */
+static inline int next_pixel(const window_t *w, int place, int *tap)
+{
+    while (*tap < w->size[0] * w->size[1]) {
+        int pixel = find_pixel(w, place, *tap / w->size[1], *tap % w->size[1]);
+        (*tap)++;
+        if (pixel >= 0)
+            return pixel;
+    }
+    return -1;
+}
+
 /* multiply_bits: at one place, for each unit the sum of products of the signs of its window and its
    kernel: the number of products, less twice the bits that differ. The kernel holds, for each pixel
    and word of the window, one word a unit, so units stand side by side. What lies on the border has
-   the signs `border`; with NULL it counts as 0. */
+   the signs `border`; with ZERO_BORDER it counts as 0. */
 static void multiply_bits(const uint32_t *image, const window_t *w, int place,
                           const uint32_t *kernel, const uint32_t *border, int units, float *restrict sums)
 {
@@ -58,7 +71,7 @@ static void multiply_bits(const uint32_t *image, const window_t *w, int place,
 
 /* multiply_bits_in_groups: at one place, for each unit the sum of products of signs, of the channels
    of its own group alone. The kernel holds, for each pixel of the window and channel of a group, one
-   bit a unit. What lies on the border has the signs `border`; with NULL it counts as 0. */
+   bit a unit. What lies on the border has the signs `border`; with ZERO_BORDER it counts as 0. */
 static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, int place,
                                     const uint32_t *kernel, const uint32_t *border, int units,
                                     float *restrict sums)
@@ -89,7 +102,7 @@ static inline const float *find_numbers(const float *image, const window_t *w, i
 
 /* multiply_numbers: at one place, for each unit the sum of products of numbers, of the channels of its
    own group. The kernel holds, for each pixel of the window and channel of a group, one number a
-   unit. What lies on the border has the numbers `border`; with NULL it counts as 0. */
+   unit. What lies on the border has the numbers `border`; with ZERO_BORDER it counts as 0. */
 static void multiply_numbers(const float *image, const window_t *w, int place,
                              const float *kernel, const float *border, int units,
                              float *restrict values)
@@ -199,6 +212,13 @@ static void take_signs(const float *values, int n, uint32_t *restrict bits)
             word |= (uint32_t)(values[first + i] >= 0) << i;
         bits[first / 32] = word;
     }
+}
+
+/* copy: a row. */
+static void copy(const float *numbers, int n, float *restrict values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = numbers[i];
 }
 
 /* to_signs: -1 or +1 for each bit. */

@@ -74,7 +74,7 @@ def _planes(call, number, layer):
     even = 1 < len(levels) < 5 and np.allclose(np.diff(levels), levels[1] - levels[0])
     rising = rising and even and not layer.estimator.pooled
     call.require(rising, "quantize its inputs to 2, 3 or 4 rising levels", layer.estimator)
-    rises = find_thresholds(lambda order: quantized(order) - levels[1:], len(levels) - 1, _LARGEST)
+    rises = find_thresholds(lambda order: quantized(order) >= levels[1:], len(levels) - 1, _LARGEST)
     planes, shape = [], call.program.steps[number].shape
     for start in numbers(rises[0]):
         offset = _array([-start])
@@ -116,20 +116,16 @@ def _rescaling(call):
     return call.add("affine", scale=scale, offset=offset)
 
 
-def _join(op, array):
-    """The rule of `+` or `*`: with numbers, as an array of "affine", or of several outputs."""
-
-    def rule(call):
-        others = [one for one in call.arguments if not isinstance(one, keras.KerasTensor)]
-        if others and len(call.inputs) == 1:
-            return call.add("affine", **{array: _channels(call, others[0])})
-        shapes = [call.program.steps[one].shape for one in call.inputs]
-        call.require(len(set(map(len, shapes))) == 1, "join outputs of one rank", shapes)
-        # The one of full shape comes first, because C computes the others into it.
-        sizes = [-math.prod(shape) for shape in shapes]
-        return call.add(op, *(call.inputs[one] for one in np.argsort(sizes, kind="stable")))
-
-    return rule
+def _join(call, op, array):
+    """The sum or product of outputs, or of one and numbers, as an array of "affine"."""
+    others = [one for one in call.arguments if not isinstance(one, keras.KerasTensor)]
+    if others and len(call.inputs) == 1:
+        return call.add("affine", **{array: _channels(call, others[0])})
+    shapes = [call.program.steps[one].shape for one in call.inputs]
+    call.require(len(set(map(len, shapes))) == 1, "join outputs of one rank", shapes)
+    # The one of full shape comes first, because C computes the others into it.
+    order = np.argsort([-math.prod(shape) for shape in shapes], kind="stable")
+    return call.add(op, *(call.inputs[one] for one in order))
 
 
 def _mean(call):
@@ -168,11 +164,10 @@ def _windows(shape, size, strides, dilation, padding) -> dict[str, Any]:
     """
     pads = []
     for length, taps, stride, rate in zip(shape[:-1], size, strides, dilation, strict=True):
-        total = reach = (taps - 1) * rate
-        if padding == "same":
-            total = max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
-        before = {"valid": 0, "causal": total, "same": total // 2}[padding]
-        pads.append([before, 0 if padding == "valid" else total - before])
+        reach = (taps - 1) * rate
+        same = max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
+        ways = {"valid": [0, 0], "causal": [reach, 0], "same": [same // 2, -(-same // 2)]}
+        pads.append(ways[padding])
     lists = {"size": size, "strides": strides, "dilation": dilation, "pads": pads}
     return {name: list(values) for name, values in lists.items()}
 
@@ -204,10 +199,9 @@ def _products(call):
             offset = middle * kernel.sum(axis=tuple(range(kernel.ndim - 1)))
     products = [_product(call, one, by, border) for one, border in inputs for by in kernels]
     number = _sum(call, products, factor / len(kernels), offset)
-    if scale is not None:
-        number = call.add("affine", number, scale=_array(scale).reshape(-1))
-    if layer.bias is not None:
-        number = call.add("affine", number, offset=_array(layer.bias))
+    given = {"scale": scale, "offset": layer.bias}
+    arrays = {name: _array(one).ravel() for name, one in given.items() if one is not None}
+    number = call.add("affine", number, **arrays) if arrays else number
     return call.activated(number, layer.activation)
 
 
@@ -217,8 +211,8 @@ def _planes_of_kernel(call, kernel):
     counts = [n for n in (1, 2, 3) if np.allclose(n * codes, np.rint(n * codes))]
     even = counts and np.abs(kernel).max() <= 1
     call.require(even, "have a kernel of at most 4 even levels", call.layer.kernel_quantizer)
-    n = counts[0]
-    return [np.where(n * codes > one + 0.5, 1, -1).astype("int8") for one in range(n)]
+    bounds = np.arange(counts[0]) + 0.5
+    return [np.where(counts[0] * codes > one, 1, -1).astype("int8") for one in bounds]
 
 
 def _product(call, number, kernel, border):
@@ -228,8 +222,7 @@ def _product(call, number, kernel, border):
         geometry = (layer.kernel_size, layer.strides, layer.dilation_rate, layer.padding)
         attributes = _windows(before.shape, *geometry)
         attributes |= {"groups": groups, "pad_value": border}
-    op = "conv" if attributes else "dense"
-    op = f"binary_{op}" if before.kind == "bits" else op
+    op = "binary_" * (before.kind == "bits") + ("conv" if attributes else "dense")
     attributes["fan_in"] = math.prod(kernel.shape[:-1])
     return call.add(op, number, attributes=attributes, kernel=kernel)
 
@@ -238,13 +231,13 @@ def _product(call, number, kernel, border):
 RULES: Mapping[str, Callable[[Call], int]] = {
     "Absolute": lambda call: call.add("prelu", slopes=_array([-1.0])),
     "Activation": lambda call: call.activated(call.inputs[0], call.layer.activation),
-    "Add": _join("add", "offset"),
+    "Add": lambda call: _join(call, "add", "offset"),
     "BatchNormalization": _batch_normalization,
     "BinarySign": lambda call: _quantized(call, call.inputs[0]),
     "Concatenate": lambda call: call.add("concatenate"),
     "HardTanh": _function("hard_tanh"),
     "Mean": _mean,
-    "Multiply": _join("multiply", "scale"),
+    "Multiply": lambda call: _join(call, "multiply", "scale"),
     "ReLU": _relu,
     "Rescaling": _rescaling,
     "RPReLU": _rprelu,

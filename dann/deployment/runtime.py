@@ -71,11 +71,11 @@ class PackedModel:
 
 def load(path: str | os.PathLike) -> PackedModel:
     """Returns the model of a packed file, which NumPy runs; see `read` for the errors."""
-    return PackedModel(read(path))
+    return PackedModel(read(path)[0])
 
 
-def read(path: str | os.PathLike) -> list[Step]:
-    """Returns the program of a packed file.
+def read(path: str | os.PathLike) -> tuple[list[Step], bytes]:
+    """Returns the program of a packed file, and its SHA-256.
 
     Raises:
         ValueError: If it is no packed file, or is of another version, damaged or cut short.
@@ -86,7 +86,8 @@ def read(path: str | os.PathLike) -> list[Step]:
     if data[32:64] != digest_of(data):
         raise ValueError(f"{path} is damaged or cut short; copy it again")
     start = HEADER.size + HEADER.unpack_from(data)[2]
-    return [_step(data[start:], **entry) for entry in json.loads(data[64:start])["steps"]]
+    entries = json.loads(data[64:start])["steps"]
+    return [_step(data[start:], **entry) for entry in entries], data[32:64]
 
 
 def digest_of(data: bytes) -> bytes:
@@ -133,11 +134,6 @@ def _signs(positive):
     return np.where(positive, np.float32(1), np.float32(-1))
 
 
-def _affine(step, values):  # it rounds twice, as the model does
-    values = values * step.arrays["scale"] if "scale" in step.arrays else values
-    return values + step.arrays["offset"] if "offset" in step.arrays else values
-
-
 def _sigmoid(values):
     shrunk = np.exp(-np.abs(values))
     return np.where(values >= 0, 1, shrunk) / (1 + shrunk)
@@ -173,11 +169,6 @@ def _conv(step, images):
     return products.transpose(1, 0, 2).reshape(-1, *step.shape) + step.arrays.get("bias", 0)
 
 
-def _max_pool(step, images):
-    taken = _windows(step, images, -np.inf)
-    return functools.reduce(np.maximum, np.moveaxis(taken, -2, 0))
-
-
 def _average_pool(step, images):
     counts = _windows(step, np.ones_like(images[:1]), 0).sum(axis=-2)
     return sum(np.moveaxis(_windows(step, images, 0), -2, 0)) / counts
@@ -200,14 +191,15 @@ def _windows(step, images, border):
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "activation": lambda step, values: FUNCTIONS[step.attributes["function"]](values),
     "add": lambda step, *values: functools.reduce(np.add, values),
-    "affine": _affine,
+    # It rounds twice, as the model does.
+    "affine": lambda step, x: x * step.arrays.get("scale", 1) + step.arrays.get("offset", 0),
     "average_pool": _average_pool,
     "binary_conv": _conv,
     "binary_dense": _dense,
     "concatenate": lambda step, *parts: np.concatenate(parts, axis=-1),
     "conv": _conv,
     "dense": _dense,
-    "max_pool": _max_pool,
+    "max_pool": lambda step, images: _windows(step, images, -np.inf).max(axis=-2),
     "multiply": lambda step, *values: functools.reduce(np.multiply, values),
     "prelu": lambda step, values: np.where(values > 0, values, values * step.arrays["slopes"]),
     "reshape": lambda step, values: values.reshape(-1, *step.shape),

@@ -2,11 +2,10 @@
 
 import dataclasses
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from dann.deployment.folding import Program
 from dann.deployment.runtime import Step
@@ -37,12 +36,7 @@ class Call:
     arguments: Sequence[Any]
 
     def add(
-        self,
-        op: str,
-        *inputs: int,
-        attributes: Mapping[str, Any] | None = None,
-        shape: Sequence[int] | None = None,
-        **arrays: np.ndarray,
+        self, op: str, *inputs: int, attributes: Any = None, shape: Any = None, **arrays: Any
     ) -> int:
         """Adds a step and returns its number; inputs and shape are the call's, unless given."""
         inputs, shape = inputs or tuple(self.inputs), list(shape or self.shape)
@@ -94,13 +88,11 @@ def follow(
         if node.is_input:
             continue
         layer, arguments = node.operation, node.arguments
-        is_layer = isinstance(layer, keras.layers.Layer)
-        own = layer.name if is_layer else type(layer).__name__.lower()
+        own = layer.name if isinstance(layer, keras.Layer) else type(layer).__name__.lower()
         own = f"{name}/{own}".lstrip("/")
         inputs = [known[id(one)] for one in node.input_tensors]
         shape = fixed_shape(node.outputs[0].shape, own)
-        flat = keras.tree.flatten(arguments.args)
-        call = Call(program, own, layer, inputs, shape, flat)
+        call = Call(program, own, layer, inputs, shape, keras.tree.flatten(arguments.args))
         _check(call, arguments.kwargs)
         if isinstance(layer, keras.Model):
             found = follow(program, layer.call, arguments.args, inputs, own)

@@ -10,7 +10,7 @@ from packable_networks import NETWORKS, logits, normalized, spread_statistics, w
 
 from dann import DANN
 from dann import layers as own
-from dann.deployment import PackError, export, pack
+from dann.deployment import PackError, export, pack, to_c
 from dann.deployment.folding import find_thresholds
 from dann.deployment.packing import program_of
 from dann.deployment.runtime import PackedModel, load
@@ -43,13 +43,13 @@ def test_every_logit_is_that_of_the_classifier(name, tmp_path):
     mean=st.integers(-50, 50),
 )
 def test_thresholds_decide_as_batch_norm_for_every_sum(largest, gamma, beta, mean):
-    def batch_norm(sums):
+    def positive(sums):
         scale, sums = np.float32(gamma), sums.astype("float32")
-        return sums * scale + (np.float32(beta) - np.float32(mean) * scale)
+        return sums * scale + (np.float32(beta) - np.float32(mean) * scale) >= 0
 
-    thresholds, flips = find_thresholds(batch_norm, 1, largest)
+    thresholds, flips = find_thresholds(positive, 1, largest)
     sums = np.arange(-largest, largest + 1)
-    expected = batch_norm(sums) >= 0
+    expected = positive(sums)
     np.testing.assert_array_equal((sums >= thresholds) != flips, expected)
     assert abs(thresholds[0]) <= largest
 
@@ -258,6 +258,7 @@ def test_other_arguments_are_refused(tmp_path):
     for function, arguments, error in (
         (pack, (own.BinaryDense(2), path), PackError),
         (export, (model, path, "gguf", np.zeros((2, 4))), ValueError),
+        *((to_c, (model, path, name), ValueError) for name in ("", "2x", "a-b", "é", "a b")),
         (load(path).predict, (np.zeros((2, 3)),), ValueError),
     ):
         with pytest.raises(error):
