@@ -1,6 +1,5 @@
 """The readers of TFDS data sets of images, which are decoded once into files."""
 
-import functools
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -85,11 +84,9 @@ def tfds_pair(
     classes: Any = {name: features[name][key].names for name, (_, key) in keys.items() if key}
     if source not in classes:
         raise ValueError(f"{source} must have a class for each image. Received: none")
-    form = functools.partial(unify, size=size, channels=depth)
-    parts = {}
+    parts, shape = {}, (*size, depth)
     for part, name in names.items():
-        read = _read_split(builders[name], splits[part], keys[name], form, (*size, depth))
-        images, numbers = read
+        images, numbers = _read_split(builders[name], splits[part], keys[name], shape)
         labels = np.array(["", *classes.get(name, ())])[numbers + 1]
         parts[part] = {"inputs": images, "labels": labels}
     return pair_of_parts(
@@ -192,11 +189,10 @@ def _keys_of(name: str, info: Any) -> tuple[Any, str | None]:
     return image, label if is_class else None
 
 
-def _read_split(builder, split, keys, form, shape):
+def _read_split(builder, split, keys, shape):
     """The images of a split, a memory map uint8 `(n, *shape)`, and labels int64 `(n,)`.
 
-    The first time they are read into files beside the data set, in a form. Labels are -1 without
-    classes.
+    The first time they are read into files beside the data set. Labels are -1 without classes.
     """
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{'x'.join(map(str, shape))}")
     path = builder.data_path / "decoded" / f"{stem}.npy"
@@ -206,7 +202,7 @@ def _read_split(builder, split, keys, form, shape):
         labels, examples = [], _examples(builder, split, keys)
         while part := list(itertools.islice(examples, _CHUNK)):
             labels += [label for _, label in part]
-            yield np.stack([form(image) for image, _ in part])
+            yield np.stack([unify(image, shape[:2], shape[2]) for image, _ in part])
         np.save(labels_path, np.array(labels, np.int64))  # before the images are renamed
 
     count = builder.info.splits[split].num_examples

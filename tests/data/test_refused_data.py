@@ -146,6 +146,9 @@ VALUE_ERRORS = [
     paired(iter([])),
     paired(iter([(X, NAMED)])),
     paired(iter([{"image": X, "label": Y}])),
+    paired(iter([(X, Y, Y - 1.0)])),
+    paired(source_domain=Y[:9]),
+    paired((X, np.eye(3)[Y]), balanced=True),
     paired(iter([(X, Y)]), balanced=True),
     paired(iter([(X, Y)]), num_processes=2),
     paired(iter([(X[:1], Y[:1]), (X[:1, :4], Y[:1])]), X),
@@ -163,6 +166,7 @@ VALUE_ERRORS = [
     file(x=np.array([Trap()], dtype=object), y=Y),
     file(pickle.dumps(Trap())),
     lambda folder: npz(folder / "a.npz", folder / "link.npz"),
+    lambda folder: csv_table(folder / "one.csv", folder / "one.csv"),
     images(image_size=0),
     images(classes="all"),
     images(target="photo"),
@@ -177,6 +181,7 @@ OTHERS = [
     (paired((X, Y), target_labelled=(X, Y + 0.5)), TypeError),
     (paired(lambda: iter([(X, Y)])), ValueError),
     (paired("photos/"), ValueError),
+    (paired(source_domain=Y / 2), TypeError),
     (images(image_size=2.5), TypeError),
     (images(target="nowhere"), FileNotFoundError),
     (images(target_test_list="no.txt"), FileNotFoundError),
@@ -188,6 +193,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refused")
     np.savez(folder / "a.npz", x=X, y=Y)
     (folder / "link.npz").symlink_to(folder / "a.npz")
+    (folder / "one.csv").write_text(TABLE)
     return folder
 
 

@@ -1,7 +1,104 @@
+"""Splits, of single examples and of whole groups: arrays, files, tables."""
+
 import numpy as np
 import pytest
+from sklearn.model_selection import GroupShuffleSplit
+from support.domains import inputs_of
 
+from dann.data import arrays, csv_table, npz
 from dann.data.splits import hold_out
+
+RNG = np.random.default_rng(0)
+PEOPLE = RNG.integers(0, 12, 150)
+X = np.column_stack([PEOPLE, RNG.normal(size=150)])
+Y = np.arange(150) % 3
+
+
+def sides(domains):
+    """The people of both sides of each domain, read from the inputs."""
+    return [set(np.round(x[:, 0]).astype(int).tolist()) for x in inputs_of(domains)]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2, 0.9])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_group_is_on_both_sides_and_none_is_lost(share, seed):
+    people = PEOPLE + 50
+    other = np.column_stack([people, X[:, 1]])
+    domains = arrays((X, Y), (other, Y), groups=(PEOPLE, people), test_share=share, seed=seed)
+    for train, test, whole in ((*sides(domains)[:2], PEOPLE), (*sides(domains)[2:], people)):
+        assert not train & test
+        assert train | test == set(whole.tolist())
+        assert len(test) == int(np.ceil(share * 12))
+    assert len(domains.source_train[1]) + len(domains.source_test[1]) == 150
+
+
+def test_the_draw_is_scikit_learns_and_does_not_depend_on_labels():
+    names = np.array([f"person {one}" for one in PEOPLE])
+    (_, expected), *_ = GroupShuffleSplit(1, test_size=0.3, random_state=4).split(X, groups=names)
+    found = [
+        arrays((X, Y), (X + 50, labels), groups=(None, names), test_share=0.3, seed=4)
+        for labels in (Y, Y[::-1], None)
+    ]
+    for domains in found:
+        np.testing.assert_array_equal(domains.target_test[0], np.float32(X + 50)[expected])
+
+
+def test_domains_with_the_same_groups_test_on_the_same_ones():
+    domains = arrays((X, Y), (X[::-1].copy(), Y), groups=(PEOPLE, PEOPLE[::-1]))
+    train, test, target_train, target_test = sides(domains)
+    assert (train, test) == (target_train, target_test)
+
+
+def test_unlabelled_examples_of_a_tested_group_are_not_trained_on():
+    partly = np.where(PEOPLE < 6, Y, -1)
+    partly[PEOPLE == 2] = np.where(np.arange(np.sum(PEOPLE == 2)) % 2, 1, -1)
+    for seed in range(5):
+        domains = arrays((X, Y), (X + 50, partly), groups=(None, PEOPLE), seed=seed)
+        _, _, train, test = sides(domains)
+        assert not train & test
+        assert (np.array(domains.target_test[1]) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [
+        ({"groups": (PEOPLE[:5], None)}, Y),
+        ({"groups": (PEOPLE * 0, None)}, Y),  # no group is left to train on
+        ({"groups": (PEOPLE, None), "test_share": 2}, Y),
+        ({"groups": (PEOPLE, PEOPLE + 6)}, Y),  # tested on in one, trained on in the other
+        ({"groups": (PEOPLE, PEOPLE), "source_test": (X + 99, Y)}, Y),
+        ({"groups": (PEOPLE // 4, None), "test_share": 0.5}, PEOPLE // 4),  # a class in one group
+    ],
+)
+def test_groups_that_do_not_fit_are_refused(options, labels):
+    with pytest.raises(ValueError, match=r"."):
+        arrays((X, labels), X + 50, **options)
+
+
+def test_an_array_of_a_file_names_the_groups(tmp_path):
+    np.savez(tmp_path / "a.npz", x=X, y=Y, subject=PEOPLE)
+    np.savez(tmp_path / "b.npz", x=X + 50, subject=PEOPLE + 50)
+    domains = npz(tmp_path / "a.npz", tmp_path / "b.npz", groups="subject")
+    train, test, target_train, target_test = sides(domains)
+    assert not train & test
+    assert not target_train & target_test
+    with pytest.raises(ValueError, match="person"):
+        npz(tmp_path / "a.npz", tmp_path / "b.npz", groups="person")
+
+
+def test_a_column_of_a_table_names_the_groups_and_is_no_input(tmp_path):
+    for name in "ab":
+        rows = [f"{p},{x},{name}{p},{y}" for (p, x), y in zip(X, Y, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["p,x,subject,label", *rows]))
+    options = {"label": "label", "numeric": ["p", "x"]}
+    domains = csv_table(tmp_path / "a.csv", tmp_path / "b.csv", groups="subject", **options)
+    assert domains.input_shape == (2,)
+    parts = [set(np.round(x[:, 0], 4).tolist()) for x in inputs_of(domains)]
+    train, test, target_train, target_test = parts
+    assert not train & test
+    assert not target_train & target_test
+    with pytest.raises(ValueError, match="person"):
+        csv_table(tmp_path / "a.csv", tmp_path / "b.csv", groups="person", **options)
 
 
 @pytest.mark.parametrize("sizes", [None, [60, 30, 10], [500, 20, 1], [3, 1, 1], [2, 2, 2], [19, 1]])
