@@ -57,13 +57,6 @@ def test_columns_are_standardised_and_categories_encoded_by_the_training_rows(fi
     np.testing.assert_array_equal(np.concatenate(labels), rows_of(domains) % 2)
 
 
-def test_the_targets_labels_change_no_inputs(files):
-    expected = csv_table(*files, "label")
-    labels = np.random.default_rng(0).permutation([row[3] for row in TARGET])
-    write(files[1], [[*row[:3], label] for row, label in zip(TARGET, labels, strict=True)])
-    assert_same_inputs(csv_table(*files, "label"), expected)
-
-
 @pytest.mark.parametrize("column", ["empty", "absent"])
 def test_a_target_may_have_no_labels(files, column):
     expected = csv_table(*files, "label")

@@ -1,4 +1,4 @@
-"""Several sources as one, with the target that they share."""
+"""Several sources as one, with the target that they share, and array-likes made of others."""
 
 import dataclasses
 import itertools
@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 
 from dann.data import arrays, several_sources
-from dann.data.lazy_arrays import Rows
+from dann.data.lazy_arrays import Joined, Rows
 
 LABELS = np.arange(20) % 2
 TARGET = np.full((20, 3), 9.0), LABELS
+VALUES = np.arange(24, dtype="uint8").reshape(6, 2, 2)
+ROWS = np.array([4, 0, 3, 1, 2])
+JOINED = Joined([VALUES[:3], Rows(VALUES, np.array([3])), VALUES[4:]])
 
 
 def pair_from(value, size=20, name="source"):
@@ -35,3 +38,15 @@ def test_batches_hold_equal_parts_of_each_source(lazy):
         np.testing.assert_array_equal(inputs["source"], np.repeat(values[:, np.newaxis], 3, 1))
         np.testing.assert_array_equal(np.bincount(inputs["source_domain"]), [4, 4])
         assert labels.shape == (8,)
+
+
+@pytest.mark.parametrize("chosen", [1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int)])
+@pytest.mark.parametrize(
+    ("lazy", "expected"), [(Rows(VALUES, ROWS), VALUES[ROWS]), (JOINED, VALUES)]
+)
+def test_they_are_indexed_like_an_array(lazy, expected, chosen):
+    assert (lazy.shape, lazy.dtype, len(lazy)) == (expected.shape, expected.dtype, len(expected))
+    np.testing.assert_array_equal(lazy[chosen], expected[chosen])
+    assert lazy[chosen].dtype == np.uint8
+    with pytest.raises(IndexError):
+        lazy[6]
