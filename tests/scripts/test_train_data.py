@@ -20,7 +20,7 @@ FILES["images"] += ["data.image_size=16", "network=cnn"]
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two domains as series, as tables and as folders of images."""
+    """Two domains as series, tables and folders of images; the second twice without its labels."""
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         rows = [[rng.normal(), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
@@ -32,6 +32,12 @@ def folder(tmp_path):
             place.mkdir(parents=True, exist_ok=True)
             pixels = rng.integers(0, 256, (18, 20, 3)).astype("uint8")
             Image.fromarray(pixels).save(place / f"{number}.png")
+    for name in ("plain", "new"):
+        np.savez(tmp_path / f"{name}.npz", x=np.load(tmp_path / "b.npz")["x"])
+        table.drop(columns="label").to_csv(tmp_path / f"{name}.csv", index=False)
+        (tmp_path / name).mkdir()
+        for path in tmp_path.glob("b/*/*.png"):
+            shutil.copy(path, tmp_path / name)
     return tmp_path
 
 
@@ -47,22 +53,8 @@ def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_well):
 
 @pytest.mark.parametrize("kind", FILES)
 def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, run_well):
-    labelled, new = {"npz": "c.npz", "csv": "c.csv", "images": "c"}[kind], f"new.{kind}"
-    if kind == "npz":
-        shutil.copy(folder / "b.npz", folder / labelled)
-        for name in ("b.npz", new):
-            np.savez(folder / name, x=np.load(folder / labelled)["x"])
-    elif kind == "csv":
-        shutil.copy(folder / "b.csv", folder / labelled)
-        for name in ("b.csv", new):
-            pandas.read_csv(folder / labelled).drop(columns="label").to_csv(folder / name, index=0)
-    else:
-        (folder / "b").rename(folder / labelled)
-        for name in ("b", new):
-            (folder / name).mkdir()
-            for path in (folder / labelled).rglob("*.png"):
-                shutil.copy(path, folder / name)
-    told = run_well("train.py", [*SHORT, *FILES[kind]], folder)
+    ending = {"npz": ".npz", "csv": ".csv", "images": ""}[kind]
+    told = run_well("train.py", [*SHORT, *FILES[kind], f"data.target=plain{ending}"], folder)
     assert "target accuracy: unknown (no labels)\nselection/" in told
     own = pandas.read_csv(folder / "run/predictions.csv").sort_values("example")
     assert list(own) == ["split", "example", "class", "probability"]
@@ -71,10 +63,10 @@ def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, r
     classes = {"npz": range(4), "csv": ["bad", "good"], "images": ["round", "square"]}
     assert set(own["class"]) <= set(classes[kind])
 
-    run_well("evaluate.py", ["run=run", f"target={new}"], folder)
+    run_well("evaluate.py", ["run=run", f"target=new{ending}"], folder)
     found = pandas.read_csv(folder / "run/predictions_new.csv").sort_values("example")
     assert list(found["class"]) == list(own["class"])  # the same examples, so scaled alike
-    told = run_well("evaluate.py", ["run=run", f"target={labelled}"], folder)
+    told = run_well("evaluate.py", ["run=run", f"target=b{ending}"], folder)
     assert re.search(r"accuracy \d+\.\d% of 100 examples", told)
 
 

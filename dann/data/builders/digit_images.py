@@ -1,7 +1,6 @@
 """What the builders of digit images share."""
 
 import io
-import itertools
 import pathlib
 import zlib
 from collections.abc import Iterable
@@ -34,10 +33,8 @@ class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             supervised_keys=("image", "label"),
         )
 
-    def _generate_examples(
-        self, examples: Iterable[tuple[np.ndarray, Any]], keys: Iterable[int] | None = None
-    ) -> Any:
-        for key, (image, label) in zip(keys or itertools.count(), examples, strict=False):
+    def _generate_examples(self, examples: Iterable[tuple[np.ndarray, Any]]) -> Any:
+        for key, (image, label) in enumerate(examples):
             yield key, {"image": png(image), "label": label}
 
 
