@@ -38,9 +38,8 @@ def singular_values(
     Returns:
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
 
-    They have no derivative and are computed outside compiled functions: TensorFlow and JAX raise an
-    error, on torch the derivative is 0. In a loss use `frobenius_norm`, or the singular values of
-    `batch_jacobian`.
+    They can be differentiated, so they can be part of a loss. With the unit vectors `u` and `v` of
+    a value `s`, `ds = u^T dJ v`, which is exact where `s` is.
 
     Example:
 
@@ -58,29 +57,34 @@ def singular_values(
     x = batches.independent_batch(function, inputs)
     iterations = 3 * k + 10 if iterations is None else iterations
     check_integer("iterations", iterations, k, why="as each finds one more of the `k` values")
-    images = engine.run(function, _images_of_a_basis, x, k=k, iterations=iterations, seed=seed)
-    # LAPACK is faster on tall ones.
-    matrices = np.asarray(ops.convert_to_numpy(images), "float64").swapaxes(1, 2)
-    values = np.linalg.svd(matrices, compute_uv=False)[:, :k]
-    return ops.convert_to_tensor(values, keras.backend.result_type(x.dtype, "float32"))
+    return engine.run(function, _values, x, k=k, iterations=iterations, seed=seed)
 
 
-def _images_of_a_basis(call, x, k, iterations, seed):
+def _values(call, x, k, iterations, seed):
     y, pull = batches.pull_back_examples(call, x)
     multiply_transposed = batches.of_vectors(pull, y, x)
     multiply = batches.of_vectors(push_forward([y], pull), x, y)
     columns = math.prod(x.shape[1:])
     rank = min(columns, math.prod(y.shape[1:]))
     check_integer("k", k, 1, rank, why="the rank that the Jacobian of an example can have")
-    start = np.random.default_rng(seed).normal(size=(x.shape[0], rank))
+    # While a batch of unknown size is traced, all examples share their start.
+    start = np.random.default_rng(seed).normal(size=(x.shape[0] or 1, rank))
     if rank < columns:  # fewer outputs than inputs: take the transpose
         multiply, multiply_transposed = multiply_transposed, multiply
     start = ops.convert_to_tensor(start, keras.backend.result_type(x.dtype, "float32"))
-    return _expand(multiply, multiply_transposed, start, min(iterations, rank))
+    start = ops.broadcast_to(start, (ops.shape(x)[0], rank))
+    basis, images = _expand(multiply, multiply_transposed, start, min(iterations, rank))
+    # A V = U S W, and with v = V W^T and fixed u and v the derivative of s is that of u^T A v.
+    left, values, right = ops.svd(ops.stop_gradient(ops.swapaxes(images, 1, 2)), False)
+    vectors = ops.stop_gradient(ops.einsum("bks,bsn->kbn", right[:, :k], basis))
+    pairs = ops.moveaxis(left[..., :k], -1, 0), vectors
+    products = ops.map(lambda pair: ops.sum(multiply_transposed(pair[0]) * pair[1], axis=1), pairs)
+    products = ops.moveaxis(products, 0, 1)
+    return values[:, :k] + (products - ops.stop_gradient(products))
 
 
-def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> Any:
-    """Returns what matrices `A` make of an orthonormal basis of their Krylov spaces.
+def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> tuple:
+    """Returns an orthonormal basis of the Krylov spaces of matrices `A`, and what they make of it.
 
     With `v_1` along `start`, unit vectors `u_j` and orthonormal `v_j`,
 
@@ -99,19 +103,18 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
         steps: Number of steps, at least 1.
 
     Returns:
-        The products `A v_j`, `(batch, steps, rows)`.
+        The `v_j`, `(batch, steps, columns)`, and the products `A v_j`, `(batch, steps, rows)`.
     """
-    batch, columns = start.shape
+    batch, columns = ops.shape(start)[0], start.shape[1]
     dtype = keras.backend.standardize_dtype(start.dtype)
     tiny = 32 * (2.0**-52 if dtype == "float64" else 2.0**-23)
     first = start / _norm(start)
     rows = multiply(first).shape[1]
 
-    def step(index, state):
-        basis, images, u, v, beta, scale = state
+    def step(index, basis, images, u, v, beta, scale):
         image = multiply(v)
-        basis = ops.slice_update(basis, (0, index, 0), v[:, None])
-        images = ops.slice_update(images, (0, index, 0), image[:, None])
+        place = ops.one_hot(index, steps, dtype=dtype)[:, None]
+        basis, images = basis + place * v[:, None], images + place * image[:, None]
         u = image - beta * u
         alpha = _norm(u)
         scale = _larger(scale, alpha)
@@ -128,15 +131,16 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
 
         fresh = ops.cond(ops.any(beta <= tiny * scale), draw, lambda: start)
         beta, v = _normalized(v, beta, tiny * scale, fresh)
-        return basis, images, u, v, beta, scale
+        return index + 1, basis, images, u, v, beta, scale
 
     def zeros(*shape):
         return ops.zeros(shape, dtype)
 
     spaces = zeros(batch, steps, columns), zeros(batch, steps, rows)
-    state = (*spaces, zeros(batch, rows), first, zeros(batch, 1), zeros(batch, 1))
-    final: Any = ops.fori_loop(0, steps, step, state)
-    return final[1]
+    state = (0, *spaces, zeros(batch, rows), first, zeros(batch, 1), zeros(batch, 1))
+    # XLA has no gradient of a loop whose number of steps it does not know.
+    final: Any = ops.while_loop(lambda *_: True, step, state, maximum_iterations=steps)
+    return final[1:3]
 
 
 # On torch `ops.matmul` and `ops.maximum` make float32 of float64; `einsum` and `where` do not.

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, close, curved
-from support import lacking
+from support.one_step import MODES
 
 from dann.autodiff import gradients, singular_values
+from dann.diagnostics.passes import in_mode
 from dann.gradients import binary_sign
 
 RNG = np.random.default_rng(0)
@@ -106,14 +107,39 @@ def test_the_seed_decides_the_start():
     assert np.abs(first - other).max() > 1e-4
 
 
-@lacking.no_error_of_values
-@pytest.mark.parametrize("inputs", ["x", "weights"])
-def test_a_derivative_of_them_is_refused(inputs):
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("shape", [(4, 3), (3, 4)])
+def test_their_derivative_is_that_of_the_matrix_they_come_from(shape, mode):
+    """`dsum(s)/dW` is `U V^T`, of the leading vectors; also in a loss of one's own."""
+    weights = RNG.normal(size=shape).astype("float32")
+    left, _, right = np.linalg.svd(weights, full_matrices=False)
+
+    def total(kernel):
+        function = lambda x: ops.matmul(x, kernel)  # noqa: E731
+        return ops.sum(singular_values(function, np.zeros((1, shape[0]), "float32"), k=2))
+
+    slope = in_mode(lambda kernel: gradients(total, [kernel])[0], mode)
+    close(slope(ops.convert_to_tensor(weights)), left[:, :2] @ right[:2], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("by_weights", [False, True])
+def test_their_derivative_is_the_slope_of_their_values(by_weights):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="tanh")])
-    xs = [INPUTS] if inputs == "x" else model.weights
-    # Each backend's own: TensorFlow's is a LookupError, JAX's a TypeError.
-    with pytest.raises((LookupError, NotImplementedError, TypeError)):
-        gradients(lambda *xs: singular_values(model, xs[0] if inputs == "x" else INPUTS, 1), xs)
+    model.set_weights([RNG.normal(size=(4, 3)), np.zeros(3)])
+    kernel, x = model.weights[0], INPUTS.copy()
+
+    def total(x):
+        return ops.sum(singular_values(model, x, 2))
+
+    if by_weights:
+        (slope,), place = gradients(lambda kernel: total(x), [kernel]), ops.convert_to_numpy(kernel)
+        values = lambda w: [model.layers[-1].kernel.assign(w), float(total(x))][1]  # noqa: E731
+    else:
+        (slope,), place, values = gradients(total, [x]), x, lambda x: float(total(x))
+    slope = ops.convert_to_numpy(slope)
+    length = np.linalg.norm(slope)
+    ahead, behind = (values(place + sign * 1e-2 * slope / length) for sign in (1, -1))
+    assert length == pytest.approx((ahead - behind) / 2e-2, rel=5e-3)
 
 
 def test_those_of_attention_are_those_of_finite_differences():
