@@ -143,6 +143,14 @@ def check_shape(what: str, shape: Sequence[Any], axes: Sequence[str], *, why: st
         raise ValueError(f"{what} must have the shape {words}{reason}. {received}")
 
 
+def may_be_alike(shape: Any, other: Any) -> bool:
+    """Whether two shapes may be the same; TensorFlow may not know one while it traces."""
+    if None in (getattr(shape, "rank", 0), getattr(other, "rank", 0)):
+        return True
+    sizes = zip(shape, other, strict=False)
+    return len(shape) == len(other) and all(a == b or None in (a, b) for a, b in sizes)
+
+
 def check_value_range(name: str, values: Any) -> tuple[float, float]:
     """Returns the smallest and the largest value of pixels, two numbers in this order.
 

@@ -6,20 +6,26 @@ from typing import Any
 import keras
 
 from dann.autodiff.engines import engine
+from dann.checks import may_be_alike
 
 
 def floating_tensor(value: Any, name: str) -> Any:
     """Returns one value as a tensor to differentiate by.
 
     Raises:
-        TypeError: If it is not floating.
+        TypeError: If it is not one tensor, or not floating.
     """
-    if isinstance(value, dict):
+    nested = isinstance(value, dict | list | tuple)
+    try:
+        if nested and any(isinstance(v, engine.VARIABLES) for v in keras.tree.flatten(value)):
+            raise TypeError("JAX would stack them, and lose the variables")
+        tensor = engine.tensor(value)
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(
-            f"`{name}` must be one tensor; of a dict give `gradients(f, [a, b])` a function "
-            f"such as `lambda a, b: model({{'a': a, 'b': b}})`. Received: keys {list(value)}"
-        )
-    tensor = engine.tensor(value)
+            f"`{name}` must be one tensor, array or variable; of a list or dict of them write "
+            "`gradients(lambda a, b: model({'a': a, 'b': b}), [a, b])`. "
+            f"Received: {type(value).__name__}"
+        ) from error
     if not keras.backend.is_float_dtype(_dtype(tensor)):
         raise TypeError(
             f"`{name}` must be floating, because gradients flow through no other type. "
@@ -34,11 +40,7 @@ def floating_tensors(values: Sequence[Any], name: str) -> list[Any]:
     Raises:
         TypeError: If they are no list or tuple, or one is not floating.
     """
-    if not isinstance(values, list | tuple):  # an array would be taken for a list of its rows
-        raise TypeError(
-            f"`{name}` must be a list of tensors, also for a single one: `[x]`. "
-            f"Received: {type(values).__name__}"
-        )
+    _check_list(values, name)
     tensors = [floating_tensor(value, f"{name}[{index}]") for index, value in enumerate(values)]
     pairs = zip(values, tensors, strict=True)
     return [value if isinstance(value, engine.VARIABLES) else tensor for value, tensor in pairs]
@@ -55,8 +57,10 @@ def tensors_like(values: Sequence[Any], name: str, patterns: Sequence[Any]) -> l
     With too few of them TensorFlow's tape crashes; with a wrong shape it gives a wrong answer.
 
     Raises:
+        TypeError: If they are no list or tuple.
         ValueError: If their number, or the shape or type of one, is wrong.
     """
+    _check_list(values, name)
     tensors = [engine.tensor(value) for value in values]
     given, wanted = ([(tuple(x.shape), _dtype(x)) for x in each] for each in (tensors, patterns))
     if len(given) != len(wanted) or not all(map(_fits, given, wanted)):
@@ -67,12 +71,17 @@ def tensors_like(values: Sequence[Any], name: str, patterns: Sequence[Any]) -> l
     return tensors
 
 
+def _check_list(values, name):
+    if not isinstance(values, list | tuple):  # an array would be taken for a list of its rows
+        raise TypeError(
+            f"`{name}` must be a list of tensors, also for a single one: `[x]`. "
+            f"Received: {type(values).__name__}"
+        )
+
+
 def _dtype(tensor):
     return keras.backend.standardize_dtype(tensor.dtype)
 
 
 def _fits(given, wanted):
-    (shape, dtype), (pattern, wanted_dtype) = given, wanted
-    sizes = zip(shape, pattern, strict=False)  # TensorFlow may not know one while it traces
-    same = len(shape) == len(pattern) and all(a == b or None in (a, b) for a, b in sizes)
-    return same and dtype == wanted_dtype
+    return may_be_alike(given[0], wanted[0]) and given[1] == wanted[1]

@@ -87,7 +87,7 @@ def _name_of(gradient):
     def checked(op, *upstream):
         gradients = gradient(op, *upstream)
         tensors = [value for value in keras.tree.flatten(gradients) if value is not None]
-        check_gradients(tensors, len(tensors), gradient)
+        check_gradients(tensors, tensors, gradient)
         return gradients
 
     return name

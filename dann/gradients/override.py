@@ -1,12 +1,13 @@
 """Way 1: a backward pass given by the caller instead of the derivative."""
 
 import contextlib
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 from keras import ops
+
+from dann.checks import may_be_alike
 
 
 def override_gradient(forward: Callable, backward: Callable, name: str | None = None) -> Callable:
@@ -32,8 +33,8 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
         backward: Function `(upstream, *inputs)` that returns one gradient tensor for each input
             (alone, or in a tuple), in its shape; it is cast to the input's type. `upstream` has the
             shape of the output.
-        name: Name of the new function, by which Keras registers it for files. Defaults to the names
-            of `forward` and `backward`; with a lambda among them it cannot be saved.
+        name: Name of the new function, under which it must be registered with Keras to be saved in
+            a file. Defaults to the names of `forward` and `backward`.
 
     Returns:
         A function of the same tensors and variables, which are given by position.
@@ -42,7 +43,7 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
         TypeError: If `forward` returns several tensors; when differentiated, if `backward` returns
             what is no tensor.
         ValueError: When called, if `forward` reads a trainable variable; when differentiated, if
-            `backward` returns the wrong number of gradients.
+            `backward` returns the wrong number of gradients, or one of another shape.
 
     Example:
 
@@ -64,7 +65,7 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
         gradients = backward(upstream, *inputs)
         if not isinstance(gradients, tuple | list):
             gradients = (gradients,)
-        check_gradients(gradients, len(inputs), backward)
+        check_gradients(gradients, inputs, backward)
         return tuple(ops.cast(one, x.dtype) for one, x in zip(gradients, inputs, strict=True))
 
     def checked(*inputs):
@@ -85,23 +86,28 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
             )
         return outputs
 
-    return named(call, name, forward, backward)
+    return NamedFunction(call, name, forward, backward)
 
 
-def check_gradients(gradients: Any, count: int, function: Callable) -> None:
-    """Raises an error unless the `gradients` that `function` returned are `count` tensors."""
+def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -> None:
+    """Raises an error unless the gradients of `function` are tensors in the inputs' shapes."""
     name = getattr(function, "__name__", repr(function))
-    if len(gradients) != count:
+    if len(gradients) != len(inputs):
         raise ValueError(
-            f"Gradient function `{name}` must return one gradient for each of the {count} inputs. "
-            f"Received: {len(gradients)} gradients"
+            f"Gradient function `{name}` must return one gradient for each of the {len(inputs)} "
+            f"inputs. Received: {len(gradients)} gradients"
         )
-    for gradient in gradients:
+    for gradient, one in zip(gradients, inputs, strict=True):
         if not ops.is_tensor(gradient):
             raise TypeError(
                 f"Gradient function `{name}` must return a tensor for each input, for no gradient "
                 "`keras.ops.zeros_like(input)`. "
                 f"Received: {gradient!r} of type {type(gradient).__name__}"
+            )
+        if not may_be_alike(gradient.shape, one.shape):
+            raise ValueError(
+                f"Gradient function `{name}` must return gradients in the shapes of the inputs. "
+                f"Received: {tuple(gradient.shape)} for an input {tuple(one.shape)}"
             )
 
 
@@ -143,56 +149,56 @@ def refuse_reads(variables: dict[int, keras.Variable]) -> None:
         )
 
 
-class _Unnamed:
-    """A function of a lambda, which could not be told from others of its name in a file."""
+@keras.saving.register_keras_serializable("dann")
+class NamedFunction:
+    """A function, given its inputs by position, that Keras saves by the name it registers.
 
-    __name__ = "<lambda>"
+    Args:
+        function: The function.
+        name: Its name. Defaults to `None`: those of its parts.
+        parts: The functions that it is made of.
 
-    def __init__(self, function: Callable):
-        self.function = function
+    Raises:
+        TypeError: When called with inputs by name; when saved, if it is not the function that is
+            registered under its name, because a file would load another one.
+        ValueError: If the name is that of an activation of Keras, which a file would load.
+    """
+
+    def __init__(self, function: Callable, name: str | None, *parts: Callable):
+        if name and hasattr(keras.activations, name):
+            raise ValueError(
+                "`name` must not be that of an activation of Keras, which a file would load. "
+                f"Received: {name!r}"
+            )
+        names = [getattr(part, "__name__", type(part).__name__) for part in parts]
+        joined = "<lambda>" if "<lambda>" in names else "_with_".join(names)
+        self.function, self.__name__ = function, name or joined
 
     def __call__(self, *inputs, **by_name):
-        return self.function(*inputs, **by_name)
-
-    def get_config(self):
-        raise TypeError(
-            "To save an overridden function that has a lambda among its parts, give it a `name=` "
-            "and register it with `keras.saving.register_keras_serializable`. Received: no name"
-        )
-
-
-def named(function: Callable, name: str | None, *parts: Callable) -> Callable:
-    """Returns `function`, given its inputs by position, under a name, by default of its parts.
-
-    Keras registers and saves a function by its name: two with one name would swap places in a file.
-    One with a lambda among its parts has no name and is not saved.
-    A function whose registered name another took, as one of a factory has it, warns when called.
-    """
-    names = [getattr(part, "__name__", type(part).__name__) for part in parts]
-    joined = "<lambda>" if "<lambda>" in names else "_with_".join(names)
-
-    def by_position(*inputs, **by_name):
         if by_name:
             raise TypeError(
-                f"Give the inputs of `{by_position.__name__}` by position. "
+                f"Give the inputs of `{self.__name__}` by position. "
                 f"Received by name: {', '.join(by_name)}"
             )
-        registered = keras.saving.get_registered_name(by_position)
-        if keras.saving.get_registered_object(registered) not in (None, by_position):
-            warnings.warn(
-                f"Two functions are registered as {registered!r}, and a file would load the last: "
-                "give each its own `name=`",
-                stacklevel=2,
-            )
-        return function(*inputs)
+        return self.function(*inputs)
 
-    if name and hasattr(keras.activations, name):
-        raise ValueError(
-            "`name` must not be that of an activation of Keras, which a file would load. "
-            f"Received: {name!r}"
-        )
-    by_position.__name__ = name or joined
-    return _Unnamed(by_position) if by_position.__name__ == "<lambda>" else by_position
+    def get_config(self):
+        name = keras.saving.get_registered_name(self)
+        if keras.saving.get_registered_object(name) is not self:
+            raise TypeError(
+                "To save an overridden function, give it a `name=` of its own and register it: "
+                "`keras.saving.register_keras_serializable()(function)`. "
+                f"Received: {name}, which is not registered or is the name of another function"
+            )
+        return {"name": name}
+
+    @classmethod
+    def from_config(cls, config):
+        """Returns the function that is registered under the name."""
+        found = keras.saving.get_registered_object(config["name"])
+        if found is None:
+            raise TypeError(f"Register the function {config['name']!r} before it is loaded")
+        return found
 
 
 def floating_tensor(inputs: Any) -> Any:

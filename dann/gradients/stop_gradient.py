@@ -5,7 +5,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from dann.gradients.override import Reads, named, reads, refuse_reads
+from dann.gradients.override import NamedFunction, Reads, reads, refuse_reads
 
 
 def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None = None) -> Callable:
@@ -59,4 +59,4 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
             refuse_reads({key: one for key, one in read.items() if key not in others.read})
         return value + (carrier - ops.stop_gradient(carrier))
 
-    return named(call, name, forward, surrogate)
+    return NamedFunction(call, name, forward, surrogate)

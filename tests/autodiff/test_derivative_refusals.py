@@ -9,6 +9,7 @@ from maps import INPUTS, curved, linear
 from dann.autodiff import batch_jacobian, frobenius_norm, gradients, hvp, jacobian, jvp, vjp
 from dann.autodiff import singular_values as singular
 
+VARIABLE = keras.Variable(INPUTS)
 X, U, WHOLE = INPUTS, np.ones((3, 5), "float32"), INPUTS.astype("int32")
 
 
@@ -25,7 +26,7 @@ def of_two_inputs():
         (lambda: gradients(ops.square, [X], [X[:1]]), ValueError),
         (lambda: gradients(ops.square, [X], [None]), (TypeError, ValueError)),
         (lambda: gradients(ops.square, [X], [X.astype("float16")]), ValueError),
-        (lambda: gradients(ops.square, [X], X), ValueError),
+        (lambda: gradients(ops.square, [X], X), TypeError),
         (lambda: gradients(ops.square, [X], stop_gradients=[1]), ValueError),
         (lambda: gradients(ops.sum, [WHOLE]), TypeError),
         (lambda: gradients(ops.argmax, [X]), TypeError),
@@ -38,6 +39,12 @@ def of_two_inputs():
         (lambda: gradients(np.sin, [X]), (TypeError, RuntimeError)),  # 0 on TensorFlow, in silence
         (lambda: gradients(ops.square, X[:1]), TypeError),  # by its row, in silence
         (lambda: jacobian(linear, {"a": X}), TypeError),
+        (lambda: gradients(of_two_inputs(), [{"a": VARIABLE, "b": VARIABLE}]), TypeError),
+        (lambda: gradients(of_two_inputs(), [[VARIABLE, VARIABLE]]), TypeError),
+        (lambda: jacobian(linear, [[VARIABLE], [VARIABLE]]), TypeError),
+        (lambda: gradients(linear, [None]), TypeError),
+        (lambda: jvp(linear, [VARIABLE], {"a": X}), TypeError),
+        (lambda: hvp(ops.sum, [VARIABLE], None), TypeError),
         (lambda: batch_jacobian(linear, WHOLE), TypeError),
         (lambda: batch_jacobian(of_two_inputs(), [X, X]), TypeError),
         (lambda: batch_jacobian(ops.sum, X), ValueError),
@@ -51,5 +58,5 @@ def of_two_inputs():
     ],
 )
 def test_what_has_no_derivative_is_refused(call, error):
-    with pytest.raises(error):
+    with pytest.raises(error):  # a foreign one would be another
         call()
