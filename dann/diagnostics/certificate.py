@@ -15,7 +15,6 @@ from dann.diagnostics.passes import (
     adversarial,
     as_tensors,
     as_vector,
-    at_weights,
     features_of,
     in_mode,
     losses_of,
@@ -25,8 +24,15 @@ from dann.diagnostics.passes import (
     to_numpy,
     trains_backbone,
 )
-from dann.diagnostics.reversal_place import fault_of_place, is_floating, random_sum
+from dann.diagnostics.reversal_place import (
+    fault_of_place,
+    in_words,
+    is_floating,
+    names_of,
+    random_sum,
+)
 from dann.diagnostics.reversal_state import Pull, Reversal, judged, pull_of, rises_later
+from dann.diagnostics.reversal_within import of_inner, reversals_in
 from dann.layers import GradientReversal
 
 _SCALE = 2.0**10  # of a loss in half precision
@@ -56,6 +62,8 @@ def certify(
     - `reversal/state`: "alive", "not begun", "wrong strength", "no gradient", "not finite", "cannot
       tell" or a fault, see `dann.diagnostics.verdict.STATES`; without a reversal "oracle", "none"
       or, where other losses adapt, "no adversary"
+    - `reversal/outputs` and `reversal/other_outputs`, of several outputs: which come from the
+      reversal, with their widths, and which do not
     - `features/spread`, of a model: largest standard deviation of a feature over all examples,
       divided by the largest absolute feature or 1
 
@@ -66,7 +74,7 @@ def certify(
     - A functional model and the name of one of its layers, somebody's reversal: that layer on the
       values that the model gives it, with the gradient of a random sum of the model's outputs.
       Without a name it is the first `GradientReversal`. One within another layer or a nested model
-      is judged by the gradients of the weights, in inference, and not by its place.
+      is judged by the gradients of the weights, in inference.
     - A layer or a function of a tensor, which is the reversal, with a random upstream gradient.
 
     The model does not change.
@@ -172,20 +180,13 @@ def _of_method(model, data, mode):
     return measured
 
 
-def reversals_in(model: Any) -> list[GradientReversal]:
-    """Returns the reversals among a model's layers and the layers within them, each once."""
-    # Keras lists nested layers under no public name.
-    found = {id(one): one for one in model._flatten_layers() if isinstance(one, GradientReversal)}
-    return list(found.values())
-
-
 def _of_functional(model, data, name, strength, mode):
     graph = graph_of(model)
     named = [model.get_layer(name)] if name is not None else []
     reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
     inner = name is None and len(reversals_in(model)) > len(reversals)  # within layers
     if graph is None or not reversals or inner:
-        return _of_inner(model, data, strength, mode or mode_of(model))
+        return of_inner(model, data, strength, mode or mode_of(model))
     layer = reversals[0]
     if _follows_itself(layer):
         return {"reversal/state": "applied twice", "reversal/calls": 2.0}
@@ -195,7 +196,7 @@ def _of_functional(model, data, name, strength, mode):
     if not reached and not is_last:
         if any(one is layer for one in keras.Model(graph[0], outputs).layers):
             # Its outputs come from other tensors too.
-            return _of_inner(model, data, strength, mode or mode_of(model))
+            return of_inner(model, data, strength, mode or mode_of(model))
         return {"reversal/state": "not reached", "reversal/calls": 0.0}
     after = None if is_last else keras.Model(keras.tree.flatten(layer.output), reached)
     before = keras.Model(graph[0], layer.input)
@@ -207,50 +208,26 @@ def _of_functional(model, data, name, strength, mode):
             loss = lambda *xs: random_sum(after(list(xs), training=True))  # noqa: E731
             upstream = vjp(loss, reversed_features, [ops.ones(())])[1]
     found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
+    turned = [_comes_from_one(graph[0], one, layer) for one in outputs]
+    found |= in_words(names_of(model, graph[1]), turned)
     parts = keras.tree.flatten(features)
     if all(map(is_floating, parts)):
         found["features/spread"] = max(map(_spread, parts))
     behind = [] if after is None else after.layers
     found["reversal/calls"] += sum(isinstance(one, GradientReversal) for one in behind)
     if found["reversal/state"] in ("alive", "wrong strength", "no gradient"):
-        rest = [one for one in outputs if not any(one is other for other in reached)]
+        rest = [one for one, is_turned in zip(outputs, turned, strict=True) if not is_turned]
         others = keras.Model(graph[0], rest) if rest and not is_last else None
         passes = found["reversal/state"] != "no gradient"
-        fault = fault_of_place(before, after, data, others, passes)
+        fault = fault_of_place(before, after, data, others, len(outputs) > 1, passes)
         found["reversal/state"] = fault or found["reversal/state"]
     return found
 
 
-def _of_inner(model, data, strength, mode):
-    """Of a reversal within a layer: at a strength of -1 it is the identity, and at 0 it stops.
-
-    What changes between them in the gradients of the weights comes through the reversal.
-    """
-    model(data)  # builds it
-    reversals = reversals_in(model)
-    if not reversals:
-        return {"reversal/state": "cannot tell"}
-    weights = model.trainable_variables
-    variables = [*weights, *(one.strength for one in reversals)]
-    loss = at_weights(model, variables, lambda: random_sum(model(data)))
-
-    def slopes(*values):
-        of_weights, strengths = list(values[: len(weights)]), values[len(weights) :]
-        return gradients(lambda *xs: loss(*xs, *strengths), of_weights)
-
-    run, values = in_mode(slopes, mode), [ops.convert_to_tensor(one.value) for one in weights]
-
-    def pull(first, *others):
-        comes, stays = (
-            as_vector(run(*values, *map(ops.convert_to_tensor, (one, *others))))
-            for one in (first, 0.0)
-        )
-        return pull_of([comes - stays])
-
-    now = [float(to_numpy(one.strength)) for one in reversals]
-    reported = now[0] if strength is None else strength
-    reversal = Reversal(0.0, len(now), reported, rises_later(reversals[0], False))
-    return judged(pull(*now), pull(*[-1.0] * len(now)), reversal)
+def _comes_from_one(inputs, output, layer):
+    """Whether an output comes from the layer, or from another reversal."""
+    parts = keras.Function(inputs, output).operations
+    return any(part is layer or isinstance(part, GradientReversal) for part in parts)
 
 
 def _follows_itself(layer):

@@ -1,5 +1,6 @@
 """Whether a reversal of a functional model stands where it should."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -12,7 +13,9 @@ from dann.diagnostics.passes import as_vector, to_numpy
 from dann.layers import GradientReversal
 
 
-def fault_of_place(before: Any, after: Any, data: Any, others: Any, passes: bool) -> str | None:
+def fault_of_place(
+    before: Any, after: Any, data: Any, others: Any, several: bool, passes: bool
+) -> str | None:
     """Returns what is wrong with the place of a reversal, a state of `certify`, or `None`.
 
     Args:
@@ -20,8 +23,9 @@ def fault_of_place(before: Any, after: Any, data: Any, others: Any, passes: bool
         after: The model from what the reversal returns to the outputs that come from it; `None` if
             the reversal is the last layer.
         data: Inputs of `before`.
-        others: The model from the inputs to the outputs that do not come from the reversal, such as
+        others: The model from the inputs to the outputs that do not come from a reversal, such as
             the labels'; `None` if there are none.
+        several: Whether there are several outputs.
         passes: Whether `after` gives what is reversed a gradient.
     """
     behind = [] if after is None else after.layers
@@ -31,8 +35,8 @@ def fault_of_place(before: Any, after: Any, data: Any, others: Any, passes: bool
         return "discriminator frozen" if after and after.weights else "behind the discriminator"
     if not before.trainable_weights:
         return "backbone frozen"
-    if others is None and len({one.shape[-1] for one in after.outputs}) > 1:
-        return "labels too"
+    if others is None and several:
+        return "every output"
     serves = {id(one) for one in others.layers} if others else set()
     own = [one for one in before.layers if one.trainable_weights and id(one) not in serves]
     if others and own:
@@ -64,6 +68,22 @@ def random_sum(outputs: Any) -> Any:
         weights = ops.convert_to_tensor(rng.normal(size=tuple(output.shape)), "float32")
         total = total + ops.sum(ops.cast(output, "float32") * weights)
     return total
+
+
+def names_of(model: Any, outputs: Any) -> list[str]:
+    """Returns the name of each output of a model, with its width."""
+    found = keras.tree.flatten_with_path(outputs)
+    names = getattr(model, "output_names", None)
+    names = names or [" ".join(map(str, ("output", *path))) for path, _ in found]
+    return [f"{name} ({one.shape[-1]})" for name, (_, one) in zip(names, found, strict=True)]
+
+
+def in_words(names: Sequence[str], turned: Sequence[bool]) -> dict[str, str]:
+    """Returns which of several outputs come from the reversal and which do not."""
+    pairs = list(zip(names, turned, strict=True))
+    wanted = {"reversal/outputs": True, "reversal/other_outputs": False}
+    found = {k: ", ".join(name for name, one in pairs if one == v) for k, v in wanted.items()}
+    return found if len(names) > 1 else {}
 
 
 def is_floating(tensor: Any) -> bool:

@@ -22,6 +22,7 @@ VERDICTS = {
     "diverged": "Diverged: something is not finite.",
     "backbone dead": "Backbone dead: nothing behind it can learn or align.",
     "reversal dead": "Reversal dead: the backbone does not learn to confuse the discriminator.",
+    "reversal everywhere": "Reversal everywhere: it turns the gradient of every output.",
     "discriminator dead": "Discriminator dead: it does not learn to tell the domains apart.",
     "unstable": "Unstable: the players run away from each other.",
     "saturated binary layer": "Saturated binary layer: hardly any gradient passes through.",
@@ -48,10 +49,10 @@ _FAULTS = {
     "discriminator reversed": "It changes the discriminator's own gradient, by {head_error:.2g}.",
     "behind the discriminator": "No trainable weight lies between the reversal and the output.",
     "within the discriminator": "Trainable weights before the reversal serve the domains alone.",
-    "labels too": "All outputs of the model come from the reversal, the labels' too.",
     "not reached": "No output of the model comes from the reversal.",
     "strength 0": "The strength of the reversal is 0, and no known schedule raises it.",
-    "cut": "Something stops the gradient on its way to the features, such as a `stop_gradient`.",
+    "cut": "Something stops the gradient on its way to the features, such as a `stop_gradient`, or "
+    "no trainable weight lies there.",
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
 STATES = {state: ("reversal dead", text, _PLACE) for state, text in _FAULTS.items()} | {
@@ -65,6 +66,11 @@ STATES = {state: ("reversal dead", text, _PLACE) for state, text in _FAULTS.item
         "discriminator dead",
         "No weight behind the reversal is trainable.",
         "Make some trainable.",
+    ),
+    "every output": (
+        "reversal everywhere",
+        "All outputs of the model come from the reversal.",
+        "If labels are among them, take these from the features before the reversal.",
     ),
     "no gradient": (
         "discriminator dead",
@@ -194,7 +200,11 @@ def _reversal(m) -> Iterator[Finding]:
     if state is not None:
         keys = ("calls", "cosine", "head_error")
         values = {key: m.get(f"reversal/{key}", math.nan) for key in keys}
-        yield name, text.format(**values), advice
+        text = text.format(**values)
+        if "reversal/outputs" in m:
+            others = m["reversal/other_outputs"] or "none"
+            text += f" Outputs that come from it: {m['reversal/outputs']}; that do not: {others}."
+        yield name, text, advice
 
 
 def _is_sure(m):

@@ -240,7 +240,21 @@ def test_the_reversal_of_a_functional_model_is_found(model, layer, state):
 def test_any_keras_model_is_checked_with_the_name_of_its_reversal():
     found = check(two_heads(Reverse(name="mine")), INPUTS, mode="eager", layer="mine")
     assert found.verdict.name == "reversal alive"
-    assert "The reversal is alive." in found.verdict.reasons
+    assert found.verdict.reasons[1].startswith("The reversal is alive. Outputs that come from it: ")
+
+
+def test_outputs_that_come_from_the_reversal_are_named():
+    """So that heads that have changed places are seen, and nuisances alone are no fault."""
+    inputs = keras.Input((3,))
+    features = keras.layers.Dense(6)(inputs)
+    turned = GradientReversal()(features)
+    domain, label = (keras.layers.Dense(n, name=f"of_{n}") for n in (1, 4))
+    swapped = check(keras.Model(inputs, [domain(features), label(turned)]), INPUTS, mode="eager")
+    told = "Outputs that come from it: of_4 (4); that do not: of_1 (1)."
+    assert any(reason.endswith(told) for reason in swapped.verdict.reasons)
+    nuisances = check(keras.Model(inputs, [domain(turned), label(turned)]), INPUTS, mode="eager")
+    assert nuisances.verdict.name == "reversal everywhere"
+    assert "of_1 (1), of_4 (4); that do not: none" in nuisances.verdict.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -41,10 +41,17 @@ def chain(*parts):
     return apply
 
 
-def on_both_heads():
+def on_both_heads(*widths):
     inputs = keras.Input((3,))
     turned = GradientReversal()(dense()(inputs))
-    return keras.Model(inputs, [layers.Dense(4)(turned), layers.Dense(1)(turned)])
+    return keras.Model(inputs, [layers.Dense(width)(turned) for width in widths])
+
+
+def each_head_its_own(turn=None):
+    inputs = keras.Input((3,))
+    features = dense()(inputs)
+    turned = [(turn or GradientReversal())(features) for _ in range(2)]
+    return keras.Model(inputs, [layers.Dense(4)(turned[0]), layers.Dense(1)(turned[1])])
 
 
 def one_layer_twice():
@@ -63,20 +70,27 @@ def method(**parts):
 class Subclassed(keras.Model):
     """A custom layer is like it."""
 
-    def __init__(self, *parts):
+    def __init__(self, *parts, last=(), shared=True):
         super().__init__()
-        self.heads, self.backbone = [layers.Dense(4), head_with(*parts)], dense()
+        self.head, self.backbone, self.shared = layers.Dense(4), dense(), shared
+        self.domain_head = keras.Sequential([*parts, layers.Dense(1), *last])
 
     def call(self, inputs):
-        return [head(self.backbone(inputs)) for head in self.heads]
+        features = self.backbone(inputs)
+        domain = self.domain_head(features if self.shared else inputs)
+        return {"label": self.head(features), "domain": domain}
 
 
-def nested(*parts):
-    return network(lambda x: x, head=lambda n: head_with(*parts))
+def nested(*parts, last=()):
+    return network(lambda x: x, head=lambda n: head_with(*parts, last=last))
 
 
-def head_with(*parts):
-    return keras.Sequential([keras.Input((6,)), *parts, layers.Dense(1)])
+def head_with(*parts, last=()):
+    return keras.Sequential([keras.Input((6,)), *parts, layers.Dense(1), *last])
+
+
+def ending_in_one():
+    return keras.Sequential([keras.Input((3,)), dense(), GradientReversal()])
 
 
 FAULTS = {
@@ -93,7 +107,37 @@ FAULTS = {
     "one layer twice in a row": (one_layer_twice, "applied twice"),
     "reversed, then detached": (lambda: network(chain(GradientReversal(), Stop())), "cut"),
     "detached, then reversed": (lambda: network(chain(Stop(), GradientReversal())), "cut"),
-    "before both heads": (on_both_heads, "labels too"),
+    "before both heads": (lambda: on_both_heads(4, 1), "every output"),
+    "before heads of equal widths": (lambda: on_both_heads(4, 4), "every output"),
+    "a reversal of each head": (each_head_its_own, "every output"),
+    "one reversal, called for each head": (
+        lambda: each_head_its_own(GradientReversal()),
+        "every output",
+    ),
+    "on a subclass's inputs": (lambda: Subclassed(GradientReversal(), shared=False), "cut"),
+    "at the end of the backbone": (lambda: network(lambda x: x, ending_in_one), "every output"),
+    "at the end of the backbone, and before the head": (
+        lambda: network(GradientReversal(), ending_in_one),
+        "applied twice",
+    ),
+    "within a subclass's discriminator": (
+        lambda: Subclassed(dense(), GradientReversal()),
+        "within the discriminator",
+    ),
+    "behind a subclass's discriminator": (
+        lambda: Subclassed(last=[GradientReversal()]),
+        "behind the discriminator",
+    ),
+    "behind a nested discriminator": (
+        lambda: nested(dense(), last=[GradientReversal()]),
+        "behind the discriminator",
+    ),
+    "behind a chain of models": (
+        lambda: keras.Sequential(
+            [keras.Input((3,)), dense(), head_with(last=[GradientReversal()])]
+        ),
+        "behind the discriminator",
+    ),
     "on the inputs": (lambda: network(GradientReversal(), shared=False), "backbone frozen"),
     "frozen backbone": (
         lambda: network(GradientReversal(), lambda: dense(trainable=False)),
@@ -118,7 +162,7 @@ FAULTS = {
         "applied twice",
     ),
     "at the end of a method's backbone": (
-        lambda: method(backbone=keras.Sequential([keras.Input((3,)), dense(), GradientReversal()])),
+        lambda: method(backbone=ending_in_one()),
         "applied twice",
     ),
     "a detached discriminator": (lambda: method(domain_head=head_with(Stop())), "no gradient"),
@@ -127,7 +171,7 @@ FAULTS = {
         "applied twice",
     ),
     "strength 0 in a subclass": (lambda: Subclassed(GradientReversal(0.0)), "strength 0"),
-    "detached in a nested model": (lambda: nested(Stop(), GradientReversal()), "no gradient"),
+    "detached in a nested model": (lambda: nested(Stop(), GradientReversal()), "cut"),
     "strength not passed in a subclass": (lambda: Subclassed(GradientReversal()), "wrong strength"),
     "a method's strength of 0": (lambda: method(strength=0.0), "strength 0"),
 }
@@ -162,10 +206,11 @@ def two_inputs(joined=False):
     return keras.Model(inputs, [layers.Dense(4)(first), *domains])
 
 
-def two_reversals():
+def two_reversals(turn=lambda layer: layer):
     inputs = keras.Input((3,))
     features = dense()(inputs)
-    domain, speaker = (layers.Dense(n)(GradientReversal(0.2)(features)) for n in (1, 5))
+    turned = [turn(GradientReversal(n / 10)) for n in (1, 5)]
+    domain, speaker = (layers.Dense(2)(one(features)) for one in turned)
     return keras.Model(inputs, [layers.Dense(4)(features), domain, speaker])
 
 
@@ -201,9 +246,15 @@ RIGHT = {
     "two inputs, one reversal": two_inputs,
     "two inputs, one output": lambda: two_inputs(joined=True),
     "two nuisances": two_reversals,
+    "two nuisances of nested models": lambda: two_reversals(
+        lambda layer: keras.Sequential([keras.Input((6,)), layer])
+    ),
     "in a nested model": lambda: nested(GradientReversal(0.5), dense()),
     "in a model in a nested model": lambda: nested(head_with(GradientReversal(0.5))),
-    "in a subclassed model": lambda: Subclassed(dense(), GradientReversal(0.5)),
+    "in a subclassed model": lambda: Subclassed(GradientReversal(0.5), dense()),
+    "a chain of models": lambda: keras.Sequential(
+        [keras.Input((3,)), dense(), head_with(GradientReversal(0.5), dense())]
+    ),
     "the domain alone": lambda: keras.Sequential(
         [keras.Input((3,)), dense(), GradientReversal(0.5), layers.Dense(1)]
     ),
