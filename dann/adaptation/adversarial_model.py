@@ -17,12 +17,12 @@ from dann.adaptation.batch import (
     weights_of_positions,
 )
 from dann.adaptation.labels import check_form, loss_of_logits, metrics_of_logits, refuse_classes
-from dann.adaptation.networks import OneCall, features_of, fitting_label_head
+from dann.adaptation.networks import NAMES_OF_ADAPT, OneCall, features_of, fitting_label_head
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.saving import deserialized, load_seeds, save_seeds, serialized
 from dann.adaptation.smooth_task import smooth_terms
 from dann.checks import check_choice, check_number
-from dann.gradients.reversal import refuse_lambda
+from dann.gradients.reversal import refuse_names
 from dann.layers import GradientReversal
 from dann.registry import Registry
 from dann.schedules import StrengthSchedule
@@ -61,8 +61,7 @@ class AdversarialModel(keras.Model):
             `dann.schedules`. Defaults to `1.0`. `None` is for a method without a reversal.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
-            normalization sees their mixture. `"separate"` runs it on the source, then the target;
-            what layers add to the loss then counts for each.
+            normalization sees their mixture. `"separate"` runs it on the source, then the target.
         augmentation: Keras layers, one or a list, under `"source"` and `"target"`, for training;
             under `"blend"` one such as `DomainBlend`, from `[source, target]` to the source.
         regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.
@@ -77,11 +76,12 @@ class AdversarialModel(keras.Model):
     critic_steps = 1  # of the critic per step of the other networks
     trains_on_labels = True  # whether the label loss is descended, not only logged
     trains_on_plain_inputs = False
+    several_labels = False  # whether `fit` has seen examples of several labels
     oracle = False  # whether the labelled part of its pairs is the target
 
     def __init__(
         self,
-        backbone: Any,
+        backbone: Any = None,
         num_classes: int | None = None,
         label_head: Any = None,
         *,
@@ -93,7 +93,7 @@ class AdversarialModel(keras.Model):
         task_radius: float = 0.0,
         **kwargs,
     ):
-        refuse_lambda(kwargs)
+        refuse_names(kwargs, NAMES_OF_ADAPT)
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = features_of(backbone, self.supports_maps)
@@ -173,8 +173,10 @@ class AdversarialModel(keras.Model):
 
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of each part of a pair, by the same names."""
-        run = in_own_passes if self.passes == "separate" else in_one_pass
-        return run(self.backbone, parts_of(inputs), training)
+        given = self.backbone, parts_of(inputs), training
+        if self.passes == "joint":
+            return in_one_pass(*given)
+        return self._in_one_call(function=lambda: in_own_passes(*given, self.add_loss))
 
     def batch_of(self, inputs: dict, features: dict, training: bool) -> Batch:
         """Returns what a method sees of a pair, of which the features are known."""

@@ -1,7 +1,7 @@
 """What goes into a step, what a method sees of it, and the loss of a domain discriminator."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -119,9 +119,21 @@ def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
     return dict(zip(parts, split_rows(outputs, sizes), strict=True))
 
 
-def in_own_passes(network: keras.Layer, parts: dict[str, Any], training: bool) -> dict[str, Any]:
-    """Runs a network once over each part and returns its outputs, of one shape, by their names."""
-    outputs = {name: network(part, training=training) for name, part in parts.items()}
+def in_own_passes(
+    network: keras.Layer, parts: dict[str, Any], training: bool, add_loss: Callable[[Any], None]
+) -> dict[str, Any]:
+    """Runs a network once over each part and returns its outputs, of one shape, by their names.
+
+    What its layers add to the loss counts by the part's share of the examples, so that means over
+    each pass together are that over a joint one: `add_loss` gets the difference.
+    """
+    outputs, size = {}, sum(map(size_of, parts.values()))
+    for name, part in parts.items():
+        before = added(network.losses)
+        outputs[name] = network(part, training=training)
+        if network.losses:
+            more = added(network.losses) - before
+            add_loss(more * ops.cast(size_of(part) / size - 1, more.dtype))
     if len({tuple(one.shape[1:]) for one in outputs.values()}) > 1:
         raise ValueError(
             "The backbone must pool maps of domains of different sizes. Received: features "
@@ -185,7 +197,7 @@ def weights_of_positions(weights: Any, logits: Any) -> Any:
 
 
 def added(losses: Iterable[Any], start: Any = 0.0) -> Any:
-    """Returns `start` with all losses added, each of any shape."""
+    """Returns `start` with all losses added, each of any shape and type."""
     for loss in losses:
-        start = start + ops.sum(loss)
+        start = ops.add(start, ops.sum(loss))  # `+` takes no half precision beside single
     return start

@@ -81,6 +81,8 @@ def _endless(pairs, model, name, given):
 
 def build_training(model: Any) -> None:
     """Makes the optimizer's and the metrics' variables, or TensorFlow traces the step twice."""
+    if getattr(model, "domain_head", None) is model.label_head:
+        raise ValueError("`domain_head` needs weights of its own. Received: the label head itself")
     check_optimizer(model.optimizer, replicas_of(model))
     with strategy_scope(model):
         if not model.optimizer.built:

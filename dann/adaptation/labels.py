@@ -1,5 +1,6 @@
 """The losses, metrics and labels of a network whose outputs are logits."""
 
+import warnings
 from typing import Any
 
 import keras
@@ -70,6 +71,8 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
     """
     if labels is None:
         raise ValueError("Write `fit({'source': ..., 'target': ...}, labels)`. Received: no labels")
+    if isinstance(labels, dict | list | tuple):
+        raise TypeError(f"Give all labels as one array. Received: {type(labels).__name__}")
     check_no_texts(labels)
     outputs, fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
@@ -112,12 +115,20 @@ def _check_values(labels, model):
     elif labels.ndim > 1 and labels.shape[-1] == model.num_classes > 1:
         sums = labels.sum(axis=-1)  # 0 of an example that does not count
         if labels.min() < 0 or not (np.isclose(sums, 1, atol=1e-3) | (sums == 0)).all():
+            model.several_labels = True
             refuse_classes(model, "labels with several values an example")
             if isinstance(loss, SHARES):
                 raise ValueError(
                     f"{type(loss).__name__} takes the shares of one class, which sum to 1; several "
                     "classes an example go with `keras.losses.BinaryCrossentropy(from_logits=True)`"
                     f". Received: sums from {sums.min()} to {sums.max()}"
+                )
+            if not isinstance(loss, SIGMOIDS) and np.isin(labels, (0, 1)).all():
+                warnings.warn(
+                    "With a loss of one's own, `accuracy` takes labels of several classes an "
+                    "example for one class: give `keras.losses.BinaryCrossentropy(from_logits=True)"
+                    "`, or `keras.metrics.BinaryAccuracy(threshold=0.0)` as a metric",
+                    stacklevel=2,
                 )
 
 

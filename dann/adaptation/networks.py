@@ -8,6 +8,8 @@ import keras
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
+NAMES_OF_ADAPT = {"encoder": "backbone", "task": "label_head", "discriminator": "domain_head"}
+
 
 class OneCall(keras.layers.Layer):
     """Runs a function of networks as one call, in which Keras keeps the losses of all their layers.

@@ -1,5 +1,6 @@
 """Gradient reversal: the identity whose gradient is negated and scaled."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -64,10 +65,18 @@ def check_strength(strength: Any) -> float:
     return check_number("strength", strength, low=0, why=why)
 
 
-def refuse_lambda(arguments: dict[str, Any]) -> None:
-    """Raises a `TypeError` if a reversal is given its factor by another name."""
-    if given := {"lambda_", "lambd", "lamda", "hp_lambda", "alpha"} & arguments.keys():
-        raise TypeError(f"Write `strength` for the reversal's factor. Received: `{given.pop()}`")
+def refuse_names(arguments: Mapping[str, Any], others: Mapping[str, str] = {}) -> None:
+    """Raises a `TypeError` for an argument by the name that it has elsewhere.
+
+    Args:
+        arguments: Arguments by name.
+        others: Names elsewhere and here, beside those of the reversal's factor.
+    """
+    factor = dict.fromkeys(("lambda_", "lambd", "lamda", "hp_lambda", "alpha"), "strength")
+    names = {**factor, **others}
+    if given := [name for name in names if name in arguments]:
+        told = ", ".join(f"`{names[name]}` for `{name}`" for name in given)
+        raise TypeError(f"Write {told}. Received: {', '.join(given)}")
 
 
 def _scaled_difference(inputs, strength):

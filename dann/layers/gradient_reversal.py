@@ -6,7 +6,7 @@ from keras import ops
 
 from dann.checks import check_choice
 from dann.gradients import reverse_gradient
-from dann.gradients.reversal import WAYS, check_strength, refuse_lambda
+from dann.gradients.reversal import WAYS, check_strength, refuse_names
 from dann.layers.state import add_state
 from dann.schedules import StrengthSchedule, as_schedule
 
@@ -73,7 +73,7 @@ class GradientReversal(keras.layers.Layer):
         way: str = "override",
         **kwargs,
     ):
-        refuse_lambda(kwargs)
+        refuse_names(kwargs)
         super().__init__(**kwargs)
         self.schedule = as_schedule(strength)
         start: Any = float(self.schedule(0)) if self.schedule else strength

@@ -104,7 +104,10 @@ def _without_columns(values):
 def check_unlabelled(target: Any) -> None:
     """Raises `TypeError` if the target is missing or a tuple, such as inputs and labels."""
     if target is None or isinstance(target, tuple):
-        raise TypeError("`target` must hold inputs alone: a score sees no labels of the target")
+        raise TypeError(
+            "Give `target=inputs`, alone, because a score sees no labels of the target. "
+            f"Received: {type(target).__name__}"
+        )
 
 
 def mixtures(inputs: Any, share: float = 0.55, seed: int = 0) -> Any:
@@ -147,11 +150,12 @@ def _features_and_logits(model, inputs, features, predict):
     last = getattr(network, "layers", [network])[-1]
     activation = getattr(last, "activation", None)
     loss = getattr(model, "loss", None)
-    if activation is keras.activations.sigmoid or isinstance(loss, SIGMOIDS):
+    several = isinstance(loss, SIGMOIDS) or getattr(model, "several_labels", False)
+    if several or activation is keras.activations.sigmoid:
         raise ValueError(
             "The model must give logits of classes of which each example has one. "
-            "Received: outputs of a sigmoid, for several labels an example; of two classes write "
-            "`num_classes=2`"
+            "Received: outputs for several labels an example, or of a sigmoid; of two classes "
+            "write `num_classes=2`"
         )
     values = _logits(predict(network, inputs).astype("float64"))
     name = loss if isinstance(loss, str) else getattr(loss, "name", None)

@@ -25,13 +25,15 @@ def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
     """Returns scores by name.
 
     Args:
-        scores: Names in `SCORES`, or `"all"` among them; or functions of `Outputs` by any name.
+        scores: Names in `SCORES`, or `"all"` among them, one alone too; or functions of `Outputs`
+            by any name.
 
     Raises:
         ValueError: If a name is unknown.
     """
     if isinstance(scores, Mapping):
         return dict(scores)
+    scores = [scores] if isinstance(scores, str) else scores
     for name in scores:
         check_choice("scores", name, ["all", *sorted(SCORES)])
     return {name: SCORES[name] for name in (sorted(SCORES) if "all" in scores else scores)}

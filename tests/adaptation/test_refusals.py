@@ -36,8 +36,8 @@ def ending(activation):
     return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation)])
 
 
-def itself(method, name):
-    head = linear(4, 3)
+def itself(method, name, outputs=3):
+    head = linear(4, outputs)
     return method(linear(3, 4), label_head=head, **{name: head})
 
 
@@ -94,6 +94,7 @@ REFUSED = {
         lambda: of(DANN).compile(loss=keras.losses.BinaryCrossentropy()),
         lambda: fitted(of(DANN), PAIR, LABELS, SIGMOIDS),
         lambda: fitted(of(DANN), PAIR, None),
+        lambda: fitted(itself(DANN, "domain_head", outputs=1), PAIR, LABELS, "mse"),
         lambda: fitted(of(DANN), PAIR, LABELS + 1),
         lambda: fitted(of(DANN), PAIR, LABELS / 2),
         lambda: fitted(of(DANN), PAIR, LABELS.astype(str)),
@@ -149,6 +150,9 @@ REFUSED = {
         lambda: of(DANN, label_head="x"),
         lambda: of(SourceOnly, strength=1.0),
         lambda: of(DANN, lambda_=1.0),
+        lambda: DANN(encoder=linear(3, 4), task=linear(4, 3), discriminator=linear(4, 1)),
+        lambda: DANN(num_classes=3),
+        lambda: fitted(of(DANN), PAIR, {"label": LABELS}),
         lambda: of(DANN).fit(SOURCE, LABELS, TARGET),
         lambda: of(DANN).fit((SOURCE, LABELS), TARGET),
         lambda: of(DANN).fit([SOURCE, LABELS], TARGET),

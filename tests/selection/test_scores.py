@@ -4,6 +4,7 @@ import functools
 import inspect
 import math
 import sys
+import warnings
 
 import keras
 import numpy as np
@@ -193,9 +194,17 @@ def sigmoids():
     return keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
 
 
-def of_several_labels():
+SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
+
+
+def of_several_labels(loss=SIGMOIDS):
     model = checkpoint(20)
-    model.compile(loss=keras.losses.BinaryCrossentropy(from_logits=True))
+    model.compile("sgd", loss)
+    x = {"source": SOURCE[0][:8], "target": TARGET[:8]}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model.fit(x, np.array([[1, 1, 0]] * 8, "float32"), verbose=0)
+    assert loss is SIGMOIDS or "BinaryAccuracy" in str(told[0].message)
     return model
 
 
@@ -214,6 +223,7 @@ def of_several_labels():
         (checkpoint(0).classifier, {"scores": ["dev"]}, TypeError),
         (sigmoids(), {"scores": ["info_max"]}, ValueError),
         (of_several_labels(), {"scores": ["info_max"]}, ValueError),
+        (of_several_labels(lambda y, z: SIGMOIDS(y, z)), {"scores": ["info_max"]}, ValueError),
         (as_logits(classes=1), {"target": TARGET[:, :1], "scores": ["entropy"]}, ValueError),
     ],
 )
