@@ -84,14 +84,20 @@ def image_folder(
         for part, path in lists.items()
         if path is not None or part in domains
     }
+    if target_new is not None:
+        further = pathlib.Path(os.path.abspath(pathlib.Path(target_new).expanduser()))
+        found["target new"] = read_images(further.parent, further.name)
     check_apart(found, lambda one, other: not one.keys().isdisjoint(other), "images")
     names = class_names({name: found[name] | found.get(f"{name} test", {}) for name in domains})
+    if not names["source"]:
+        raise ValueError(
+            f"The source needs a folder for each class, {folder / source}/<class>/<image>, or a "
+            "`source_list` with labels. Received: images without classes"
+        )
     chosen = _common_classes(
         list(names["source"].values()), list(names["target"].values()), classes
     )
     if target_new is not None:
-        further = pathlib.Path(target_new).expanduser().absolute()
-        found["target new"] = read_images(further.parent, further.name)
         are_classes = set(found["target new"].values()) <= {*chosen}
         names["target new"] = {name: name for name in chosen} if are_classes else {}
     parts = {}

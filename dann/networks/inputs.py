@@ -6,6 +6,12 @@ import keras
 
 from dann.checks import check_integer, check_shape, check_value_range
 
+_OTHERS = {  # networks by the number of axes of an input
+    1: "`mlp_backbone`, in scripts network=tabular",
+    2: "`time_series_backbone`, in scripts network=time_series; grey images get a last axis",
+    3: "a network of images, such as `lenet_backbone`",
+}
+
 
 def check_input_shape(network: str, input_shape: Sequence[int], **least: int) -> tuple[int, ...]:
     """Returns `input_shape` as a tuple if it fits the network.
@@ -15,8 +21,10 @@ def check_input_shape(network: str, input_shape: Sequence[int], **least: int) ->
         input_shape: Shape of one input, without the batch.
         **least: Smallest size of each axis, in order, under the name of the axis.
     """
-    shape = tuple(input_shape)
-    check_shape(f"Inputs of `{network}`", shape, tuple(least), why="without the batch")
+    shape, why = tuple(input_shape), "without the batch"
+    if len(shape) in _OTHERS:
+        why += f"; such inputs go to {_OTHERS[len(shape)]}"
+    check_shape(f"Inputs of `{network}`", shape, tuple(least), why=why)
     for (axis, low), size in zip(least.items(), shape, strict=True):
         check_integer(f"input_shape[{axis}]", size, low, why=f"for `{network}`")
     return shape

@@ -93,6 +93,8 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
 
 
 VALUE_ERRORS = [
+    lambda folder: images(target_new=folder / "photo/../sketch")(folder),  # trained on
+    lambda folder: images(source="photo/bike")(folder),  # without classes
     lambda _: LABELLED.with_target_labelled(0),
     lambda _: LABELLED.with_target_labelled(3),
     read((np.ma.masked_equal(X, X[0, 0, 0]), Y)),

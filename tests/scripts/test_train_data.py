@@ -74,6 +74,7 @@ def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, r
     ("kind", "wrong", "told"),
     [
         ("csv", ["data.label=class"], "['size', 'kind', 'label']"),
+        ("csv", ["network=cnn"], "network=tabular"),
         ("npz", ["data.target=a.csv"], "a.csv"),
         ("npz", ["data.target=nothing.npz"], "nothing.npz"),
         ("images", ["data.target=nothing"], "nothing"),
