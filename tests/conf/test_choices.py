@@ -1,7 +1,5 @@
 """The choices of `conf/method/`, `conf/regularizer/` and `conf/selection/`."""
 
-import math
-
 import pytest
 from omegaconf import OmegaConf
 from support.configs import CONF, composed
@@ -14,14 +12,6 @@ from dann.selection import SCORES, choose
 
 GROUPS = {"method": METHODS, "regularizer": REGULARIZERS}
 PAPERS = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
-
-
-def test_mdd_trains_with_the_strength_of_its_paper():
-    cfg = composed("method=mdd")
-    model = config.build_model(cfg, cfg.method, (16, 16, 3), 3)
-    assert model.reversal.schedule == PAPERS
-    half_way = 0.1 * (2 / (1 + math.exp(-1)) - 1)
-    assert float(model.reversal.schedule(1000)) == pytest.approx(half_way, rel=1e-5)
 
 
 @pytest.mark.parametrize(

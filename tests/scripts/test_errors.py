@@ -35,10 +35,9 @@ WRONG = {
         "paths.data_dir=nowhere": "paths.data_dir must be an existing directory",
         "schedule.high=-1": "method.strength: Argument `high` must be",
         "method.way=other": "Received: way='other'",
-        "optimizer.momentum=-1": "optimizer: `momentum` must be",
         "trainer.steps=250": "trainer.steps must be a multiple of trainer.steps_per_epoch",
         "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
-        "callbacks.metrics=0": "callbacks.metrics must name a Callback",
+        "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) must hold mnist/ for mnist",
         "network=binary_lenet network.binary=false callbacks=binary": "none trains",
     },
     "reproduce.py": {
@@ -108,11 +107,3 @@ def test_a_full_disk_ends_a_run_with_one_line(prepared_digits, tmp_path, run_apa
 def test_what_stands_in_the_way_of_a_runs_files_is_told(name, tmp_path, run_here):
     (tmp_path / "run" / name / "mine").mkdir(parents=True)
     check_failed(run_here("train.py", SHORT, tmp_path), tmp_path, "[Errno 21] Is a directory")
-
-
-def test_raw_files_that_are_not_there_are_told_at_once(tmp_path, run_here, check_refused):
-    (tmp_path / "raw").mkdir()
-    wrong = ["data=mnist_to_mnist_m", "paths.data_dir=raw", "paths.cache_dir=cache"]
-    result = run_here("train.py", wrong, tmp_path)
-    check_refused(result, "paths.data_dir) must hold mnist/ for mnist")
-    assert not list(tmp_path.rglob("downloads"))

@@ -18,13 +18,6 @@ def finished(tmp_path_factory, run_well, prepared_digits):
     return run_well("train.py", ["debug=fast", "hydra.run.dir=run"], folder), folder / "run"
 
 
-def test_its_checkpoint_holds_step_strength_and_optimizer(finished):
-    model = keras.models.load_model(finished[1] / "checkpoints/last.keras")
-    assert int(model.reversal.step) == 4
-    assert int(model.optimizer.iterations) == 4
-    assert float(model.reversal.strength) == pytest.approx(float(model.reversal.schedule(3)))
-
-
 def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished, prepared_digits):
     output, folder = finished
     summary = json.loads((folder / "summary.json").read_text())
@@ -45,15 +38,6 @@ def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished,
     assert f"target accuracy: {own} (of 599 test examples)\n" in output
     assert "Classifier: run/classifier.keras\nNext: python " in output
     assert output.endswith("diagnose.py run=run\n      tensorboard --logdir run/tensorboard\n")
-
-
-@pytest.mark.slow
-def test_the_method_learns_the_same_without_a_comparison(finished, tmp_path, run_well):
-    run_well("train.py", ["debug=fast", "compare=false", "hydra.run.dir=alone"], tmp_path)
-    folders = tmp_path / "alone", finished[1]
-    alone, beside = (json.loads((one / "summary.json").read_text()) for one in folders)
-    assert alone["target/accuracy"] == pytest.approx(beside["target/accuracy"])
-    assert "source_only/target/accuracy" not in alone
 
 
 @pytest.mark.slow
