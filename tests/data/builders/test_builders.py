@@ -1,10 +1,9 @@
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dann.data import builders
-from dann.data.builders.mnist_files import FILES, mnist_paths, read_mnist
+from dann.data.builders.mnist_files import FILES
 from dann.data.builders.prepared import prepared
 
 tfds = pytest.importorskip("tensorflow_datasets")
@@ -46,15 +45,6 @@ def test_every_builder_of_the_package_is_prepared_here():
 def test_the_checksums_of_downloads_are_found_beside_the_builders():
     names = {url.rsplit("/", 1)[1] for url in builders.MnistM.url_infos}
     assert names == set(FILES.values())
-
-
-def test_mnist_is_read_from_the_folder_and_a_tilde_is_the_home(raw_files, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(raw_files.parent))
-    builder: Any = prepared("mnist", str(tmp_path / "cache"), f"~/{raw_files.name}")
-    assert builder.name == "mnist_files"
-    found = tfds.as_numpy(builder.as_dataset(split="test", batch_size=-1))
-    _, labels = read_mnist(mnist_paths(raw_files / "mnist"), "test")
-    np.testing.assert_array_equal(np.sort(found["label"]), np.sort(labels))
 
 
 @pytest.mark.parametrize(("name", "part"), [("mnist", "mnist"), ("mnist_m", "bsds500")])

@@ -13,16 +13,13 @@ from dann.data.builders.mnist_files import mnist_paths, read_mnist
 from dann.data.builders.mnist_m import blend
 
 RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
-needs_both = pytest.mark.skipif(
+needs_files = pytest.mark.skipif(
     not ((RAW / "mnist").is_dir() and (RAW / "bsds500").is_dir()),
     reason=f"needs the real MNIST and BSDS500 in {RAW}, or DANN_DATA_DIR",
 )
-needs_mnist = pytest.mark.skipif(
-    not (RAW / "mnist").is_dir(), reason=f"needs the real MNIST in {RAW}, or DANN_DATA_DIR"
-)
 
 
-@needs_mnist
+@needs_files
 def test_the_real_mnist_is_read_to_the_last_byte():
     paths = mnist_paths(RAW / "mnist")
     images, labels = read_mnist(paths, "train")
@@ -44,7 +41,7 @@ def test_a_digit_is_blended_as_the_absolute_difference():
     assert found == {image.astype("uint8").tobytes() for image in expected}  # every place is drawn
 
 
-@needs_both
+@needs_files
 @pytest.mark.parametrize(
     ("seed", "split", "sha256"),
     [
@@ -63,8 +60,11 @@ def test_the_genuine_files_give_the_same_images_everywhere(seed, split, sha256):
     assert digest.hexdigest() == sha256
 
 
-def test_the_pair_holds_the_blends_of_the_manual_folder(raw_files, tmp_path):
-    folders = {"cache_dir": str(tmp_path / "cache"), "data_dir": str(raw_files)}
+def test_the_pair_holds_the_digits_and_blends_of_the_manual_folder(
+    raw_files, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(raw_files.parent))
+    folders = {"cache_dir": str(tmp_path / "cache"), "data_dir": f"~/{raw_files.name}"}
     domains = tfds_pair("mnist", "mnist_m", **folders)
     photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
     digits, labels = read_mnist(mnist_paths(raw_files / "mnist"), "test")
@@ -75,6 +75,8 @@ def test_the_pair_holds_the_blends_of_the_manual_folder(raw_files, tmp_path):
     images = domains.source_train[0]
     assert images.shape == domains.target_train.shape == (12, 28, 28, 3)
     np.testing.assert_array_equal(images[..., 0], images[..., 2])
+    grey, _ = read_mnist(mnist_paths(raw_files / "mnist"), "train")
+    assert {image.tobytes() for image in images[..., 0]} == {image.tobytes() for image in grey}
 
 
 def test_downloaded_photos_are_taken_if_they_are_genuine(raw_files, monkeypatch):
