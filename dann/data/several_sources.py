@@ -38,23 +38,20 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     >>> domains.source, domains.num_sources, np.bincount(domains.source_domain).tolist()
     ('source + source', 2, [16, 16])
     """
-    if not pairs:
-        raise ValueError("Expected one pair of domains or more. Received: none")
+    facts = [(p.target, p.input_shape, p.num_classes, p.class_names) for p in pairs]
+    if not facts or facts.count(facts[0]) < len(facts):
+        raise ValueError(
+            "Several sources need pairs that agree in the name of the target, the shape of inputs, "
+            f"and the number and names of classes. Received: {facts}"
+        )
     first = pairs[0]
-    for name in ("target", "input_shape", "num_classes", "class_names"):
-        values = [getattr(pair, name) for pair in pairs]
-        if any(value != values[0] for value in values):
+    for pair in pairs[1:]:
+        if not _are_alike(_target_of(pair), _target_of(first)):
             raise ValueError(
-                f"Pairs with several sources must agree in `{name}`. Received: {values}"
+                "Pairs with several sources must share their target, split and scaled alike; "
+                "`csv_table` scales by the rows of its source, too, so give `arrays` that are "
+                f"scaled together. Received: other target examples beside {pair.source}"
             )
-    for part in ("target_train", "target_test", "target_labelled"):
-        for pair in pairs[1:]:
-            if not _are_alike(getattr(pair, part), getattr(first, part)):
-                raise ValueError(
-                    "Pairs with several sources must share their target, split and scaled alike; "
-                    "`csv_table` scales by the rows of its source, too, so give `arrays` that are "
-                    f"scaled together. Received: other examples in `{part}`, from {pair.source}"
-                )
     return dataclasses.replace(
         first,
         source=" + ".join(pair.source for pair in pairs),
@@ -64,16 +61,19 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     )
 
 
-def _are_alike(examples, others):
-    """Whether the inputs and labels of both have the same rows, of those that are compared."""
-    columns = [one if isinstance(one, tuple) else (one,) for one in (examples, others)]
-    for mine, its in zip(*columns, strict=True):
-        if mine is None or its is None or len(mine) != len(its):
-            return mine is its
-        rows = np.linspace(0, len(mine) - 1, _COMPARED).astype(int)
-        if not np.array_equal(mine[rows], its[rows]):
-            return False
-    return True
+def _target_of(pair):
+    """Inputs and labels of the target, where there are some."""
+    held = [pair.target_train, *pair.target_test, *(pair.target_labelled or ())]
+    return [values for values in held if values is not None]
+
+
+def _are_alike(columns, others):
+    """Whether they have the same rows, of those that are compared."""
+    if [len(values) for values in columns] != [len(values) for values in others]:
+        return False
+    places = [np.linspace(0, len(values) - 1, _COMPARED).astype(int) for values in columns]
+    pairs = zip(columns, others, places, strict=True)
+    return all(np.array_equal(mine[rows], its[rows]) for mine, its, rows in pairs)
 
 
 def _joined(examples):
