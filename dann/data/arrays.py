@@ -92,6 +92,7 @@ def arrays(
 
 def _divided(part):
     x, y = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+    x = np.asarray(x) if isinstance(x, np.memmap) else x  # its rows are drawn into memory
     return {"inputs": x, "labels": y}
 
 
