@@ -104,18 +104,19 @@ class AdversarialModel(keras.Model):
         object.__setattr__(self, "classifier", classifier)
         # A method, because Keras would save the networks with the layer instead of where they are.
         self._in_one_call = OneCall(self.backbone, self.label_head).__call__
-        self.num_classes: int = self.classifier.output_shape[-1]
+        self.logits_shape: Any = keras.tree.map_structure(ops.shape, self.classifier.output)
+        self.num_classes: int = 1 if isinstance(self.logits_shape, dict) else self.logits_shape[-1]
         self.reversal: Any = None
         if strength is not None:
             self.reversal = GradientReversal(strength, way=way, name="reversal")
         self.passes = check_choice("passes", passes, ("joint", "separate"))
         self.augmentation = as_layers(augmentation or {})
-        self.regularizers = check_regularizers(regularizers, self.classifier.output_shape)
+        self.regularizers = check_regularizers(regularizers, self.logits_shape)
         self.task_radius = check_number("task_radius", task_radius, low=0)
         if self.reversal is None and task_radius:
             raise ValueError("Argument `task_radius` needs a gradient reversal. Received: none")
         if self.num_classes == 1:
-            refuse_classes(self, "a label head of 1 output")
+            refuse_classes(self, f"a label head of output shape {self.logits_shape}")
         for regularizer in self.regularizers:
             regularizer.join(self)
         self.regularizer_layers = [layer for one in self.regularizers for layer in one.layers]
@@ -182,8 +183,7 @@ class AdversarialModel(keras.Model):
         """Returns what a method sees of a pair, of which the features are known."""
         logits = self.classify(features, training)
         # Heads may be the user's, in half precision.
-        single = {name: at_least_single(part) for name, part in logits.items()}
-        return Batch(inputs, features, single)
+        return Batch(inputs, features, keras.tree.map_structure(at_least_single, logits))
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
         """Returns logits by part of the pair, in one pass; the target's only if needed."""
@@ -243,7 +243,7 @@ class AdversarialModel(keras.Model):
         return {name: one for name, one in logs.items() if paired or name not in self.trackers}
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
-        loss = loss_of_logits(loss, self)
+        loss = loss_of_logits(loss, self, self.logits_shape)
         for kind in ("metrics", "weighted_metrics"):
             kwargs[kind] = metrics_of_logits(kwargs.get(kind), loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)

@@ -181,13 +181,15 @@ def weights_of_positions(weights: Any, logits: Any) -> Any:
 
     Args:
         weights: Tensor `(batch,)`, `(batch, ...)` or `(batch, ..., 1)`; `None` stays.
-        logits: Tensor `(batch, ..., k)`.
+        logits: Tensor `(batch, ..., k)`; of several by name, so are the weights.
 
     Returns:
         Tensor `(batch, ...)`.
     """
     if weights is None:
         return None
+    if isinstance(logits, dict):
+        return {name: weights_of_positions(weights[name], one) for name, one in logits.items()}
     weights = ops.convert_to_tensor(weights)  # JAX has no float64
     ones = ops.ones_like(logits[..., 0], dtype=weights.dtype)
     # In two axes, because Keras may not know how many axes weights have.

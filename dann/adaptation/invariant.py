@@ -2,22 +2,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.batch import at_least_single
-from dann.adaptation.labels import SIGMOIDS
-from dann.adaptation.missing_labels import check_ranges, filled, flat, weights_of_classes
+from dann.adaptation.labels import SHARES, SIGMOIDS
+from dann.adaptation.missing_labels import (
+    check_ranges,
+    filled,
+    flat,
+    over_known,
+    weighted,
+    weights_of_classes,
+)
 from dann.adaptation.networks import fitting_domain_head
+from dann.adaptation.nuisance_terms import class_terms, number_terms
 from dann.checks import check_integer
+from dann.data.nuisances import NUMBER
 from dann.layers import GradientReversal
 from dann.networks import label_head
 from dann.schedules import StrengthSchedule
 
-NUMBER = "number"
-_OF_CLASSES = keras.losses.SparseCategoricalCrossentropy, keras.losses.CategoricalCrossentropy
-_LEAST = 1e-12
+_OF_CLASSES = keras.losses.SparseCategoricalCrossentropy, *SHARES, *SIGMOIDS
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -28,6 +34,10 @@ class Invariant(AdversarialModel):
     "age": a})`, or a dataset or `PyDataset` of such batches. What is missing is left out of its own
     loss alone: -1 for a class, NaN for any value. So an unlabelled target is the rows whose label
     is missing. `evaluate` takes `y` alone, too, and gives loss and metrics of the labels.
+
+    A `label_head` that gives a dict of outputs has a label for each, beside the nuisances:
+    `fit(x, {"digit": d, "size": z, "speaker": s})`. `compile` takes the losses by name, and metrics
+    and `loss_weights` too, as Keras does.
 
     With features `f`, label head `c` and a head `h_n` behind the reversal for each nuisance `n`,
 
@@ -107,10 +117,13 @@ class Invariant(AdversarialModel):
         _check_names("strength", strengths or nuisances, {*nuisances}, whole=True)
         _check_names("heads", heads or {}, {*nuisances})
         _check_names("balanced", self.balanced, classes)
-        if not nuisances or "label" in nuisances or (given_label and self.num_classes == 1):
+        shape = self.logits_shape
+        self.label_shapes = shape if isinstance(shape, dict) else {"label": shape}
+        named_alike = set(nuisances) & set(self.label_shapes)
+        if not nuisances or named_alike or (given_label and self.num_classes == 1):
             raise ValueError(
-                "There must be a nuisance, none called 'label', and with `given_label` classes. "
-                f"Received: nuisances={dict(nuisances)} and {self.num_classes} output(s)"
+                "There must be a nuisance, none called as a label, and with `given_label` classes. "
+                f"Received: nuisances={dict(nuisances)} and label outputs {self.label_shapes}"
             )
         way = kwargs.get("way", "override")
         self.reversals = {
@@ -158,7 +171,7 @@ class Invariant(AdversarialModel):
         return _pair(self.label_head(features["source"], training=training))
 
     def loss_terms(self, x, labels, batch, reversal=None, training=True):
-        wanted = {"label", *self.nuisances}
+        wanted = {*self.label_shapes, *self.nuisances}
         if not isinstance(labels, dict) or not wanted <= set(labels):
             raise ValueError(
                 f"Train on labels by name, a dict with {sorted(wanted)}. Received: "
@@ -169,57 +182,23 @@ class Invariant(AdversarialModel):
     def method_losses(self, batch, labels, reversal, training):
         features = batch.features["source"]
         shared = reversal and reversal(features, training=training)
-        label, label_known = self._label(labels)
         terms = {}
         for name, kind in self.nuisances.items():
             own = self.reversals.get(name)
             inputs = own(features, training=training) if own else shared
             values, known = filled(labels[name], kind != NUMBER)
             if self.given_label:
+                label, label_known = self._label(labels, "label")
                 inputs, known = self._with_label(inputs, label), known * label_known
             outputs = at_least_single(self.heads[name](inputs, training=training))
-            weights = flat((batch.weights or {}).get(name, ops.ones_like(known)))
-            weights = known / ops.maximum(ops.mean(known), _LEAST) * weights
-            terms_of = self._number_terms if kind == NUMBER else self._class_terms
-            terms |= terms_of(name, flat(values), known, weights, outputs, training)
+            weights = weighted(over_known(known), batch.weights, name)
+            given = self.seen[name], ops.reshape(values, (-1,)), known, weights, outputs
+            balanced = name in self.balanced
+            found, seen = number_terms(*given) if kind == NUMBER else class_terms(*given, balanced)
+            if training:
+                self.seen[name].assign(seen)
+            terms |= {f"{name}/{term}": value for term, value in found.items()}
         return terms
-
-    def _class_terms(self, name, values, known, weights, logits, training):
-        size = self.nuisances[name]
-        members = ops.cast(ops.equal(values[:, None], np.arange(size)), "float32")
-        counts = self.seen[name] + ops.matmul(known, members)
-        share = counts
-        if name in self.balanced:
-            met = ops.cast(counts > 0, "float32")
-            rarity = ops.sum(counts) / (ops.maximum(ops.sum(met), 1) * ops.maximum(counts, 1))
-            weights, share = weights * ops.matmul(members, rarity), met
-        if training:
-            self.seen[name].assign(counts)
-        # A compiled step cannot raise an error, so a wrong number gives NaN.
-        weights = ops.where(values < size, weights, float("nan"))
-        losses = -ops.sum(members * ops.log_softmax(logits), axis=-1)
-        right = ops.cast(
-            ops.equal(ops.argmax(logits, axis=-1), ops.argmax(members, axis=-1)), "float32"
-        )
-        return {
-            f"{name}/loss": ops.mean(weights * losses),
-            f"{name}/accuracy": ops.sum(weights * right) / ops.maximum(ops.sum(weights), _LEAST),
-            f"{name}/chance": ops.max(share) / ops.maximum(ops.sum(share), 1),
-        }
-
-    def _number_terms(self, name, values, known, weights, outputs, training):
-        count, mean, squares = (self.seen[name][index] for index in range(3))
-        added = ops.sum(known)
-        total = ops.maximum(count + added, 1)
-        here = ops.sum(known * values) / ops.maximum(added, 1)
-        # Not `+=`, which torch does in place, on the variable.
-        within = ops.sum(known * ops.square(values - here))
-        squares = squares + within + ops.square(here - mean) * count * added / total
-        mean = mean + (here - mean) * added / total
-        if training:
-            self.seen[name].assign(ops.stack([count + added, mean, squares]))
-        scaled = (values - mean) / ops.sqrt(ops.maximum(squares / total, _LEAST))
-        return {f"{name}/loss": ops.mean(weights * ops.square(flat(outputs) - scaled))}
 
     def _with_label(self, features, label):
         """Every product of a feature, or 1, and the one-hot label."""
@@ -230,45 +209,50 @@ class Invariant(AdversarialModel):
         products = features[:, :, None] * ops.cast(label, features.dtype)[:, None]
         return ops.reshape(products, (-1, features.shape[-1] * self.num_classes))
 
-    def _label(self, y):
-        """The labels, 0 in place of missing ones, and 1 for each example that has one, else 0."""
-        labels = y["label"] if isinstance(y, dict) else y
-        return filled(labels, isinstance(self.loss, (*_OF_CLASSES, *SIGMOIDS)))
+    def _loss_of(self, name):
+        return self.loss[name] if isinstance(self.loss, dict) else self.loss
+
+    def _label(self, y, name):
+        """A label, 0 in place of missing ones, and 1 for each example that has one, else 0."""
+        return filled(y[name], isinstance(self._loss_of(name), _OF_CLASSES))
+
+    def _weighted(self, y, weights, scaled=False):
+        """The labels and their weights, 0 where one is missing, in the structure of the logits."""
+        y = y if isinstance(y, dict) else {"label": y}
+        labels, weights_of = {}, {}
+        for name in self.label_shapes:
+            labels[name], known = self._label(y, name)
+            weights_of[name] = weighted(over_known(known) if scaled else known, weights, name)
+        both = labels, weights_of
+        return both if isinstance(self.loss, dict) else [one["label"] for one in both]
 
     def label_loss(self, labels, logits, weights=None):
-        labels, weights, known = self._weighted(labels, weights)
-        weights = weights / ops.maximum(ops.mean(known), _LEAST)
+        labels, weights = self._weighted(labels, weights, scaled=True)
         return super().label_loss(labels, logits, weights)
 
-    def _weighted(self, labels, weights):
-        found, known = self._label(labels)
-        given = weights["label"] if isinstance(weights, dict) else weights
-        return found, known if given is None else known * flat(given), known
-
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        labels, weights, _ = self._weighted(y, sample_weight)
+        labels, weights = self._weighted(y, sample_weight)
         return super().compute_metrics(x, labels, y_pred, weights)
 
     def compile(
         self, optimizer="rmsprop", loss=None, metrics=None, weighted_metrics=None, **kwargs
     ):
-        together = [*(metrics or []), *(weighted_metrics or [])]
+        together = {}
+        for given in filter(None, (metrics, weighted_metrics)):
+            for name, some in (given if isinstance(given, dict) else {"label": given}).items():
+                together.setdefault(name, []).extend(keras.tree.flatten(some))
         super().compile(optimizer, loss, weighted_metrics=together, **kwargs)
 
     def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
         if isinstance(y, dict):
-            self._check_range(y)
-            if class_weight is not None:
-                if kwargs.get("sample_weight") is not None:
-                    raise ValueError("Give `sample_weight` or `class_weight`. Received: both")
+            sparse = keras.losses.SparseCategoricalCrossentropy
+            shapes = self.label_shapes.items()
+            sizes = {n: s[-1] for n, s in shapes if isinstance(self._loss_of(n), sparse)}
+            check_ranges(y, {**sizes, **self.nuisances})
+            if class_weight is not None and kwargs.get("sample_weight") is None and "label" in y:
                 kwargs["sample_weight"] = weights_of_classes(y, class_weight)
                 class_weight = None
         return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
-
-    def _check_range(self, y):
-        sparse = isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy)
-        sizes = {"label": self.num_classes if sparse else NUMBER, **self.nuisances}
-        check_ranges(y, {name: size for name, size in sizes.items() if size != NUMBER})
 
     def get_config(self):
         strengths = {n: one.schedule or one.initial_strength for n, one in self.reversals.items()}

@@ -15,15 +15,22 @@ SIGMOIDS = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
 SHARES = keras.losses.CategoricalCrossentropy, keras.losses.CategoricalFocalCrossentropy
 
 
-def loss_of_logits(loss: Any, model: Any) -> Any:
+def loss_of_logits(loss: Any, model: Any, shape: Any) -> Any:
     """Returns the loss for `compile`; none means the cross-entropy of classes.
+
+    Of logits by name, so is their `shape`, and so are the losses.
 
     Raises:
         ValueError: If it takes probabilities, if there are several, if none is given for a single
-            output, or if it is for several labels an example and the model compares classes.
+            output, or if it is for several labels an example and the model compares classes; of
+            logits by name, unless the losses have the same names.
     """
+    if isinstance(shape, dict):
+        if not isinstance(loss, dict) or set(loss) != set(shape):
+            raise ValueError(f"Give losses by name, of {sorted(shape)}. Received: loss={loss!r}")
+        return {name: loss_of_logits(loss[name], model, one) for name, one in shape.items()}
     if loss is None:
-        if model.num_classes == 1:
+        if shape[-1] == 1:
             raise ValueError(
                 "A label head with one output predicts a number; give `loss`, such as 'mse'. "
                 "Received: no loss, which means the cross-entropy of classes"
@@ -54,6 +61,9 @@ def metrics_of_logits(metrics: Any, loss: Any) -> Any:
 
     Keras tells the other accuracies by the shapes of labels and outputs.
     """
+    if isinstance(loss, dict):
+        named = metrics or {}
+        return {name: metrics_of_logits(one, loss.get(name)) for name, one in named.items()}
 
     def of_logits(metric):
         if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(loss, SIGMOIDS):
@@ -69,6 +79,10 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
 
     Keras would stretch one number over all outputs.
     """
+    if isinstance(logits, dict):
+        for name, one in logits.items():
+            check_form(labels[name], one, loss[name])
+        return
     if labels is None:
         raise ValueError("Write `fit({'source': ..., 'target': ...}, labels)`. Received: no labels")
     if isinstance(labels, dict | list | tuple):

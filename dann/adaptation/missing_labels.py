@@ -8,11 +8,25 @@ from keras import ops
 
 from dann.adaptation.batch import size_of
 from dann.checks import check_class_range
+from dann.data.nuisances import NUMBER
+
+LEAST = 1e-12  # to divide by
 
 
 def flat(values: Any) -> Any:
     """Returns values `(batch,)` or `(batch, 1)` as float32 `(batch,)`."""
     return ops.cast(ops.reshape(values, (-1,)), "float32")
+
+
+def weighted(known: Any, weights: Any, name: str) -> Any:
+    """Returns `known` times the sample weights, which may be given by name or not at all."""
+    given = weights.get(name) if isinstance(weights, Mapping) else weights
+    return known if given is None else known * flat(given)
+
+
+def over_known(known: Any) -> Any:
+    """Returns weights with which a mean over all examples is one over those that are known."""
+    return known / ops.maximum(ops.mean(known), LEAST)
 
 
 def filled(values: Any, classes: bool) -> tuple[Any, Any]:
@@ -26,12 +40,10 @@ def filled(values: Any, classes: bool) -> tuple[Any, Any]:
         The values, and float32 `(batch,)`: 1 for each example of which nothing is missing, else 0.
     """
     values = ops.convert_to_tensor(values)
-    missing = ops.isnan(ops.cast(values, "float32"))  # integers have no NaN
-    if classes:
-        missing = ops.logical_or(missing, values < 0)
-    rows = ops.reshape(missing, (size_of(values), -1))
-    known = ops.cast(ops.logical_not(ops.any(rows, axis=1)), "float32")
-    return ops.where(missing, ops.zeros_like(values), values), known
+    # Comparisons with NaN are false.
+    there = values >= 0 if classes else ops.equal(values, values)
+    known = ops.all(ops.reshape(there, (size_of(values), -1)), axis=1) if values.ndim > 1 else there
+    return ops.where(there, values, ops.zeros_like(values)), ops.cast(known, "float32")
 
 
 def weights_of_classes(y: Mapping[str, Any], class_weight: Mapping[int, float]) -> dict[str, Any]:
@@ -47,5 +59,5 @@ def check_ranges(y: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
     """Raises a `ValueError` for arrays with numbers of classes beyond the sizes of their names."""
     for name, size in sizes.items():
         values = y.get(name)
-        if isinstance(values, np.ndarray):
+        if isinstance(values, np.ndarray) and size != NUMBER:
             check_class_range(f"Values of {name!r}", values[values >= 0], size)

@@ -89,7 +89,8 @@ def fitting_label_head(head: Any, features: Sequence[int | None], num_classes: i
             raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
         settings: Any = {"hidden_units": ()} if len(features) > 2 else {}
         return build_label_head(_any_size(features), num_classes, **settings)
-    found = _output_shape("label_head", head, features)[-1]
+    found = _output_shape("label_head", head, features)
+    found = list(found) if isinstance(found, dict) else found[-1]
     if num_classes not in (None, found):
         raise ValueError(
             f"`num_classes={num_classes}` and the label head must agree. Received: a head with "
@@ -170,14 +171,17 @@ def _inputs_of(shapes, name=None):
 
 
 def _output_shape(name, head, features):
-    """The shape of a head's outputs; Keras refuses features that do not fit."""
+    """The shape of a head's output, or a dict of shapes; Keras refuses features that do not fit."""
     activation = _last_activation(check_network(name, head))
     if activation in (keras.activations.softmax, keras.activations.sigmoid):
         raise ValueError(
             f"Argument `{name}` must give logits, because the losses apply the "
             f"{activation.__name__}. Received: '{head.name}', whose last layer applies it too"
         )
-    return tuple(head(keras.KerasTensor(features, keras.config.floatx())).shape)
+    outputs = head(keras.KerasTensor(features, keras.config.floatx()))
+    if isinstance(outputs, dict):
+        return {name: tuple(one.shape) for name, one in outputs.items()}
+    return tuple(outputs.shape)
 
 
 def _last_activation(network: Any) -> Callable | None:

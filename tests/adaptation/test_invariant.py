@@ -173,27 +173,6 @@ def test_labels_may_be_of_any_kind(labels):
     assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_a_regression_matches_the_formula(mode):
-    parts = {"label_head": linear(4, 1), "heads": {"site": linear(4, 2)}}
-    model = with_random_weights(Invariant(linear(3, 4), nuisances=SITE, strength=0.7, **parts))
-    y = {"label": np.where(np.arange(7) == 2, np.nan, Y["age"]), "site": MASKED["site"]}
-    rows, known = ~np.isnan(y["label"]), np.flatnonzero(y["site"] >= 0)
-
-    def label_loss(a, b):
-        return np.mean(((X @ a @ b)[rows, 0] - y["label"][rows]) ** 2)
-
-    def site_loss(a, w):
-        return -np.mean(np.log(softmax(X @ a @ w)[known, y["site"][known]]))
-
-    a, b, w = weights_of(model)
-    slope_a, slope_b = central_differences(label_loss, [a, b])
-    of_a, of_w = central_differences(site_loss, [a, w])
-    terms = {"label/loss": label_loss(a, b), "site/loss": site_loss(a, w)}
-    slopes = [slope_a - 0.7 * of_a, slope_b, of_w]
-    check_step(model, mode, terms, slopes, x=X, y=y, loss="mse")
-
-
 def full(**kwargs):
     kwargs = {"strength": {"site": 0.4, "age": GaninSchedule(20)}, "balanced": "site", **kwargs}
     backbone = dann.networks.mlp_backbone((3,), hidden_units=(6,))
