@@ -44,6 +44,9 @@ def test_a_difference_that_is_not_linear_is_found_by_the_other_probes():
     found = leakage(NOISE, None, {"ring": ring})["ring"]
     assert found.probes["linear"] < 0.65 < 0.85 < found.score
     assert found.score == pytest.approx(max(found.probes.values()), abs=0.05)
+    hill = 50 + 9 * NOISE[:, 0] ** 2  # such as years, which are not near 0
+    probes = leakage(NOISE, None, {"hill": hill})["hill"].probes
+    assert probes["linear"] < 0.1 < 0.8 < min(probes["forest"], probes["network"])
 
 
 def test_rare_values_count_as_much_as_others():
