@@ -56,9 +56,9 @@ def tasks() -> dict[str, Task]:
 def hidden_nuisances(settings: Any) -> list[Comparison]:
     """Measures how much accuracy each method keeps for what it hides, and the time of a step.
 
-    All train 300 steps of 64 examples at each strength, neither tuned. The logits of test examples
-    give the accuracy, and `dann.diagnostics.leakage` of up to 400 of them how far the nuisance is
-    hidden, `1 - (leakage - chance) / (1 - chance)`; see `hypervolume`.
+    All train 300 steps of 64 examples at each strength, neither tuned. Of up to 400 test examples
+    `dann.diagnostics.leakage` tells how far the outputs and the features before them hide the
+    nuisance, each as `1 - (leakage - chance) / (1 - chance)`; see `hypervolume`.
 
     Args:
         settings: `rounds`, the number of seeds.
@@ -81,32 +81,38 @@ def _compared(name, task, ways, seeds):
     times, notes = {}, {}
     for way, train in ways.items():
         runs = [[_run(task, train, one, seed) for one in _STRENGTHS[way]] for seed in range(seeds)]
-        found = np.array(runs)  # (seeds, strengths, 4)
-        times[way] = Times(found[..., 2].ravel(), found[..., 3].ravel())
-        areas = [hypervolume(points) for points in found[..., :2]]
-        means = "  ".join(f"{a:.2f} {h:.2f}" for a, h in found[..., :2].mean(axis=0))
-        told = f"hypervolume {np.mean(areas):.3f} ± {np.std(areas):.3f} of {seeds} seeds"
-        notes[way] = f"{told}; accuracy and hidden at {_STRENGTHS[way]}: {means}"
+        found = np.array(runs)  # (seeds, strengths, 5)
+        times[way] = Times(found[..., 3].ravel(), found[..., 4].ravel())
+        told = [f"{seeds} seeds; hypervolume"]
+        for column, of in enumerate(("outputs", "features"), start=1):
+            areas = [hypervolume(points) for points in found[..., [0, column]]]
+            told.append(f"of {of} {np.mean(areas):.3f} ± {np.std(areas):.3f},")
+        rows = "; ".join(" ".join(f"{v:.2f}" for v in row) for row in found[..., :3].mean(axis=0))
+        notes[way] = f"{' '.join(told)} accuracy and both at {_STRENGTHS[way]}: {rows}"
     return Comparison(f"{name}, a step", times, notes=notes)
 
 
 def _run(task, train, strength, seed):
-    """Accuracy, how far the nuisance is hidden, and CPU and wall time of a step."""
+    """Accuracy, how far outputs and features hide the nuisance, and CPU and wall time of a step."""
     keras.utils.set_random_seed(seed)
     axes, test = tuple(range(task.x.ndim - 1)), ~task.is_train
     mean, deviation = (getattr(task.x[task.is_train], of)(axis=axes) for of in ("mean", "std"))
     x = ((task.x - mean) / deviation).astype("float32")
     columns = (one[task.is_train] for one in (x, task.y, task.nuisance))
     cpu, wall = time.process_time(), time.perf_counter()
-    predict = train(task, *columns, strength, seed)
+    network = train(task, *columns, strength, seed)
     spent = time.process_time() - cpu, time.perf_counter() - wall
-    logits = predict(x[test])
-    accuracy = np.mean(logits.argmax(axis=1) == task.y[test])
-    chosen = np.random.default_rng(seed).permutation(len(logits))[:_PROBED]
+    inputs = x[test].reshape(-1, *network.input_shape[1:])
+    features, chances = network.predict(inputs, verbose=_QUIET)
+    chances = np.hstack([1 - chances, chances]) if chances.shape[1] == 1 else chances
+    accuracy = np.mean(chances.argmax(axis=1) == task.y[test])
+    chosen = np.random.default_rng(seed).permutation(len(chances))[:_PROBED]
     values = {"it": task.nuisance[test][chosen]}
-    left = leakage(logits[chosen], None, values, seed=seed)["it"]
-    hidden = 1 - (left.score - left.chance) / (1 - left.chance)
-    return accuracy, hidden, *(one / _STEPS for one in spent)
+    hidden = []
+    for seen in (np.log(np.clip(chances, 1e-7, 1)), features):
+        left = leakage(seen[chosen], None, values, seed=seed)["it"]
+        hidden.append(1 - (left.score - left.chance) / (1 - left.chance))
+    return accuracy, *hidden, *(one / _STEPS for one in spent)
 
 
 def _epochs(x):
@@ -121,7 +127,9 @@ def _by_dann(task, x, y, nuisance, strength, seed):
     model.compile(faster_heads(model, keras.optimizers.Adam(1e-3, beta_1=0.5)))
     labels: Any = {"label": y, "it": nuisance}
     model.fit(x, labels, batch_size=_BATCH, epochs=_epochs(x), verbose=_QUIET)
-    return lambda inputs: model.predict(inputs, verbose=_QUIET)
+    return keras.Model(
+        backbone.inputs, [backbone.outputs[0], keras.ops.softmax(model.classifier.output)]
+    )
 
 
 def _by_fairlearn(task, x, y, nuisance, strength, seed):
@@ -131,10 +139,7 @@ def _by_fairlearn(task, x, y, nuisance, strength, seed):
     )
 
     counts = [len(np.unique(labels)) for labels in (y, nuisance)]
-    outputs = [
-        layers.Dense(1, "sigmoid") if count == 2 else layers.Dense(count, "softmax")
-        for count in counts
-    ]
+    outputs = [layers.Dense(1, "sigmoid") if n == 2 else layers.Dense(n, "softmax") for n in counts]
     flat = x.reshape(len(x), -1)
     body = [layers.Reshape(x.shape[1:]), *(make() for make in task.body)]
     hidden = [keras.Input((outputs[0].units,)), layers.Dense(100, "relu")]
@@ -151,10 +156,4 @@ def _by_fairlearn(task, x, y, nuisance, strength, seed):
         random_state=seed,
     )
     model.fit(flat, y, sensitive_features=nuisance)
-
-    def predict(inputs):
-        chances = predictor.predict(inputs.reshape(len(inputs), -1), verbose=_QUIET)
-        chances = np.hstack([1 - chances, chances]) if counts[0] == 2 else chances
-        return np.log(np.clip(chances, 1e-7, 1))
-
-    return predict
+    return keras.Model(predictor.inputs, [predictor.layers[-2].output, *predictor.outputs])
