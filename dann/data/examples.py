@@ -279,4 +279,5 @@ def class_numbers(labels: Any) -> np.ndarray:
 def in_batches(function: Callable[[Any], Any], inputs: Any, batch_size: int = 256) -> np.ndarray:
     """Returns a function's outputs for array-likes `(n, ...)`, read and computed by batches."""
     batches = BatchesInOrder(Examples({"inputs": inputs}, "data"), batch_size)
-    return np.concatenate([keras.ops.convert_to_numpy(function(batch)) for (batch,) in batches])
+    outputs: Any = [keras.ops.convert_to_numpy(function(batch)) for (batch,) in batches]
+    return np.concatenate(outputs)

@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -86,9 +86,7 @@ class ImageFiles:
         digest = hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
         path = pathlib.Path(directory).expanduser() / f"{digest}.npy"
         starts = range(0, len(self), _CHUNK)
-        return decoded_once(
-            path, self.shape, lambda: (self[start : start + _CHUNK] for start in starts)
-        )
+        return decoded_once(path, self.shape, (self[start : start + _CHUNK] for start in starts))
 
 
 def some(names: Sequence[str]) -> str:
@@ -136,9 +134,7 @@ def _in_form(image, size, mode):
     return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
-def decoded_once(
-    path: pathlib.Path, shape: Sequence[int], parts: Callable[[], Iterable[np.ndarray]]
-) -> np.ndarray:
+def decoded_once(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any]) -> np.ndarray:
     """Returns images from a `.npy` file as a memory map; writes the file if it is not there.
 
     It is written under another name and renamed, so that it is whole or absent, and of several
@@ -148,7 +144,7 @@ def decoded_once(
     Args:
         path: The file.
         shape: Shape of the images.
-        parts: Gives the images, uint8, some at a time.
+        parts: The images, uint8, some at a time; read only to write the file.
 
     Raises:
         OSError: If there is no room for the file, or a file in the place of its folder.
@@ -157,7 +153,7 @@ def decoded_once(
         path.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(path.with_suffix(".lock")):
             if not path.is_file():
-                _write(path, shape, parts())
+                _write(path, shape, parts)
     return np.load(path, mmap_mode="r")
 
 

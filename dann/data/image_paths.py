@@ -45,7 +45,7 @@ def class_names(domains: dict[str, dict[str, Any]]) -> dict[str, dict[Any, str]]
     Args:
         domains: What `read_images` found of each domain.
     """
-    named = {name: _folder_names(images) for name, images in domains.items()}
+    named: dict[str, Any] = {name: _folder_names(images) for name, images in domains.items()}
     if None in named.values():
         return {
             name: {label: str(label) for label in _labels(images)}

@@ -206,7 +206,7 @@ def _read_split(builder, split, keys, shape):
         np.save(labels_path, np.array(labels, np.int64))  # before the images are renamed
 
     count = builder.info.splits[split].num_examples
-    images = decoded_once(path, (count, *shape), parts)
+    images = decoded_once(path, (count, *shape), parts())
     return images, np.load(labels_path)
 
 
