@@ -64,6 +64,8 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
             _prepare_process()
             door = _Door(full=os.environ.get("HYDRA_FULL_ERROR") == "1")
             os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
+            # First, because argparse takes no values on both sides of a flag.
+            sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
 
             def job(cfg):
                 with _removed_if_empty(pathlib.Path(HydraConfig.get().runtime.output_dir)), door:
@@ -139,7 +141,9 @@ def explained(error: Exception) -> str:
             return f"No key {one.full_key}.{_similar_keys(one)}"
     first = str(error).partition("\n")[0].removeprefix("Error merging override ")
     if first.startswith("Ambiguous value"):
-        return f"{first}. A sweep over several values needs -m"
+        key, _, value = first.partition("'")[2].rstrip("'").partition("=")
+        meant = as_argument(key, value)
+        return f"{first}. A sweep over several values needs -m; one value with commas, {meant}"
     if isinstance(error, OmegaConfBaseException):
         return f"{error.full_key}: {first}" if error.full_key else first
     if isinstance(error, ConfigCompositionException) and cause:

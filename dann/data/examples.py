@@ -175,14 +175,17 @@ def check_alike(source: Form, other: Form, domain: str) -> None:
     """Raises a `ValueError` unless one network can take the inputs of both forms."""
     if source == other:
         return
-    ours, theirs = ({*keras.tree.flatten(form.columns)} for form in (source, other))
-    lacking = [sorted(one, key=str) for one in (theirs - ours, ours - theirs)]
-    told = [f"{form.inputs}, columns {form.columns or 'none'}" for form in (source, other)]
+    told = []
+    for form, against in ((source, other), (other, source)):
+        ours, theirs = ({*keras.tree.flatten(one.columns)} for one in (form, against))
+        lacking = sorted(theirs - ours, key=str)
+        columns = f", columns {form.columns or 'none'}, which lacks {lacking}"
+        told.append(f"{form.inputs}{columns if ours or theirs else ''}")
     raise ValueError(
         "Inputs of both domains must have one structure, shape and type, and frames the same "
         "columns in one order, as `pandas.get_dummies(pandas.concat([source, target]))` has. "
         "Several inputs are a dict or a list; a tuple is `(inputs, labels)`. Received: source "
-        f"{told[0]}, which lacks {lacking[0]}; {domain} {told[1]}, which lacks {lacking[1]}"
+        f"{told[0]}; {domain} {told[1]}"
     )
 
 
