@@ -89,6 +89,8 @@ def test_classes_can_be_given():
     assert (domains.num_classes, domains.class_names) == (4, tuple(names))
     np.testing.assert_array_equal(np.array(names)[domains.source_test[1]], NAMED)
     assert arrays((X, Y), (X + 9, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
+    numbers = np.array(["10", "-1", "9"])[Y]  # which are in their order
+    assert arrays((X, numbers), X + 9).class_names == ("-1", "9", "10")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64", "bool"])

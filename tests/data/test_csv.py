@@ -122,12 +122,6 @@ def test_the_order_of_columns_the_delimiter_and_spaces_make_no_difference(files)
     assert_same_inputs(domains, expected)
 
 
-def test_classes_that_are_numbers_are_in_their_order(tmp_path):
-    rows = [[i, [10, -1, 9][i % 3]] for i in range(12)]
-    a, b = (write(tmp_path / name, rows, ["x", "y"]) for name in ("a.csv", "b.csv"))
-    assert csv_table(a, b, "y").class_names == ("-1", "9", "10")
-
-
 def test_rare_categories_share_a_column(tmp_path):
     rows = [[name, i % 2] for i, name in enumerate("aaaabbbc")]
     a, b = (write(tmp_path / name, rows, ["x", "y"]) for name in ("a.csv", "b.csv"))

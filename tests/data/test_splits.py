@@ -1,6 +1,7 @@
 """Splits, of single examples and of whole groups: arrays, files, tables."""
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.model_selection import GroupShuffleSplit
 from support.domains import inputs_of
@@ -75,30 +76,24 @@ def test_groups_that_do_not_fit_are_refused(options, labels):
         arrays((X, labels), X + 50, **options)
 
 
-def test_an_array_of_a_file_names_the_groups(tmp_path):
-    np.savez(tmp_path / "a.npz", x=X, y=Y, subject=PEOPLE)
-    np.savez(tmp_path / "b.npz", x=X + 50, subject=PEOPLE + 50)
-    domains = npz(tmp_path / "a.npz", tmp_path / "b.npz", groups="subject")
-    train, test, target_train, target_test = sides(domains)
-    assert not train & test
-    assert not target_train & target_test
-    with pytest.raises(ValueError, match="person"):
-        npz(tmp_path / "a.npz", tmp_path / "b.npz", groups="person")
-
-
-def test_a_column_of_a_table_names_the_groups_and_is_no_input(tmp_path):
-    for name in "ab":
-        rows = [f"{p},{x},{name}{p},{y}" for (p, x), y in zip(X, Y, strict=True)]
-        (tmp_path / f"{name}.csv").write_text("\n".join(["p,x,subject,label", *rows]))
-    options = {"label": "label", "numeric": ["p", "x"]}
-    domains = csv_table(tmp_path / "a.csv", tmp_path / "b.csv", groups="subject", **options)
+@pytest.mark.parametrize("reader", [npz, csv_table])
+def test_an_array_or_a_column_names_the_groups_and_is_no_input(reader, tmp_path):
+    paths = [tmp_path / name for name in ("a", "b")]
+    for path in paths:
+        people = np.char.add(path.name, PEOPLE.astype(str))
+        with path.open("wb") as file:
+            if reader is npz:
+                np.savez(file, x=X, y=Y, subject=people)
+            else:
+                table = pandas.DataFrame(X, columns=["p", "x"])
+                table.assign(subject=people, label=Y).to_csv(file, index=False)
+    domains = reader(*paths, groups="subject")
     assert domains.input_shape == (2,)
     parts = [set(np.round(x[:, 0], 4).tolist()) for x in inputs_of(domains)]
-    train, test, target_train, target_test = parts
-    assert not train & test
-    assert not target_train & target_test
+    assert not parts[0] & parts[1]
+    assert not parts[2] & parts[3]
     with pytest.raises(ValueError, match="person"):
-        csv_table(tmp_path / "a.csv", tmp_path / "b.csv", groups="person", **options)
+        reader(*paths, groups="person")
 
 
 @pytest.mark.parametrize("sizes", [None, [60, 30, 10], [500, 20, 1], [3, 1, 1], [2, 2, 2], [19, 1]])

@@ -33,7 +33,6 @@ def test_a_run_trains_on_two_devices_and_goes_on_with_one(train, tmp_path, backe
 @pytest.mark.parametrize(
     ("backend", "setting", "told"),
     [
-        ("tensorflow", "trainer.batch_size=15", "multiple of 2. Received: batch_size=15"),
         ("jax", "trainer.batch_size=15", "multiple of 2. Received: batch_size=15"),
         ("tensorflow", "trainer.jit_compile=true", "Received: trainer.jit_compile=True"),
         ("torch", "seed=0", "needs JAX: set KERAS_BACKEND=jax"),
