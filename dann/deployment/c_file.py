@@ -153,7 +153,7 @@ def compiled(steps: Sequence[Step], key: bytes, source: Callable[[], str]) -> Pa
     compiler = shlex.split(os.environ.get("CC") or "cc")
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dann"
     # What wrote the C is part of the name, and the machine: another's processor may not run it.
-    writers = b"".join(file.read_bytes() for file in sorted(_FOLDER.glob("*.*")))
+    writers = b"".join(file.read_bytes() for file in sorted(_FOLDER.glob("[!_.]*.*")))
     content = f"{platform.node()} {compiler} {_FLAGS} ".encode() + key + writers
     library = cache / f"{hashlib.sha256(content).hexdigest()[:32]}.so"
     if not library.exists():

@@ -73,7 +73,8 @@ def export(
         if different > max(1, 0.01 * len(same)):
             raise ValueError(
                 f"Of the classifier as {format}, {different} of {len(same)} examples get another "
-                f"class than by Keras, or logits that differ by over {tolerance} of the largest"
+                f"class than by Keras, or logits that differ by over {tolerance} of the largest; "
+                "train it first, if its batch normalization has fresh statistics"
             )
         if path.is_dir():  # a folder is not renamed over another
             path.rename(draft.with_name("old"))
