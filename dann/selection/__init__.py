@@ -1,9 +1,8 @@
 """Scores that rank checkpoints without labels of the target."""
 
 from dann.data.probes import domain_probe
-from dann.selection.accuracies import mix_val, source_accuracy
 from dann.selection.agreement import agreement
-from dann.selection.certainty import bnm, entropy, info_max, mcc
+from dann.selection.class_predictions import bnm, entropy, info_max, mcc, mix_val, source_accuracy
 from dann.selection.feature_classifiers import dev, reverse_validation
 from dann.selection.outputs import Outputs, outputs_of
 from dann.selection.recommend import Recommendation, average, mean_logits, recommend
