@@ -60,7 +60,7 @@ class ConfigError(ValueError):
 @functools.cache
 def reader_names() -> frozenset[str]:
     """Returns what `data` may name."""
-    return frozenset(f"dann.data.{reader.__name__}" for reader in READERS.values())
+    return frozenset(f"dann.data.{reader.__name__}" for reader in READERS)
 
 
 @functools.cache

@@ -11,7 +11,6 @@ from dann.data.image_folder import image_folder
 from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
-from dann.data.parts import READERS
 from dann.data.sentiment import sentiment
 from dann.data.several_sources import several_sources
 from dann.data.tfds_pair import digits_to_photos, tfds_pair
@@ -33,3 +32,6 @@ __all__ = [
     "tfds_pair",
     "watch",
 ]
+
+# What a config may name as its data.
+READERS = (csv_table, digits_to_photos, image_folder, npz, sentiment, tfds_pair, watch)

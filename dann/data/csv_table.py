@@ -14,10 +14,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import asked_for
-from dann.data.parts import READERS, check_apart, pair_of_parts, picked
+from dann.data.parts import check_apart, pair_of_parts, picked
 
 
-@READERS.register("csv_table")
 def csv_table(
     source: str | os.PathLike,
     target: str | os.PathLike | None = None,

@@ -9,10 +9,9 @@ from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles, some
 from dann.data.image_paths import class_names, read_images
-from dann.data.parts import READERS, check_apart, pair_of_parts
+from dann.data.parts import check_apart, pair_of_parts
 
 
-@READERS.register("image_folder")
 def image_folder(
     root: str | os.PathLike,
     source: str,

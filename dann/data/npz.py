@@ -9,10 +9,9 @@ import numpy as np
 
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import asked_for
-from dann.data.parts import READERS, check_apart, pair_of_parts, picked
+from dann.data.parts import check_apart, pair_of_parts, picked
 
 
-@READERS.register("npz")
 def npz(
     source: str | os.PathLike,
     target: str | os.PathLike | None = None,

@@ -12,9 +12,6 @@ from dann.data.examples import as_array
 from dann.data.lazy_arrays import Rows
 from dann.data.nuisances import encoded
 from dann.data.splits import UNKNOWN, hold_out
-from dann.registry import Registry
-
-READERS: Registry[Callable[..., DomainPair]] = Registry()
 
 
 def pair_of_parts(

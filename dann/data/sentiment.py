@@ -12,7 +12,7 @@ import pandas
 
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS, pair_of_parts
+from dann.data.parts import pair_of_parts
 
 _ARCHIVE = "vaderSentiment-3.3.2.tar.gz"
 _NESTED = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
@@ -26,7 +26,6 @@ _OF_WORDS = "tf_idf", "multi_hot", "count"
 _NEUTRAL = 0.5  # ratings nearer to 0 are dropped
 
 
-@READERS.register("sentiment")
 def sentiment(
     source: str,
     target: str,

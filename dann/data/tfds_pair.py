@@ -11,13 +11,12 @@ from PIL import Image
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import check_image_size, decoded_once
-from dann.data.parts import READERS, check_apart, pair_of_parts
+from dann.data.parts import check_apart, pair_of_parts
 
 _CHUNK = 256
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
-@READERS.register("tfds_pair")
 def tfds_pair(
     source: str,
     target: str,
@@ -97,7 +96,6 @@ def tfds_pair(
     )
 
 
-@READERS.register("digits_to_photos")
 def digits_to_photos(cache_dir: str) -> DomainPair:
     """Pairs handwritten digits on black with digits over photos, 16x16 in colour.
 

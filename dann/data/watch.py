@@ -7,10 +7,9 @@ import numpy as np
 
 from dann.checks import check_integer
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import READERS, pair_of_parts
+from dann.data.parts import pair_of_parts
 
 
-@READERS.register("watch")
 def watch(
     source: Sequence[int] = (1, 2, 3, 4, 5),
     target: Sequence[int] = (6, 7, 8, 9, 10),

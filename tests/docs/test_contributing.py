@@ -7,7 +7,6 @@ import sys
 import pages
 import pytest
 
-from dann.data.parts import READERS
 from dann.selection.scores import SCORES
 
 PAGE = (pages.ROOT / "CONTRIBUTING.md").read_text()
@@ -27,7 +26,7 @@ for name in ("amazon", "webcam"):
     savemat(f"{name}.mat", {"fts": rng.normal(size=(90, 5)), "labels": labels})
 features = loadmat("amazon.mat")["fts"].astype("float32")
 rows = {row.tobytes(): label - 1 for row, [label] in zip(features, labels)}
-domains = READERS["mat"]("amazon.mat", "webcam.mat")
+domains = mat("amazon.mat", "webcam.mat")
 assert (domains.num_classes, domains.input_shape) == (3, (5,))
 found = [rows[np.asarray(row, "float32").tobytes()] for row in domains.source_train[0]]
 np.testing.assert_array_equal(domains.source_train[1], found)
@@ -37,9 +36,8 @@ np.testing.assert_array_equal(domains.source_train[1], found)
 def test_the_examples_compute_their_formulas(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # The examples register what they define; this takes it out again.
-    for registry, name in ((SCORES, "margin"), (READERS, "mat")):
-        monkeypatch.setitem(registry, name, None)
-        monkeypatch.setitem(registry.facts, name, None)
+    for registry in (SCORES, SCORES.facts):
+        monkeypatch.setitem(registry, "margin", None)
     names = {}
     for program in [*EXAMPLES, PROGRAM]:
         exec(program, names)
