@@ -12,9 +12,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.batch import is_pair
+from dann.adaptation.batch import is_pair, parts_of
 from dann.adaptation.labels import check_range
-from dann.data.examples import strings_as_tensors
+from dann.data.examples import Examples, check_alike, strings_as_tensors
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import in_tensorflow
 
@@ -27,6 +27,8 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     of_sklearn = isinstance(x, tuple | list) and not model.trains_on_plain_inputs
     _refuse("fit(dann.data.pair((inputs, labels), target_inputs))", of_sklearn, x, y, *args)
     check_range(x, y, model)
+    if is_pair(x):
+        _check_inputs(parts_of(x))
     if not isinstance(x, Pairs):
         return fit(x, y, *args, **kwargs)
     steps, batches = _endless(x, model, "steps_per_epoch", kwargs)
@@ -37,6 +39,13 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     if x.num_batches and x.by_index:
         x.start += steps * len(history.epoch)
     return history
+
+
+def _check_inputs(parts):
+    """Raises a `ValueError` for NaN, which a network may hide, and for frames of other columns."""
+    forms = {name: Examples({"inputs": part}, name).form() for name, part in parts.items()}
+    for name, form in forms.items():
+        check_alike(forms["source"]._replace(inputs=form.inputs), form, name)
 
 
 def evaluate_pairs(

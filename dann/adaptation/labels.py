@@ -85,8 +85,8 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
         return
     if labels is None:
         raise ValueError("Write `fit({'source': ..., 'target': ...}, labels)`. Received: no labels")
-    if isinstance(labels, dict | list | tuple):
-        raise TypeError(f"Give all labels as one array. Received: {type(labels).__name__}")
+    if isinstance(labels, dict):
+        raise TypeError(f"Give all labels as one array. Received: a dict of {list(labels)}")
     check_no_texts(labels)
     outputs, fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
@@ -105,10 +105,12 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
 
 
 def check_range(x: Any, y: Any, model: Any) -> None:
-    """Raises `ValueError` unless all labels are values that the loss and the method take.
+    """Raises an error unless all labels are values that the loss and the method take.
 
     It looks at arrays in memory alone.
     """
+    if isinstance(y, list | tuple):  # Keras takes those for several outputs
+        raise TypeError("Give all labels as one array, `np.asarray(labels)`. Received: a list")
     domains = x.domains.values() if isinstance(x, Pairs) else ()
     columns = [getattr(getattr(one, "examples", None), "columns", {}) for one in domains]
     for labels in [y, *(one.get("labels") for one in columns)]:

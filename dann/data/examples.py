@@ -115,6 +115,8 @@ def columns_of(given: Any, with_labels: bool, domain: str) -> dict[str, Any]:
         ValueError: If there are no labels and there must be.
     """
     parts = given if isinstance(given, tuple) else (given,)
+    if parts[0] is None:
+        raise ValueError(f"The {domain} must be inputs. Received: None")
     if with_labels and (len(parts) not in (2, 3) or any(one is None for one in parts[1:2])):
         raise ValueError(
             f"The {domain} must be `(inputs, labels)`, perhaps with weights, as in "

@@ -43,6 +43,8 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.3, for saturation.
     """
+    if not isinstance(model, keras.Layer):
+        raise TypeError(f"Binary layers are those of a model. Received: {type(model).__name__}")
     data = as_tensors(data)
     x = data[0] if isinstance(data, tuple) else data
     if not model.built:

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pandas
 import pytest
 from support.networks import linear
 from support.pair import LABELS, PAIR, SOURCE, TARGET
@@ -72,6 +73,7 @@ def perturbed_words():
 
 CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
+FRAME = pandas.DataFrame(SOURCE, columns=list("abc"))
 MAPS = np.ones((5, 6, 3), "float32")
 SEVERAL = np.array([[1.0, 1, 0]] * 5)
 REFUSED = {
@@ -107,6 +109,8 @@ REFUSED = {
         lambda: fitted(of(DANN), PAIR, np.array([[1, 1, 0]] * 5)),
         lambda: fitted(of(DANN), PAIR, LABELS[:, None], "mse"),
         lambda: fitted(of(DANN), {**PAIR, "target": TARGET[:, :2]}, LABELS),
+        lambda: fitted(of(DANN), {**PAIR, "target": np.full_like(TARGET, np.nan)}, LABELS),
+        lambda: fitted(of(DANN), {"source": FRAME, "target": FRAME[list("cba")]}, LABELS),
         lambda: fitted(of(DANN), SOURCE, LABELS),
         lambda: of(CDAN, domain_head=linear(4, 1)),
         lambda: of(DIRTT, radius=1.0, refresh_steps=0),
@@ -153,6 +157,7 @@ REFUSED = {
         lambda: DANN(encoder=linear(3, 4), task=linear(4, 3), discriminator=linear(4, 1)),
         lambda: DANN(num_classes=3),
         lambda: fitted(of(DANN), PAIR, {"label": LABELS}),
+        lambda: fitted(of(DANN), PAIR, list(LABELS)),
         lambda: of(DANN).fit(SOURCE, LABELS, TARGET),
         lambda: of(DANN).fit((SOURCE, LABELS), TARGET),
         lambda: of(DANN).fit([SOURCE, LABELS], TARGET),

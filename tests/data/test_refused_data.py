@@ -119,6 +119,7 @@ VALUE_ERRORS = [
     changed(target_labelled=(IMAGES, Y[:6] + 1)),
     changed(class_names=("a",)),
     lambda _: PAIR.oracle(),
+    paired(target=None),
     lambda _: dataclasses.replace(LABELLED, target_test=(IMAGES, None)).oracle(),
     lambda _: PAIR.with_target_labelled(1),
     lambda _: LABELLED.with_target_labelled(3),
