@@ -97,9 +97,9 @@ def some(names: Sequence[str]) -> str:
 
 def check_image_size(image_size: Any) -> tuple[int, int]:
     """Returns the height and width of a side, or of a height and a width, of at least 1 pixel."""
-    height, width = np.broadcast_to(image_size, 2).tolist()
-    check = functools.partial(check_integer, "image_size", low=1, why="in pixels")
-    return check(height), check(width)
+    sides = np.broadcast_to(image_size, 2).tolist()
+    height, width = (check_integer("image_size", side, 1, why="in pixels") for side in sides)
+    return height, width
 
 
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:

@@ -37,11 +37,8 @@ class ChalkDigits(DigitImages):
 
     SHAPE = (_SIZE, _SIZE, 3)
 
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        return {
-            "train": self._generate_examples(_images(self.builder_config.name, "train", _TRAIN)),
-            "test": self._generate_examples(_images(self.builder_config.name, "test", None)),
-        }
+    def examples_of(self, split, dl_manager):
+        return _images(self.builder_config.name, split, _TRAIN if split == "train" else None)
 
 
 def _images(kind, split, count):

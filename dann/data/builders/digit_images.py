@@ -14,7 +14,8 @@ from PIL import Image
 class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """A TFDS builder of images of ten digits, of the size `SHAPE`.
 
-    `RAW` names the folders of raw files that it reads, if any.
+    `RAW` names the folders of raw files that it reads, if any. `examples_of(split, dl_manager)`
+    gives the images, uint8 of that size, and the labels of a split, `"train"` or `"test"`.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -32,6 +33,15 @@ class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             features=tfds.features.FeaturesDict(features),
             supervised_keys=("image", "label"),
         )
+
+    def examples_of(self, split: str, dl_manager: Any) -> Iterable[tuple[np.ndarray, Any]]:
+        raise NotImplementedError
+
+    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
+        return {
+            split: self._generate_examples(self.examples_of(split, dl_manager))
+            for split in ("train", "test")
+        }
 
     def _generate_examples(self, examples: Iterable[tuple[np.ndarray, Any]]) -> Any:
         for key, (image, label) in enumerate(examples):

@@ -6,7 +6,6 @@ import struct
 from collections.abc import Mapping
 
 import numpy as np
-import tensorflow_datasets as tfds
 
 from dann.data.builders.digit_images import DigitImages
 
@@ -32,13 +31,10 @@ class MnistFiles(DigitImages):
 
     SHAPE = (28, 28, 1)
 
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        paths = mnist_paths(pathlib.Path(dl_manager.manual_dir, "mnist"))
-        return {
-            split: self._generate_examples(zip(images[..., np.newaxis], labels, strict=True))
-            for split in ("train", "test")
-            for images, labels in [read_mnist(paths, split)]
-        }
+    def examples_of(self, split, dl_manager):
+        folder = pathlib.Path(dl_manager.manual_dir, "mnist")
+        images, labels = read_mnist(mnist_paths(folder), split)
+        return zip(images[..., np.newaxis], labels, strict=True)
 
 
 def mnist_paths(folder: pathlib.Path) -> dict[tuple[str, str], pathlib.Path]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow_datasets as tfds
 from PIL import Image
 
 from dann.data.builders.digit_images import DigitImages, raw_folder
@@ -38,14 +37,11 @@ class MnistM(DigitImages):
 
     SHAPE = (28, 28, 3)
 
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        mnist, photo_paths = _files(dl_manager)
-        photos = [_decode(path) for path in photo_paths]
-        return {
-            split: self._generate_examples(zip(blend(digits, photos, seed), labels, strict=True))
-            for seed, split in enumerate(("train", "test"))
-            for digits, labels in [read_mnist(mnist, split)]
-        }
+    def examples_of(self, split, dl_manager):
+        mnist, photos = _files(dl_manager)
+        digits, labels = read_mnist(mnist, split)
+        blended = blend(digits, [_decode(path) for path in photos], int(split == "test"))
+        return zip(blended, labels, strict=True)
 
 
 def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterator[np.ndarray]:

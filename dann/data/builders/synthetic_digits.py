@@ -50,12 +50,8 @@ class SyntheticDigits(DigitImages):
 
     SHAPE = (_SIZE, _SIZE, 3)
 
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        sizes = _SPLITS[self.builder_config.name]
-        return {
-            split: self._generate_examples(_numbers(seed, sizes[split]))
-            for seed, split in enumerate(("train", "test"))
-        }
+    def examples_of(self, split, dl_manager):
+        return _numbers(int(split == "test"), _SPLITS[self.builder_config.name][split])
 
 
 def _numbers(seed, count):

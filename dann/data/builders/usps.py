@@ -7,7 +7,6 @@ from typing import Any
 
 import h5py
 import numpy as np
-import tensorflow_datasets as tfds
 from sklearn.datasets import load_svmlight_file
 
 from dann.data.builders.digit_images import DigitImages, raw_folder
@@ -33,12 +32,8 @@ class Usps(DigitImages):
 
     SHAPE = (_SIZE, _SIZE, 1)
 
-    def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
-        paths = _files(dl_manager)
-        return {
-            split: self._generate_examples(zip(*read_usps(paths[split], split), strict=True))
-            for split in _LIBSVM
-        }
+    def examples_of(self, split, dl_manager):
+        return zip(*read_usps(_files(dl_manager)[split], split), strict=True)
 
 
 def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
