@@ -129,10 +129,12 @@ def _join(call, op, array):
 
 
 def _mean(call):
+    """Pools channels as pixels of a row: a division by their number rounds as the model's does."""
     *places, channels = call.program.steps[call.inputs[0]].shape
-    kernel = np.full((channels, 1), 1 / channels, "<f4")
-    number = call.add("dense", shape=[*places, 1], attributes={"fan_in": channels}, kernel=kernel)
-    return call.add("reshape", number)
+    row = call.add("reshape", shape=[math.prod(places) * channels, 1])
+    windows = _windows(call.program.steps[row].shape, [channels], [channels], [1], "valid")
+    means = call.add("average_pool", row, attributes=windows, shape=[math.prod(places), 1])
+    return call.add("reshape", means)
 
 
 def _pool(call):
@@ -178,14 +180,14 @@ def _products(call):
     A kernel of more levels than two is the mean of kernels of signs, and inputs of more levels the
     sum of their planes, so the layer is a sum of products of signs.
     """
-    layer, scale = call.layer, None
+    layer, given = call.layer, {"offset": call.layer.bias}
     kernel = _array(layer.binary_kernel() if isinstance(layer, BinaryLayer) else layer.kernel)
     if hasattr(layer, "depth_multiplier"):  # each channel is a group
         kernel = kernel.reshape(*kernel.shape[:-2], 1, -1)
     border = getattr(layer, "pad_values", 0.0)
     kernels, inputs, factor, offset = [kernel], [(call.inputs[0], border)], 1.0, 0.0
     if isinstance(layer, BinaryLayer):
-        kernels, scale = _planes_of_kernel(call, kernel), layer.kernel_scale()
+        kernels, given["scale"] = _planes_of_kernel(call, kernel), layer.kernel_scale()
         if layer.input_sign is not None:
             levels, planes = _planes(call, call.inputs[0], layer.input_sign)
             middle = (levels[0] + levels[-1]) / 2
@@ -199,7 +201,6 @@ def _products(call):
             offset = middle * kernel.sum(axis=tuple(range(kernel.ndim - 1)))
     products = [_product(call, one, by, border) for one, border in inputs for by in kernels]
     number = _sum(call, products, factor / len(kernels), offset)
-    given = {"scale": scale, "offset": layer.bias}
     arrays = {name: _array(one).ravel() for name, one in given.items() if one is not None}
     number = call.add("affine", number, **arrays) if arrays else number
     return call.activated(number, layer.activation)

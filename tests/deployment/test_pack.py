@@ -153,6 +153,14 @@ def test_sums_may_be_written_as_sums(tmp_path):
     assert [step.op for step in program_of(model)].count("add") == 3
 
 
+def test_means_of_channels_round_as_in_the_model(tmp_path):
+    inputs = keras.Input((5, 4, 3))
+    scale = keras.ops.mean(keras.ops.abs(inputs), axis=-1, keepdims=True)
+    # JAX multiplies by the reciprocal of their number.
+    rtol = 0.0 if keras.backend.backend() == "tensorflow" else 2e-7
+    check(keras.Model(inputs, inputs * scale), tmp_path, rtol=rtol)
+
+
 @pytest.mark.parametrize("taken", [[0], [1], [2], [2, 0, 0, 1]])
 def test_each_output_of_a_nested_model_is_its_own(taken, tmp_path):
     inputs, outer = keras.Input((4,)), keras.Input((4,))
