@@ -56,12 +56,13 @@ class AdversarialModel(keras.Model):
             num_features)`. Methods that say so also take maps `(batch, ..., num_features)`.
         num_classes: Number of classes. Needed if `label_head` is not given.
         label_head: Any Keras model or layer from features to logits. Defaults to
-            `dann.networks.label_head`, and for maps to one layer that classifies each position.
+            `dann.networks.label_head`, for maps to one layer that classifies each position.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
             `dann.schedules`. Defaults to `1.0`. `None` is for a method without a reversal.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
-            normalization sees their mixture. `"separate"` runs it on the source, then the target.
+            normalization sees their mixture. `"separate"` runs it on each; what layers add to the
+            loss then counts by the parts' sizes, so that means over a pass are as in a joint one.
         augmentation: Keras layers, one or a list, under `"source"` and `"target"`, for training;
             under `"blend"` one such as `DomainBlend`, from `[source, target]` to the source.
         regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.
@@ -76,7 +77,6 @@ class AdversarialModel(keras.Model):
     critic_steps = 1  # of the critic per step of the other networks
     trains_on_labels = True  # whether the label loss is descended, not only logged
     trains_on_plain_inputs = False
-    several_labels = False  # whether `fit` has seen examples of several labels
     oracle = False  # whether the labelled part of its pairs is the target
 
     def __init__(

@@ -131,7 +131,7 @@ def _check_values(labels, model):
     elif labels.ndim > 1 and labels.shape[-1] == model.num_classes > 1:
         sums = labels.sum(axis=-1)  # 0 of an example that does not count
         if labels.min() < 0 or not (np.isclose(sums, 1, atol=1e-3) | (sums == 0)).all():
-            model.several_labels = True
+            model.several_labels = True  # which scores ask
             refuse_classes(model, "labels with several values an example")
             if isinstance(loss, SHARES):
                 raise ValueError(

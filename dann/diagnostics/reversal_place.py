@@ -75,7 +75,8 @@ def names_of(model: Any, outputs: Any) -> list[str]:
     found = keras.tree.flatten_with_path(outputs)
     names = getattr(model, "output_names", None)
     names = names or [" ".join(map(str, ("output", *path))) for path, _ in found]
-    return [f"{name} ({one.shape[-1]})" for name, (_, one) in zip(names, found, strict=True)]
+    widths = [one.shape[-1] if len(one.shape) > 1 else 1 for _, one in found]
+    return [f"{name} ({width})" for name, width in zip(names, widths, strict=True)]
 
 
 def in_words(names: Sequence[str], turned: Sequence[bool]) -> dict[str, str]:

@@ -7,7 +7,7 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import gradients
-from dann.diagnostics.passes import at_weights, in_mode, to_numpy
+from dann.diagnostics.passes import as_vector, at_weights, in_mode, to_numpy
 from dann.diagnostics.reversal_place import in_words, names_of, random_sum
 from dann.diagnostics.reversal_state import Reversal, judged, pull_of, rises_later
 from dann.layers import GradientReversal
@@ -36,51 +36,50 @@ def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[s
         return {"reversal/state": "cannot tell"}
     weights = model.trainable_variables
     variables = [*weights, *(one.strength for one in reversals)]
-
-    def sums():
-        return [random_sum(one) for one in keras.tree.flatten(model(data))]
-
-    losses = at_weights(model, variables, sums)
+    sums = at_weights(
+        model, variables, lambda: [random_sum(one) for one in keras.tree.flatten(model(data))]
+    )
 
     def slopes(*values):
         of_weights, strengths = list(values[: len(weights)]), values[len(weights) :]
-        each = [lambda *xs, i=i: losses(*xs, *strengths)[i] for i in range(len(names))]
+        each = [lambda *xs, i=i: sums(*xs, *strengths)[i] for i in range(len(names))]
         return [gradients(one, of_weights) for one in each]
 
     run, values = in_mode(slopes, mode), [ops.convert_to_tensor(one.value) for one in weights]
 
     def at(*strengths):
-        found = run(*values, *map(ops.convert_to_tensor, strengths))
-        return [[to_numpy(slope) for slope in of_output] for of_output in found]
+        """The slopes of each output, `(outputs, numbers of the weights)`."""
+        return np.stack(
+            [as_vector(one) for one in run(*values, *map(ops.convert_to_tensor, strengths))]
+        )
 
     now = [float(to_numpy(one.strength)) for one in reversals]
     besides = at(*[0.0] * len(now))  # what does not come through the reversal
-    given, plain = (_differences(at(*each), besides) for each in (now, [-1.0] * len(now)))
+    given, plain = (at(*strengths) - besides for strengths in (now, [-1.0] * len(now)))
+    if not np.isfinite(np.stack([given, plain, besides])).all():
+        return {"reversal/state": "not finite"}
     if strength is None and len({*now}) == 1:
         strength = now[0]
     reversal = Reversal(0.0, len(now), strength, rises_later(reversals[0], False))
-    turned = _sizes(plain).any(axis=1)
+    # Whether there are slopes by output and weight, through the reversal and besides.
+    through, others = (_by_weight(one, weights) for one in (plain, besides))
+    turned = through.any(axis=1)
     if not turned.any():
         return {"reversal/state": "cut", "reversal/calls": float(len(now))}
-    judgements = [
-        judged(pull_of(given[i]), pull_of(plain[i]), reversal) for i in np.flatnonzero(turned)
+    every = [
+        judged(pull_of([given[i]]), pull_of([plain[i]]), reversal) for i in np.flatnonzero(turned)
     ]
-    found = max(judgements, key=lambda one: one["reversal/state"] != "alive")
-    found |= in_words(names, turned)
+    found = max(every, key=lambda one: one["reversal/state"] != "alive") | in_words(names, turned)
     if found["reversal/state"] in ("alive", "wrong strength"):
-        fault = _fault(_sizes(plain) > 0, _sizes(besides) > 0, turned)
-        found["reversal/state"] = fault or found["reversal/state"]
+        found["reversal/state"] = _fault(through, others, turned) or found["reversal/state"]
     return found
 
 
-def _differences(some, others):
-    return [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(some, others, strict=True)]
-
-
-def _sizes(slopes):
-    """The largest slope of each weight, `(outputs, weights)`; 0 where it is only rounding."""
-    sizes = np.array([[np.abs(one).max(initial=0.0) for one in row] for row in slopes])
-    return np.where(sizes > _NOTHING * sizes.max(initial=0.0), sizes, 0.0)
+def _by_weight(slopes, weights):
+    """Whether each weight has a slope that is more than rounding."""
+    starts = np.cumsum([0, *(np.prod(one.shape, dtype=int) for one in weights)])[:-1]
+    sizes = np.maximum.reduceat(np.abs(slopes), starts, axis=1)
+    return sizes > _NOTHING * sizes.max(initial=0.0)
 
 
 def _fault(through, besides, turned):
@@ -93,7 +92,10 @@ def _fault(through, besides, turned):
     """
     if not besides[turned].any():
         return "behind the discriminator"
-    if turned.all():
-        return "every output" if len(turned) > 1 else None
     served = besides[~turned].any(axis=0)
-    return "within the discriminator" if (through.any(axis=0) & ~served).any() else None
+    if not served.any():  # other outputs are none, or have no gradient, as numbers of classes
+        return "every output" if turned.sum() > 1 else None
+    before = through.any(axis=0)
+    # If the others serve none of them, they train on detached features.
+    alone = (before & ~served).any() and (before & served).any()
+    return "within the discriminator" if alone else None

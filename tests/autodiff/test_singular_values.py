@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, close, curved
-from support.one_step import MODES
+from support.modes import each_mode, in_mode
 
 from dann.autodiff import gradients, singular_values
-from dann.diagnostics.passes import in_mode
 from dann.gradients import binary_sign
 
 RNG = np.random.default_rng(0)
@@ -107,7 +106,7 @@ def test_the_seed_decides_the_start():
     assert np.abs(first - other).max() > 1e-4
 
 
-@pytest.mark.parametrize("mode", MODES)
+@each_mode
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4)])
 def test_their_derivative_is_that_of_the_matrix_they_come_from(shape, mode):
     """`dsum(s)/dW` is `U V^T`, of the leading vectors; also in a loss of one's own."""
@@ -133,12 +132,13 @@ def test_their_derivative_is_the_slope_of_their_values(by_weights):
 
     if by_weights:
         (slope,), place = gradients(lambda kernel: total(x), [kernel]), ops.convert_to_numpy(kernel)
-        values = lambda w: [model.layers[-1].kernel.assign(w), float(total(x))][1]  # noqa: E731
+        values = lambda w: [model.layers[-1].kernel.assign(w), total(x)][1]  # noqa: E731
     else:
-        (slope,), place, values = gradients(total, [x]), x, lambda x: float(total(x))
+        (slope,), place, values = gradients(total, [x]), x, total
     slope = ops.convert_to_numpy(slope)
     length = np.linalg.norm(slope)
-    ahead, behind = (values(place + sign * 1e-2 * slope / length) for sign in (1, -1))
+    moved = [values(place + sign * 1e-2 * slope / length) for sign in (1, -1)]
+    ahead, behind = map(ops.convert_to_numpy, moved)
     assert length == pytest.approx((ahead - behind) / 2e-2, rel=5e-3)
 
 

@@ -70,15 +70,17 @@ def method(**parts):
 class Subclassed(keras.Model):
     """A custom layer is like it."""
 
-    def __init__(self, *parts, last=(), shared=True):
+    def __init__(self, *parts, last=(), shared=True, label=()):
         super().__init__()
-        self.head, self.backbone, self.shared = layers.Dense(4), dense(), shared
+        self.backbone, self.shared = dense(), shared
+        self.head = keras.Sequential([*label, layers.Dense(4)])
         self.domain_head = keras.Sequential([*parts, layers.Dense(1), *last])
 
     def call(self, inputs):
         features = self.backbone(inputs)
         domain = self.domain_head(features if self.shared else inputs)
-        return {"label": self.head(features), "domain": domain}
+        label = self.head(features)
+        return {"label": label, "class": ops.argmax(label, axis=1), "domain": domain}
 
 
 def nested(*parts, last=()):
@@ -252,6 +254,7 @@ RIGHT = {
     "in a nested model": lambda: nested(GradientReversal(0.5), dense()),
     "in a model in a nested model": lambda: nested(head_with(GradientReversal(0.5))),
     "in a subclassed model": lambda: Subclassed(GradientReversal(0.5), dense()),
+    "labels on detached features": lambda: Subclassed(GradientReversal(0.5), label=[Stop()]),
     "a chain of models": lambda: keras.Sequential(
         [keras.Input((3,)), dense(), head_with(GradientReversal(0.5), dense())]
     ),
