@@ -187,7 +187,7 @@ class CProgram:
     def _max_pool(self, number, target, place):
         step, size, kind = self._steps[number], self.shapes[number][-1], self._kinds[number]
         window, pixel = self._window(number), "pixel" if place == "place" else f"{place}_in"
-        calls, row = self._found(step.inputs[0], kind, pixel, "row")
+        calls, row = self._found(step.inputs[0], kind, pixel, f"row_of_{kind}")
         calls += [f"{step.op}_{kind}({row}, {pixel}_count, {_words(size, kind)}, {target});"]
         is_found = f"({pixel} = next_pixel(&{window}, {place}, &tap)) >= 0"
         return [

@@ -129,6 +129,15 @@ def separable():
     return keras.Model(inputs, BinaryDense(4, use_bias=False)(layers.Flatten()(x)))
 
 
+def pooled():
+    """Pools of signs and of numbers, each computed in the loop of what reads it."""
+    inputs = keras.Input((10, 10, 2))
+    x = normalized(BinaryConv2D(5, 3, input_estimator=None, use_bias=False)(inputs))
+    x = BinaryConv2D(40, 3, padding="same", use_bias=False)(layers.MaxPooling2D()(x))
+    x = normalized(layers.AveragePooling2D(2)(x))
+    return keras.Model(inputs, BinaryDense(4, use_bias=False)(layers.Flatten()(x)))
+
+
 @keras.saving.register_keras_serializable("tests")
 def zero_or_one(x):
     return keras.ops.where(x > 0.1, 1.0, 0.0)
@@ -141,6 +150,7 @@ NETWORKS = {
     "activations": activations,
     "levels": levels,
     "separable": separable,
+    "pooled": pooled,
 }
 
 
