@@ -46,4 +46,5 @@ def save_tradeoff(
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     with atomic_write(directory / "tradeoff.png") as draft:
         figure.savefig(draft, dpi=120)
+    shown = shown.dropna(axis="columns", how="all")  # seeds that no run was given
     return shown.to_string(index=False, float_format="{:.3f}".format)
