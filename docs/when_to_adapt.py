@@ -5,11 +5,11 @@ python docs/when_to_adapt.py <folder with vaderSentiment-3.3.2.tar.gz, mnist/, u
 What is in docs/when-to-adapt.csv is not trained again. The watch's data needs the extra `seglearn`.
 """
 
-import functools
 import itertools
 import pathlib
 import re
 import sys
+from functools import partial
 
 import pandas
 from matplotlib.figure import Figure
@@ -32,30 +32,45 @@ STEPS = 500
 MEASURE = "target/balanced_accuracy"
 COLUMNS = ["task", "setting", "seed", "source/balanced_accuracy", "target/accuracy", MEASURE]
 COLUMNS += ["selection/info_max", "selection/agreement"]
-RISING = GaninSchedule(STEPS)
+RISING, LOW = GaninSchedule(STEPS), GaninSchedule(STEPS, high=0.3)
+
+
+def with_mcc(*given, strength):
+    """DANN and MCC, of which each model has its own."""
+    return dann.DANN(*given, strength=strength, regularizers=dann.MCC())
+
+
 METHODS = {
-    "DANN": lambda *given: dann.DANN(*given, strength=RISING),
-    "DANN, strength .3": lambda *given: dann.DANN(*given, strength=GaninSchedule(STEPS, high=0.3)),
-    "CDAN": lambda *given: dann.CDAN(*given, strength=RISING),
-    "DANN + MCC": lambda *given: dann.DANN(*given, strength=RISING, regularizers=dann.MCC()),
+    "DANN": partial(dann.DANN, strength=RISING),
+    "DANN, strength .3": partial(dann.DANN, strength=LOW),
+    "CDAN": partial(dann.CDAN, strength=RISING),
+    "DANN + MCC": partial(with_mcc, strength=RISING),
 }
-CONTROL = {"reversal off": lambda *given: dann.DANN(*given, strength=0.0)}  # no candidate
-SHOWN = ["reversal off", *METHODS, "average", "recommend"]
+CONTROL = {"reversal off": partial(dann.DANN, strength=0.0)}
+SEARCHED = {  # no candidates of `recommend`, as is the control
+    "DANN, strength .1": partial(dann.DANN, strength=GaninSchedule(STEPS, high=0.1)),
+    "DANN, constant .1": partial(dann.DANN, strength=0.1),
+    "DANN, constant .3": partial(dann.DANN, strength=0.3),
+    "CDAN, constant .1": partial(dann.CDAN, strength=0.1),
+    "CDAN, strength .3": partial(dann.CDAN, strength=LOW),
+    "DANN, strength .3, + MCC": partial(with_mcc, strength=LOW),
+}
+SHOWN = ["reversal off", "DANN, constant .1", *METHODS, "average", "recommend"]
 
 
 def tasks(folder):
     """What reads the domains, makes a backbone for a shape of inputs and is trained, by task."""
-    mlp = functools.partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
-    series = functools.partial(dann.networks.time_series_backbone, filters=(32, 64, 32))
-    cnn = functools.partial(dann.networks.cnn_backbone, filters=(16, 32), units=100)
+    mlp = partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
+    series = partial(dann.networks.time_series_backbone, filters=(32, 64, 32))
+    cnn = partial(dann.networks.cnn_backbone, filters=(16, 32), units=100)
     found = {"digits → photos": (lambda: dann.data.digits_to_photos("~/.cache/dann"), cnn)}
     for pair in (("mnist", "usps"), ("usps", "mnist"), ("mnist", "mnist_m")):
-        load = functools.partial(dann.data.tfds_pair, *pair, data_dir=folder, **SPLITS)
+        load = partial(dann.data.tfds_pair, *pair, data_dir=folder, **SPLITS)
         found[" → ".join(pair)] = load, cnn
     for name, pair in PEOPLE.items():
-        found[name] = functools.partial(dann.data.watch, *pair), series
+        found[name] = partial(dann.data.watch, *pair), series
     for pair in itertools.permutations(TEXTS, 2):
-        load = functools.partial(dann.data.sentiment, *pair, data_dir=folder)
+        load = partial(dann.data.sentiment, *pair, data_dir=folder)
         found[" → ".join(pair)] = load, mlp
     return found
 
@@ -70,12 +85,13 @@ def train(folder):
     runs = read()
     for task, (load, network) in tasks(folder).items():
         known = set(runs["setting"][runs["task"] == task])
-        for methods in (METHODS,) if task.startswith(TEXTS) else (METHODS, CONTROL):
+        searched = SEARCHED if task.startswith(TEXTS) else CONTROL | SEARCHED
+        for name, methods in (("recommend", METHODS), ("recommend, searched", searched)):
             if not {*methods} <= known:
                 domains = load()
-                backbone = functools.partial(network, domains.input_shape)
+                backbone = partial(network, domains.input_shape)
                 found = dann.compare(domains, methods, backbone=backbone, steps=STEPS)
-                rows = pandas.concat([found.runs, kept(found, domains)])
+                rows = pandas.concat([found.runs, kept(found, domains, name)])
                 rows = rows[~rows["setting"].isin(known)].assign(task=task)[COLUMNS].round(4)
                 runs = pandas.concat([runs, rows.sort_values(["setting", "seed"])])
                 runs.to_csv(CSV, index=False)
@@ -83,12 +99,12 @@ def train(folder):
     return runs
 
 
-def kept(found, domains):
+def kept(found, domains, setting):
     """A row of what is recommended: one network of all seeds."""
     inputs, labels = domains.target_test
     classes = found.classifier.predict(inputs[:], verbose=0).argmax(axis=1)
     row = {f"target/{name}": share for name, share in accuracies(labels, classes).items()}
-    return pandas.DataFrame([{"setting": "recommend", **row}])
+    return pandas.DataFrame([{"setting": setting, **row}])
 
 
 def gains(runs):

@@ -23,7 +23,8 @@ HERE = pathlib.Path(__file__).parent
 GOLDEN = HERE / "golden"
 TRAIN = HERE.parent / "scripts" / "train.py"
 STEPS = ["trainer.steps=40", "trainer.steps_per_epoch=20", "hydra.run.dir=run"]
-STEPS += ["network.label_head.hidden_units=[]"]  # as the default was when the values were written
+# As the default was when the values were written.
+STEPS += ["network.label_head.hidden_units=[]", "schedule.high=0.3"]
 
 METHODS = {
     "dann": (dann.DANN, {}),

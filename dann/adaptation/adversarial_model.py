@@ -58,7 +58,8 @@ class AdversarialModel(keras.Model):
         label_head: Any Keras model or layer from features to logits. Defaults to
             `dann.networks.label_head`, for maps to one layer that classifies each position.
         strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `1.0`. `None` is for a method without a reversal.
+            `dann.schedules`. Defaults to `0.1`, to which the script rises: over tasks the paper's 1
+            hurts more often (docs/when-to-adapt.md). `None` is for a method without a reversal.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
             normalization sees their mixture. `"separate"` runs it on each; what layers add to the
@@ -85,7 +86,7 @@ class AdversarialModel(keras.Model):
         num_classes: int | None = None,
         label_head: Any = None,
         *,
-        strength: float | StrengthSchedule | None = 1.0,
+        strength: float | StrengthSchedule | None = 0.1,
         way: str = "override",
         passes: str = "joint",
         augmentation: dict[str, Any] | None = None,

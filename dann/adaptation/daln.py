@@ -24,7 +24,7 @@ class DALN(AdversarialModel):
 
     In training the logs also hold `discrepancy/loss`, which is `-W`.
 
-    The arguments are those of `AdversarialModel`.
+    The arguments are those of `AdversarialModel`, but `strength` defaults to the paper's `1.0`.
 
     Example:
 
@@ -39,6 +39,9 @@ class DALN(AdversarialModel):
 
     terms = ("discrepancy/loss",)
     needs_classes = True
+
+    def __init__(self, *args, strength: Any = 1.0, **kwargs):
+        super().__init__(*args, strength=strength, **kwargs)
 
     def method_losses(self, batch, labels, reversal, training):
         logits = batch.behind_reversal(self.label_head, reversal, training)

@@ -29,6 +29,7 @@ class FDAL(AdversarialModel):
     In training the logs also hold `divergence/loss`, which is `-d`.
 
     Args:
+        strength: As in `AdversarialModel`, but defaults to `0.05`, as in the script.
         critic: Functional model with the label head's shapes. Defaults to a new one with its
             layers.
         divergence: `"pearson"` (default), `"jensen_shannon"`, `"kl"`, `"neyman"`, `"reverse_kl"`,
@@ -55,8 +56,15 @@ class FDAL(AdversarialModel):
     needs_target_logits = True
     needs_classes = True
 
-    def __init__(self, *args, critic: Any = None, divergence: str = "pearson", **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        *args,
+        strength: Any = 0.05,
+        critic: Any = None,
+        divergence: str = "pearson",
+        **kwargs,
+    ):
+        super().__init__(*args, strength=strength, **kwargs)
         self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
         self.critic = second_head(critic, self.label_head, self.feature_shape, "critic")
 

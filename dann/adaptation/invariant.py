@@ -65,8 +65,8 @@ class Invariant(AdversarialModel):
 
     Args:
         nuisances: By name the number of values, at least 2, or `"number"`.
-        strength: As in `AdversarialModel`; or a dict of one for each nuisance, which
-            `model.reversals["speaker"].strength` then tells and sets.
+        strength: As in `AdversarialModel`, but defaults to `1.0`; or a dict of one for each
+            nuisance, which `model.reversals["speaker"].strength` then tells and sets.
         heads: Keras models or layers by nuisance, from features (with `given_label` from
             `(num_features + 1) * num_classes` products) to `K` logits or one number. Defaults to
             one hidden layer of 100 units.

@@ -30,6 +30,8 @@ class MCD(AdversarialModel):
     `discrepancy/loss`, which is `-M`.
 
     Args:
+        strength: As in `AdversarialModel`, but defaults to `10.0`, as in the script. The paper's is
+            1, with several steps of the features.
         second_head: Functional model with the label head's shapes. Defaults to a new one with its
             layers, whose initializers must not be constants: heads that begin alike stay alike.
 
@@ -51,8 +53,8 @@ class MCD(AdversarialModel):
     arguments = ("second_head",)
     needs_classes = True
 
-    def __init__(self, *args, second_head: Any = None, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args, strength: Any = 10.0, second_head: Any = None, **kwargs):
+        super().__init__(*args, strength=strength, **kwargs)
         self.second_head = fitting_head(
             second_head, self.label_head, self.feature_shape, "second_head"
         )

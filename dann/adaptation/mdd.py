@@ -47,8 +47,8 @@ class MDD(AdversarialModel):
 
     Args:
         label_head: As in `AdversarialModel`; in regression it gives predictions.
-        strength: As in `AdversarialModel`, but defaults to `0.1`, to which the authors rise by
-            `dann.schedules.WarmStart(high=0.1)`.
+        strength: As in `AdversarialModel`, but defaults to `0.1`, to which the authors and
+            the script rise by `dann.schedules.WarmStart(high=0.1)`.
         adversarial_head: Functional model with the label head's shapes. Defaults to a new one with
             its layers.
         gamma: Weight of the source's part of `D`, above 0; the exponential of the margin. Defaults

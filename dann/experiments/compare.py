@@ -14,7 +14,6 @@ from dann.adaptation import METHODS
 from dann.checks import check_choice
 from dann.data import DomainPair
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
-from dann.schedules import GaninSchedule
 from dann.selection import Outputs, agreement, info_max, mean_logits, outputs_of, recommend
 from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import AVERAGE
@@ -23,7 +22,6 @@ from dann.training.predictions import accuracies
 
 Method = Callable[[Any, int], Any]
 _SOURCE_ONLY = "source_only"
-_WITH_DISCRIMINATOR = "dann", "els", "cdan", "cdan_e", "sdat", "mada", "pada", "mdan"
 
 
 def compare(
@@ -49,8 +47,7 @@ def compare(
 
     Args:
         domains: The data, as `dann.data.arrays` and the other readers make it.
-        methods: Names in `dann.adaptation.METHODS`, which take the defaults of their classes;
-            those with a discriminator of domains take the script's strength, a rise to .3. Or
+        methods: Names in `dann.adaptation.METHODS`, which take the defaults of their classes. Or
             functions of `(backbone, num_classes)` that return a model, as the classes are; or such
             functions by a name of your own. Defaults to `("dann", "cdan")`.
         backbone: Function without arguments that returns a new built backbone.
@@ -89,7 +86,7 @@ def compare(
     oracle = ["target_only"] if known else []
     wanted: dict[str, Any] = {}
     for some in ([_SOURCE_ONLY], methods, oracle):
-        wanted |= some if isinstance(some, Mapping) else dict(_method(one, steps) for one in some)
+        wanted |= some if isinstance(some, Mapping) else dict(map(_method, some))
     rows: list[dict[str, Any]] = []
     outputs: dict[str, dict[int, _Outputs]] = {}
     classifiers: dict[str, dict[int, Any]] = {}
@@ -122,13 +119,11 @@ class _Outputs(NamedTuple):
     test_logits: Any
 
 
-def _method(method, steps):
+def _method(method):
     if not isinstance(method, str):
         return method.__name__, method
     check_choice("methods", method, METHODS)
-    arguments = dict(METHODS.facts[method].get("arguments", {}))
-    if method in _WITH_DISCRIMINATOR:
-        arguments["strength"] = GaninSchedule(steps, high=0.3)  # as scripts/train.py
+    arguments = METHODS.facts[method].get("arguments", {})
     return method, functools.partial(METHODS[method], **arguments)
 
 

@@ -60,6 +60,17 @@ def test_a_choice_builds_the_object_registered_under_its_name(group, name):
 OWN_SCHEDULE = {"daln": "constant", "fdal": "fdal", "mcd": "mcd", "mdd": "mdd"}
 
 
+@pytest.mark.parametrize("method", sorted({*METHODS} - {"dirt_t", "source_only", "target_only"}))
+def test_the_script_rises_to_the_strength_of_the_class(method):
+    cfg = composed(f"method={method}")
+    model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
+    needs = {name: getattr(model, name) for name in METHODS.facts[method].get("needs", {})}
+    plain = METHODS[method](model.backbone, 10, **needs)
+    schedule = model.reversal.schedule
+    top = schedule.value if isinstance(schedule, Constant) else schedule.high
+    assert plain.reversal.initial_strength == top
+
+
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"dirt_t"}))
 def test_a_method_has_its_own_schedule_or_that_of_the_default(method):
     schedule = composed(f"schedule={OWN_SCHEDULE.get(method, 'ganin')}").schedule

@@ -118,17 +118,6 @@ def test_without_target_labels_there_is_no_oracle_and_the_target_accuracy_is_unk
     assert "agreement needs several seeds" in str(found)
 
 
-def test_a_named_method_has_the_strength_of_the_script():
-    def mine(backbone, classes):
-        return dann.DANN(backbone, classes, strength=dann.schedules.GaninSchedule(4, high=0.3))
-
-    given = {"backbone": backbone, "seeds": [0], "steps": 4, "batch_size": 8, "verbose": False}
-    of = dann.compare(domains(), ["dann", mine, dann.DANN], **given).classifiers
-    named, same, other = (of[name][0].get_weights()[0] for name in ("dann", "mine", "DANN"))
-    np.testing.assert_array_equal(named, same)
-    assert not np.array_equal(named, other)
-
-
 def broken(backbone, classes):
     model = dann.DANN(backbone, classes)
     model.label_head.set_weights([np.nan * weight for weight in model.label_head.get_weights()])
