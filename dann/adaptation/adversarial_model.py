@@ -57,9 +57,8 @@ class AdversarialModel(keras.Model):
         num_classes: Number of classes. Needed if `label_head` is not given.
         label_head: Any Keras model or layer from features to logits. Defaults to
             `dann.networks.label_head`, for maps to one layer that classifies each position.
-        strength: Strength of the reversal: a number of at least 0, or a schedule of
-            `dann.schedules`. Defaults to `0.1`, to which the script rises: over tasks the paper's 1
-            hurts more often (docs/when-to-adapt.md). `None` is for a method without a reversal.
+        strength: Strength of the reversal: a number of at least 0, a schedule of `dann.schedules`,
+            or `None` for a method without one. Defaults to `0.1`, to which the script rises.
         way: How the reversal is built; see `dann.layers.GradientReversal`.
         passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
             normalization sees their mixture. `"separate"` runs it on each; what layers add to the
@@ -182,9 +181,9 @@ class AdversarialModel(keras.Model):
 
     def batch_of(self, inputs: dict, features: dict, training: bool) -> Batch:
         """Returns what a method sees of a pair, of which the features are known."""
-        logits = self.classify(features, training)
         # Heads may be the user's, in half precision.
-        return Batch(inputs, features, keras.tree.map_structure(at_least_single, logits))
+        logits: Any = keras.tree.map_structure(at_least_single, self.classify(features, training))
+        return Batch(inputs, features, logits)
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
         """Returns logits by part of the pair, in one pass; the target's only if needed."""

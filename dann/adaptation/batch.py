@@ -92,7 +92,7 @@ def is_pair(inputs: Any) -> bool:
     return isinstance(inputs, dict) and {"source", "target"} <= set(inputs)
 
 
-def parts_of(inputs: dict[str, Any]) -> dict[str, Any]:
+def parts_of(inputs: Any) -> dict[str, Any]:
     """Returns the parts of a pair that are inputs of the backbone, in order."""
     return {name: inputs[name] for name in PARTS if name in inputs}
 

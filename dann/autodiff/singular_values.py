@@ -75,7 +75,8 @@ def _values(call, x, k, iterations, seed):
     start = ops.broadcast_to(start, (ops.shape(x)[0], rank))
     basis, images = _expand(multiply, multiply_transposed, start, min(iterations, rank))
     # A V = U S W, and with v = V W^T and fixed u and v the derivative of s is that of u^T A v.
-    left, values, right = ops.svd(ops.stop_gradient(ops.swapaxes(images, 1, 2)), False)
+    parts: Any = ops.svd(ops.stop_gradient(ops.swapaxes(images, 1, 2)), False)
+    left, values, right = parts
     vectors = ops.stop_gradient(ops.einsum("bks,bsn->kbn", right[:, :k], basis))
     pairs = ops.moveaxis(left[..., :k], -1, 0), vectors
     products = ops.map(lambda pair: ops.sum(multiply_transposed(pair[0]) * pair[1], axis=1), pairs)

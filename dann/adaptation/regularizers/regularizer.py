@@ -59,7 +59,7 @@ class Regularizer:
 
 
 def check_regularizers(
-    regularizers: Sequence[Regularizer] | Regularizer, logits: Sequence[int | None] = ()
+    regularizers: Sequence[Regularizer] | Regularizer, logits: Any = ()
 ) -> list[Regularizer]:
     """Returns the regularizers as a list; one alone needs no list.
 
