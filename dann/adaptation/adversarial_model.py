@@ -103,7 +103,7 @@ class AdversarialModel(keras.Model):
         classifier = keras.Model(inputs, self.label_head(features), name="classifier")
         object.__setattr__(self, "classifier", classifier)
         # A method, because Keras would save the networks with the layer instead of where they are.
-        self._in_one_call = OneCall(self.backbone, self.label_head).__call__
+        self._in_one_call = OneCall(self).__call__
         self.logits_shape: Any = keras.tree.map_structure(ops.shape, self.classifier.output)
         self.num_classes: int = 1 if isinstance(self.logits_shape, dict) else self.logits_shape[-1]
         self.reversal: Any = None

@@ -42,10 +42,14 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
 
 
 def _check_inputs(parts):
-    """Raises a `ValueError` for NaN, which a network may hide, and for frames of other columns."""
-    forms = {name: Examples({"inputs": part}, name).form() for name, part in parts.items()}
+    """Raises a `ValueError` for arrays with NaN, which a network may hide, or of other columns."""
+    forms = {
+        name: Examples({"inputs": part}, name).form()
+        for name, part in parts.items()
+        if not any(map(ops.is_tensor, keras.tree.flatten(part)))
+    }
     for name, form in forms.items():
-        check_alike(forms["source"]._replace(inputs=form.inputs), form, name)
+        check_alike(next(iter(forms.values()))._replace(inputs=form.inputs), form, name)
 
 
 def evaluate_pairs(

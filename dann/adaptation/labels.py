@@ -119,7 +119,7 @@ def check_range(x: Any, y: Any, model: Any) -> None:
 
 
 def _check_values(labels, model):
-    loss = model.loss
+    loss, model.several_labels = model.loss, False
     check_no_texts(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
@@ -131,7 +131,6 @@ def _check_values(labels, model):
     elif labels.ndim > 1 and labels.shape[-1] == model.num_classes > 1:
         sums = labels.sum(axis=-1)  # 0 of an example that does not count
         if labels.min() < 0 or not (np.isclose(sums, 1, atol=1e-3) | (sums == 0)).all():
-            model.several_labels = True  # which scores ask
             refuse_classes(model, "labels with several values an example")
             if isinstance(loss, SHARES):
                 raise ValueError(
@@ -140,6 +139,7 @@ def _check_values(labels, model):
                     f". Received: sums from {sums.min()} to {sums.max()}"
                 )
             if not isinstance(loss, SIGMOIDS) and np.isin(labels, (0, 1)).all():
+                model.several_labels = True  # which scores ask
                 warnings.warn(
                     "With a loss of one's own, `accuracy` takes labels of several classes an "
                     "example for one class: give `keras.losses.BinaryCrossentropy(from_logits=True)"

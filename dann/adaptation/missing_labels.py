@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -40,6 +41,8 @@ def filled(values: Any, classes: bool) -> tuple[Any, Any]:
         The values, and float32 `(batch,)`: 1 for each example of which nothing is missing, else 0.
     """
     values = ops.convert_to_tensor(values)
+    if keras.backend.standardize_dtype(values.dtype) == "bool":  # which TensorFlow does not order
+        values = ops.cast(values, "int32")
     # Comparisons with NaN are false.
     there = values >= 0 if classes else ops.equal(values, values)
     known = ops.all(ops.reshape(there, (size_of(values), -1)), axis=1) if values.ndim > 1 else there

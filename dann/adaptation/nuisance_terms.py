@@ -31,7 +31,8 @@ def class_terms(
         weights, share = weights * ops.matmul(members, rarity), met
     weights = ops.where(values < logits.shape[-1], weights, float("nan"))
     losses = ops.categorical_crossentropy(members, logits, from_logits=True)
-    right = ops.cast(ops.in_top_k(values, logits, 1), "float32")
+    found = ops.cast(ops.argmax(logits, axis=-1), "int32")  # of equal logits the first
+    right = ops.cast(ops.equal(found, values), "float32")
     terms = {
         "loss": ops.mean(weights * losses),
         "accuracy": ops.sum(weights * right) / ops.maximum(ops.sum(weights), LEAST),

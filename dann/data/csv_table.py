@@ -93,7 +93,11 @@ def csv_table(
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
     columns, used = {"labels": label, "groups": groups}, {label, groups, *kinds}
     parts = {
-        part: picked(part, table.fillna({label: "", groups: ""}), columns, kinds)
+        # A nuisance that also groups keeps its missing values.
+        part: {
+            **picked(part, table, columns, kinds),
+            **picked(part, table.fillna({label: "", groups: ""}), columns, ()),
+        }
         for part, table in tables.items()
     }
     names = [name for name in tables["source"] if name not in used]

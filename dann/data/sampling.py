@@ -104,10 +104,12 @@ def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.nda
     if balanced:
         columns["balanced"] = labels
     for name, column in columns.items():
-        if column.size != len(labels):
+        whole = name == "balanced" or (column.ndim == 1 and column.dtype.kind in "iu")
+        if column.size != len(labels) or not whole:
             raise ValueError(
-                f"Argument `{name}` needs one number for each source example, as `np.argmax(labels,"
-                f" axis=-1)` makes of one-hot labels. Received: shape {column.shape}"
+                f"Argument `{name}` needs one whole number for each source example, as "
+                "`np.argmax(labels, axis=-1)` makes of one-hot labels. "
+                f"Received: {column.dtype} {column.shape}"
             )
     both = np.stack([column.reshape(-1) for column in columns.values()])
     return np.unique(both, axis=1, return_inverse=True)[1].reshape(-1)

@@ -44,6 +44,8 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
             "Several sources need pairs that agree in the name of the target, the shape of inputs, "
             f"and the number and names of classes. Received: {facts}"
         )
+    if any(pair.source_domain is not None for pair in pairs):
+        raise ValueError("Several sources are joined once, from pairs of one source each")
     first = pairs[0]
     for pair in pairs[1:]:
         if not _are_alike(_target_of(pair), _target_of(first)):

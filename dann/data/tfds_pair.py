@@ -76,7 +76,7 @@ def tfds_pair(
     splits = {"source": source_split, "target": target_split}
     splits |= {"source test": source_test_split, "target test": target_test_split}
     rows = {part: _rows(builders[names[part]], split) for part, split in splits.items()}
-    check_apart(rows, lambda one, other: not one.isdisjoint(other), "splits")
+    check_apart(rows, _overlap, "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
     size, depth = _common_form(shapes, image_size, channels)
@@ -114,15 +114,22 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
 
 
 def _rows(builder, split):
-    """The rows of whole splits that make up a split of a data set."""
+    """The rows of whole splits that make up a split of a data set, as ranges."""
     import tensorflow_datasets as tfds
 
-    splits, path = builder.info.splits, str(builder.data_path)
-    return {
-        (path, one.splitname, row)
+    splits, path = builder.info.splits, builder.data_path
+    return [
+        (path / one.splitname, range(splits[one.splitname].num_examples)[one.from_ : one.to])
         for one in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
-        for row in range(splits[one.splitname].num_examples)[one.from_ : one.to]
-    }
+    ]
+
+
+def _overlap(parts, others):
+    return any(
+        name == other and max(one.start, its.start) < min(one.stop, its.stop)
+        for name, one in parts
+        for other, its in others
+    )
 
 
 def _common_form(shapes: dict[str, Any], image_size: Any, channels):

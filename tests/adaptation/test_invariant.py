@@ -122,6 +122,14 @@ def test_accuracy_and_chance_are_those_of_the_known_values():
         assert logs["site/chance"] == pytest.approx(chance)
 
 
+def test_outputs_that_tell_nothing_are_right_for_one_value_alone():
+    model = small(SITE)
+    model.heads["site"].set_weights([0 * weight for weight in model.heads["site"].get_weights()])
+    logs, _ = step(model, "graph", X, MASKED)
+    site = MASKED["site"][MASKED["site"] >= 0]
+    assert logs["site/accuracy"] == pytest.approx(np.mean(site == 0))
+
+
 def test_counts_mean_and_deviation_are_those_of_all_batches():
     model = small(SITE | AGE)
     model.compile("sgd")

@@ -91,6 +91,10 @@ def test_classes_can_be_given():
     assert arrays((X, Y), (X + 9, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
     numbers = np.array(["10", "-1", "9"])[Y]  # which are in their order
     assert arrays((X, numbers), X + 9).class_names == ("-1", "9", "10")
+    odd = np.array(["nan", "2", "1"])[Y]  # nan has no place among numbers
+    assert arrays((X, odd), X + 9).class_names == ("1", "2", "nan")
+    alike = np.array(["1", "01", "0"])[Y]
+    assert arrays((X, alike), X + 9).class_names == ("0", "01", "1")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64", "bool"])

@@ -1,6 +1,7 @@
 import csv
 
 import numpy as np
+import pandas
 import pytest
 from support.domains import assert_same_inputs, inputs_of
 
@@ -136,3 +137,11 @@ def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, cou
     with pytest.raises(ValueError, match="'income' must hold finite numbers.*`categorical`"):
         csv_table(*files, "label")
     assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
+
+
+def test_a_nuisance_that_also_groups_keeps_its_missing_values(tmp_path):
+    sites = np.array(["a", "b", "c", "d", "e", ""])[np.arange(60) % 6]
+    table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) // 6 % 2, "site": sites})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    found = csv_table(tmp_path / "a.csv", None, "label", nuisances=["site"], groups="site")
+    assert found.nuisances.kinds == {"site": 5}

@@ -93,3 +93,17 @@ def test_a_model_without_two_losses_on_its_backbone_is_refused(make):
     model.compile("sgd")
     with pytest.raises(ValueError, match="two losses"):
         gradient_conflict(model, DATA)
+
+
+def test_what_layers_add_counts_once_whenever_it_is_measured():
+    found = {}
+    for passes in ("joint", "separate"):
+        keras.utils.set_random_seed(0)
+        layer = keras.layers.Dense(4, activity_regularizer="l2")
+        backbone = keras.Sequential([keras.Input((3,)), layer])
+        model = dann.DANN(backbone, 3, strength=STRENGTH, passes=passes)
+        model.compile("sgd")
+        norms = [gradient_conflict(model, DATA)["conflict/label_norm"] for _ in range(10)]
+        assert norms == pytest.approx([norms[0]] * 10)
+        found[passes] = norms[0]
+    assert found["separate"] == pytest.approx(found["joint"])

@@ -203,7 +203,8 @@ def test_scores_of_every_epoch_are_written_and_those_of_the_weights_kept_are_in_
 ):
     """Losses that grow without end make later epochs worse by the score."""
     options = {"use_ema": True, "ema_momentum": 0.3} if averages else {}
-    model = compiled(DANN, learning_rate=8.0 if keep else 0.3, **options)
+    method = functools.partial(DANN, strength=1.0)
+    model = compiled(method, learning_rate=8.0 if keep else 0.3, **options)
     seen = []
     look = LambdaCallback(on_epoch_end=lambda *_: seen.append(model.classifier.get_weights()))
     selection = dataclasses.replace(SELECTION, keep=keep)
