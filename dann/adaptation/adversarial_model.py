@@ -19,7 +19,7 @@ from dann.adaptation.batch import (
 from dann.adaptation.labels import check_form, loss_of_logits, metrics_of_logits, refuse_classes
 from dann.adaptation.networks import NAMES_OF_ADAPT, OneCall, features_of, fitting_label_head
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
-from dann.adaptation.saving import deserialized, load_seeds, save_seeds, serialized
+from dann.adaptation.saving import deserialized, load_state, save_state, serialized
 from dann.adaptation.smooth_task import smooth_terms
 from dann.checks import check_choice, check_number
 from dann.gradients.reversal import refuse_names
@@ -284,11 +284,11 @@ class AdversarialModel(keras.Model):
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        save_seeds(self, store)
+        save_state(self, store)
 
     def load_own_variables(self, store):
         super().load_own_variables({k: store[k] for k in store.keys() if k.isdigit()})  # noqa: SIM118
-        load_seeds(self, store)
+        load_state(self, store)
 
     @property
     def strength(self) -> Any:

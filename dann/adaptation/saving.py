@@ -1,8 +1,9 @@
-"""What a model's file holds: the constructor's arguments, and the random generators' states."""
+"""What a model's file holds: the constructor's arguments, and what Keras leaves out."""
 
 from typing import Any
 
 import keras
+import numpy as np
 
 
 def serialized(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -29,14 +30,17 @@ def seeds_of(model: keras.Model) -> list[Any]:
     return [variable for variable in model.variables if id(variable) not in weights]
 
 
-def save_seeds(model: keras.Model, store: Any) -> None:
-    """Adds the seeds to the model's own entries in a file."""
+def save_state(model: keras.Model, store: Any) -> None:
+    """Adds the seeds, and whether labels were several an example, to the model's own entries."""
     for number, seed in enumerate(seeds_of(model)):
         store[f"seed_{number}"] = keras.ops.convert_to_numpy(seed)
+    store["several_labels"] = np.array(getattr(model, "several_labels", False))
 
 
-def load_seeds(model: keras.Model, store: Any) -> None:
-    """Restores what `save_seeds` saved, unless it is of a network with other generators."""
+def load_state(model: keras.Model, store: Any) -> None:
+    """Restores what `save_state` saved; no seeds of a network with other generators."""
+    if "several_labels" in store.keys():  # noqa: SIM118
+        model.several_labels = bool(np.asarray(store["several_labels"]))
     seeds = seeds_of(model)
     names = [f"seed_{number}" for number in range(len(seeds))]
     if set(names) == {name for name in store.keys() if name.startswith("seed_")}:  # noqa: SIM118

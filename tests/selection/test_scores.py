@@ -197,6 +197,11 @@ def sigmoids():
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 
 
+@keras.saving.register_keras_serializable("tests")
+def own_loss(labels, logits):
+    return SIGMOIDS(labels, logits)
+
+
 def of_several_labels(loss=SIGMOIDS):
     model = checkpoint(20)
     model.compile("sgd", loss)
@@ -223,13 +228,20 @@ def of_several_labels(loss=SIGMOIDS):
         (checkpoint(0).classifier, {"scores": ["dev"]}, TypeError),
         (sigmoids(), {"scores": ["info_max"]}, ValueError),
         (of_several_labels(), {"scores": ["info_max"]}, ValueError),
-        (of_several_labels(lambda y, z: SIGMOIDS(y, z)), {"scores": ["info_max"]}, ValueError),
+        (of_several_labels(own_loss), {"scores": ["info_max"]}, ValueError),
         (as_logits(classes=1), {"target": TARGET[:, :1], "scores": ["entropy"]}, ValueError),
     ],
 )
 def test_what_cannot_be_scored_is_refused(model, arguments, error):
     with pytest.raises(error):
         compute_scores(model, **{"source": SOURCE, "target": TARGET, **arguments})
+
+
+def test_that_labels_were_several_is_in_the_file(tmp_path):
+    of_several_labels(own_loss).save(tmp_path / "a.keras")
+    model = keras.models.load_model(tmp_path / "a.keras")
+    with pytest.raises(ValueError, match="several labels"):
+        compute_scores(model, source=SOURCE, target=TARGET, scores=["entropy"])
 
 
 def test_temperatures_out_of_range_are_refused():
