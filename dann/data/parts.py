@@ -1,6 +1,5 @@
 """Makes a pair of domains from the parts that a reader has read, and splits them."""
 
-import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -186,12 +185,12 @@ def _as_labels(name, labels):
 
 
 def _in_order(names):
-    """In the order of numbers if all are finite ones, else of texts."""
-    names = sorted(names)
-    with contextlib.suppress(ValueError):
-        if np.isfinite([*map(float, names)]).all():
-            return sorted(names, key=float)
-    return names
+    """In the order of numbers if all are, else of texts."""
+    names = sorted(names)  # first, so that "1" and "01" have one order
+    try:
+        return sorted(names, key=float)
+    except ValueError:
+        return names
 
 
 def _rows_of(part, rows):
