@@ -58,7 +58,8 @@ def with_regularizer(name):
     more = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(name, {})
     needs = REGULARIZERS.facts[name].get("needs", {})
     regularizer = REGULARIZERS[name](weight=1.0, **needs, **more)
-    return DANN(backbone(), num_classes=3, regularizers=[regularizer])
+    # At strength .1 a ReLU of VAT's domain head is 0 but for rounding in the third step.
+    return DANN(backbone(), num_classes=3, strength=1.0, regularizers=[regularizer])
 
 
 def plain(*layers, **dense):
