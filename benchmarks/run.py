@@ -19,12 +19,12 @@ prepare_rivals()  # before TensorFlow is imported
 
 from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.timing import table  # noqa: E402
-from dann import config  # noqa: E402
 from dann.checks import check_choice  # noqa: E402
+from dann.config.script import script  # noqa: E402
 from dann.training.devices import hardware  # noqa: E402
 
 
-@config.script("benchmark")
+@script("benchmark")
 def main(cfg):
     suite = SUITES[check_choice("suite", cfg.suite, SUITES)]
     print(f"{hardware()}\n", flush=True)

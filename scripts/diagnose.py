@@ -11,18 +11,20 @@ is one page that needs no network, and opens with a verdict and what to do.
 
 import environment  # noqa: F401
 
-from dann import config
+from dann.config.building import build_domains
+from dann.config.runs import config_of_run
+from dann.config.script import script
 from dann.diagnostics import DIAGNOSTICS
 from dann.training import RunDirectory
 from dann.training.diagnose_run import diagnose_run, write_diagnosis
 
 
-@config.script("diagnose")
+@script("diagnose")
 def main(cfg):
     chosen = list(DIAGNOSTICS) if cfg.full else cfg.diagnostics
     run = RunDirectory(cfg.run)
     model = run.model()
-    domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
+    domains = build_domains(config_of_run(cfg.run, cfg.paths))
     found = diagnose_run(model, domains, chosen, cfg.samples, cfg.few, cfg.seed, tell)
     report = write_diagnosis(found, run)
     print(f"\n{found.verdict}\n\nWritten to {report}")

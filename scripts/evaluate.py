@@ -18,7 +18,9 @@ import pathlib
 
 import environment  # noqa: F401
 
-from dann import config
+from dann.config.building import ConfigError, build_domains
+from dann.config.runs import config_of_run
+from dann.config.script import script
 from dann.training import RunDirectory
 from dann.training.evaluate_run import accuracy_report, evaluate_run
 from dann.training.predictions import target_predictions
@@ -27,22 +29,22 @@ from dann.training.run_callbacks import HostModel
 TAKES_NEW = {f"dann.data.{reader}" for reader in ("image_folder", "npz", "csv_table")}
 
 
-@config.script("evaluate")
+@script("evaluate")
 def main(cfg):
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     predict = functools.partial(HostModel(classifier).predict, classifier)
-    made = config.config_of_run(cfg.run, cfg.paths)
+    made = config_of_run(cfg.run, cfg.paths)
     tests, splits, name = ["source", "target"], ["train", "test"], ""
     if cfg.target is not None:
         if made.data["_target_"] not in TAKES_NEW:
-            raise config.ConfigError(
+            raise ConfigError(
                 "target= needs a run on data=image_folder, npz or csv. "
                 f"Received: a run on {made.data['_target_']}"
             )
         made.data["target_new"] = cfg.target
         tests, splits, name = ["target"], ["test"], pathlib.Path(cfg.target).absolute().stem
-    domains = config.build_domains(made)
+    domains = build_domains(made)
     if domains.nuisances and cfg.target is None:
         tests = ["source"]  # a table is both domains
     names = domains.class_names or [str(number) for number in range(domains.num_classes)]

@@ -13,21 +13,22 @@ the target's test set.
 import environment  # noqa: F401
 import numpy as np
 
-from dann import config
+from dann.checks import did_you_mean
+from dann.config.building import ConfigError, build_domains
+from dann.config.runs import config_of_run
+from dann.config.script import script
 from dann.deployment import FORMATS, export
 from dann.training import RunDirectory
 
 
-@config.script("export")
+@script("export")
 def main(cfg):
     if cfg.format not in FORMATS:
-        meant = config.did_you_mean(cfg.format, FORMATS)
-        raise config.ConfigError(
-            f"No format={cfg.format}.{meant or f' Choose of {list(FORMATS)}.'}"
-        )
+        meant = did_you_mean(cfg.format, FORMATS)
+        raise ConfigError(f"No format={cfg.format}.{meant or f' Choose of {list(FORMATS)}.'}")
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
-    domains = config.build_domains(config.config_of_run(cfg.run, cfg.paths))
+    domains = build_domains(config_of_run(cfg.run, cfg.paths))
     inputs = domains.target_test[0]
     count = min(cfg.examples, len(inputs))
     spread = np.linspace(0, len(inputs) - 1, count).astype(int)

@@ -18,7 +18,8 @@ import sys
 import environment  # noqa: F401
 from hydra import compose
 
-from dann import config
+from dann.config.runs import config_of_run, settings_of
+from dann.config.script import script
 from dann.experiments.reproduction import planned_runs, train_runs
 from dann.experiments.results import results_of, summary_table
 from dann.experiments.sweep import rank_sweep
@@ -32,11 +33,11 @@ def is_finished(run):
     planned = compose("train", list(run.arguments))  # first: what cannot be composed is told now
     if not run.directory.is_finished():
         return False
-    made = config.config_of_run(run.directory.path)
-    return config.settings_of(made) == config.settings_of(planned)
+    made = config_of_run(run.directory.path)
+    return settings_of(made) == settings_of(planned)
 
 
-@config.script("reproduce")
+@script("reproduce")
 def main(cfg):
     runs = planned_runs(cfg)
     missing = [run for run in runs if not is_finished(run)]

@@ -20,7 +20,9 @@ import environment  # noqa: F401
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from dann import config, training
+from dann import training
+from dann.config import building, runs
+from dann.config.script import script
 from dann.training.devices import processes
 from dann.training.run_directory import as_argument
 
@@ -28,30 +30,29 @@ SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 HERE = pathlib.Path(__file__).parent
 
 
-@config.script("train")
+@script("train")
 def main(cfg):
-    distribution = config.distribution_of(cfg)
+    distribution = training.Distribution(**cfg.distribution)
     distribution.connect()
     if processes()[0] != 0:  # process 0 writes the run
         aside = tempfile.TemporaryDirectory()
         cfg.paths.run_dir = aside.name
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if distribution.kind != "multi_host":
-        config.choose_run(cfg)
-        if config.is_done(cfg):
+        runs.choose_run(cfg)
+        if runs.is_done(cfg):
             return
     training.start(cfg.seed, cfg.trainer.precision)
-    domains = config.build_domains(cfg)
-    config.count_steps(cfg, domains)
-    intervals = config.step_intervals(cfg)
+    domains = building.build_domains(cfg)
+    building.count_steps(cfg, domains)
+    intervals = building.step_intervals(cfg)
 
     def build(method):
         # the same initial weights for each method
         training.start(cfg.seed, cfg.trainer.precision, distribution)
-        shapes = domains.input_shape, domains.num_classes, domains.num_sources, domains.nuisances
         with distribution.scope():
-            model = config.build_model(cfg, method, *shapes)
-            optimizer = config.build_optimizer(cfg, model)
+            model = building.build_model(cfg, method, domains)
+            optimizer = building.build_optimizer(cfg, model)
             return training.compile_model(model, optimizer, cfg.trainer, intervals)
 
     model = build(cfg.method)
@@ -59,13 +60,13 @@ def main(cfg):
     adapts = model.terms or model.regularizers or domains.nuisances
     if cfg.compare and model.trains_on_labels and adapts:
         plain = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
-        baseline = config.shared_baseline(cfg) or build(plain)
-    callbacks = config.build_callbacks(cfg, model)
+        baseline = runs.shared_baseline(cfg) or build(plain)
+    callbacks = building.build_callbacks(cfg, model)
     run = training.Run(
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
         selection=cfg.selection,
         resume=cfg.resume,
-        config=config.texts_of(cfg),
+        config=runs.texts_of(cfg),
         name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
     run.train()

@@ -20,9 +20,8 @@ from dann import networks
 from dann.adaptation import METHODS, Invariant
 from dann.checks import check_integer, did_you_mean, has_tensorflow
 from dann.data import READERS, DomainPair, several_sources
-from dann.data.nuisances import Nuisances
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
-from dann.training import Distribution, RunDirectory
+from dann.training import RunDirectory
 from dann.training.run_directory import load_model
 
 T = TypeVar("T")
@@ -51,16 +50,12 @@ _LEFT_OUT = {
     "TFSMLayer",
     "TorchModuleWrapper",
 }
+# What `data` may name.
+READER_NAMES = frozenset(f"dann.data.{reader.__name__}" for reader in READERS)
 
 
 class ConfigError(ValueError):
     """A config is wrong; the message says in one line what and where."""
-
-
-@functools.cache
-def reader_names() -> frozenset[str]:
-    """Returns what `data` may name."""
-    return frozenset(f"dann.data.{reader.__name__}" for reader in READERS)
 
 
 @functools.cache
@@ -90,53 +85,38 @@ def instantiate(node: Any, names: Collection[str] | None = None) -> Any:
         hydra.errors.InstantiationException: If a target raises an error.
     """
     check_targets(node, names)
-    if names is None:  # a reader takes texts, such as a column named "no"
-        _check_switches(as_container(node))
+    # A reader takes texts, such as a column named "no".
+    for key, value in entries([as_container(node)]) if names is None else ():
+        if str(value).lower() in ("yes", "no", "on", "off"):
+            told = f"{key.rpartition('.')[2]}={value}"
+            raise ConfigError(f"Write true or false. Received: {told}")
     return hydra.utils.instantiate(node, _convert_="all")
 
 
 def check_targets(node: Any, names: Collection[str] | None = None) -> None:
     """Raises `ConfigError` if a node names, at any depth, what `instantiate` must not call."""
     names = target_names() if names is None else names
-    for target in _targets(as_container(node)):
-        if target not in names:
+    for key, value in entries([as_container(node)]):
+        if isinstance(value, str) and "${" in value:
+            raise ConfigError(f"Hydra would resolve this text a second time. Received: {value}")
+        if key.endswith("._target_") and value not in names:
             raise ConfigError(
                 "`_target_` must be a public class of dann or keras, or a function of dann.data or "
-                f"dann.networks.{did_you_mean(str(target), names)} Received: {target}"
+                f"dann.networks.{did_you_mean(str(value), names)} Received: {value}"
             )
+
+
+def entries(node: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the dotted key and the value of all that a plain container holds, at any depth."""
+    for key, value in enumerate(node) if isinstance(node, list) else node.items():
+        yield f"{above}{key}", value
+        if isinstance(value, dict | list):
+            yield from entries(value, f"{above}{key}.")
 
 
 def as_container(node: Any) -> Any:
     """Returns a node of a config as plain containers, its references resolved."""
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-
-
-def _targets(node: Any) -> Iterator[Any]:
-    if isinstance(node, str) and "${" in node:
-        raise ConfigError(f"Hydra would resolve this text a second time. Received: {node}")
-    if isinstance(node, dict):
-        if "_target_" in node:
-            yield node["_target_"]
-        node = list(node.values())
-    for value in node if isinstance(node, list) else ():
-        yield from _targets(value)
-
-
-def _check_switches(node: Any) -> None:
-    """Raises `ConfigError` for a text that is meant as false, but counts as true."""
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if str(value).lower() in ("yes", "no", "on", "off"):
-                raise ConfigError(f"Write true or false. Received: {key}={value}")
-        node = list(node.values())
-    for value in node if isinstance(node, list) else ():
-        _check_switches(value)
-
-
-def distribution_of(cfg: DictConfig) -> Distribution:
-    """Returns the distribution that a config asks for."""
-    given: Any = OmegaConf.to_container(cfg.distribution)
-    return Distribution(**given)
 
 
 def build_domains(cfg: DictConfig) -> DomainPair:
@@ -154,7 +134,7 @@ def build_domains(cfg: DictConfig) -> DomainPair:
         node |= {"source": path, "target": None}
 
     def load(**source):
-        return _built("data", {**node, **source}, DomainPair, reader_names())
+        return _built("data", {**node, **source}, DomainPair, READER_NAMES)
 
     domains = several_sources([load(source=name) for name in sources]) if sources else load()
     if cfg.target_labelled:
@@ -164,23 +144,13 @@ def build_domains(cfg: DictConfig) -> DomainPair:
     return dataclasses.replace(domains, balanced=cfg.balanced)
 
 
-def build_model(
-    cfg: DictConfig,
-    method: Any,
-    input_shape: tuple,
-    num_classes: int,
-    num_sources: int = 1,
-    nuisances: Nuisances | None = None,
-) -> Any:
+def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
     """Builds the network of `cfg` and the method around it.
 
     Args:
         cfg: The composed config.
         method: Node of the method.
-        input_shape: Shape of one input.
-        num_classes: Number of classes.
-        num_sources: Number of source domains.
-        nuisances: Those of the data, which `method=invariant` hides.
+        domains: The data, whose nuisances `method=invariant` hides.
 
     Returns:
         The model. The method gets those parts of the network that its constructor takes. The input
@@ -194,10 +164,10 @@ def build_model(
         if OmegaConf.is_dict(part)
     }
     if network["backbone"].keywords.get("input_range") == "auto":
-        pixels = (0, 255) if len(input_shape) == 3 else None
+        pixels = (0, 255) if len(domains.input_shape) == 3 else None
         network["backbone"] = functools.partial(network["backbone"], input_range=pixels)
-    backbone = network["backbone"](input_shape=input_shape)
-    features = backbone.output_shape[-1]
+    backbone = network["backbone"](input_shape=domains.input_shape)
+    features, num_classes = backbone.output_shape[-1], domains.num_classes
     # The baseline beside the method takes no regularizers.
     regularizers = instantiate(cfg.regularizers) if method == cfg.method else {}
     node = dict(as_container(method))
@@ -205,10 +175,11 @@ def build_model(
     build = _built("method", node, functools.partial)
     if build.func not in (*METHODS.values(), Invariant):
         raise ConfigError(f"method must name a method as `_target_`. Received: {build.func}")
-    if (build.func is Invariant) != (nuisances is not None):
+    kinds = domains.nuisances.kinds if domains.nuisances else None
+    if (build.func is Invariant) != (kinds is not None):
         raise ConfigError(
             "method=invariant and data.nuisances=[...] go together. Received: "
-            f"{build.func.__name__} and {list(nuisances.kinds) if nuisances else 'no nuisances'}"
+            f"{build.func.__name__} and {list(kinds) if kinds else 'no nuisances'}"
         )
     parts = {
         "label_head": network["label_head"](features, num_classes),
@@ -219,9 +190,9 @@ def build_model(
         length = build.func.adversary_inputs(features, num_classes, **build.keywords)
         parts["domain_head"] = network["domain_head"](length)
     if "num_sources" in build.func.arguments:
-        parts["num_sources"] = num_sources
-    if nuisances is not None:
-        parts["nuisances"] = nuisances.kinds
+        parts["num_sources"] = domains.num_sources
+    if kinds is not None:
+        parts["nuisances"] = kinds
     model = build(backbone, **parts)
     return model if teacher is None else _start_from_teacher(model, pathlib.Path(teacher))
 

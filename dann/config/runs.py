@@ -6,7 +6,6 @@ import pathlib
 import shutil
 import sys
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -14,7 +13,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from dann.config.building import ConfigError
+from dann.config.building import ConfigError, entries
 from dann.config.schema import TrainConfig
 from dann.experiments.sweep import rank_sweep
 from dann.experiments.tradeoff import save_tradeoff
@@ -60,7 +59,11 @@ def settings_of(cfg: Any) -> dict[str, Any]:
         for name, node in callbacks.items()
         if node and node.get("_target_") not in _FREE_CALLBACKS
     }
-    return dict(_flat(settings))
+    return {
+        key: value
+        for key, value in entries(settings)
+        if not isinstance(value, dict | list) or not value
+    }
 
 
 def is_done(cfg: Any) -> bool:
@@ -238,15 +241,6 @@ class Ranking(Callback):
 
 def _is_longer(then, now):
     return None not in (then, now) and now > then
-
-
-def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    parts = enumerate(node) if isinstance(node, list) else node.items()
-    for key, value in parts:
-        if isinstance(value, dict | list) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _folder(directory):

@@ -1,7 +1,6 @@
 """Runs a script from its config, and tells errors in one line."""
 
 import contextlib
-import dataclasses
 import difflib
 import io
 import logging
@@ -10,7 +9,7 @@ import pathlib
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import hydra
@@ -26,7 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
 from dann.checks import did_you_mean
-from dann.config.building import ConfigError, check_targets
+from dann.config.building import ConfigError, check_targets, entries
 from dann.training.run_directory import as_argument, quoted
 
 PACKAGE = pathlib.Path(__file__).parents[1]
@@ -51,7 +50,7 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
     Example:
 
     ```python
-    @config.script("train")
+    @script("train")
     def main(cfg): ...
 
     if __name__ == "__main__":
@@ -62,20 +61,22 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
     def decorate(work):
         def main():
             _prepare_process()
-            door = _Door(full=os.environ.get("HYDRA_FULL_ERROR") == "1")
+            told = () if os.environ.get("HYDRA_FULL_ERROR") == "1" else _TOLD
+            failed: list[Exception] = []
             os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
             # First, because argparse takes no values on both sides of a flag.
             sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
 
             def job(cfg):
-                with _removed_if_empty(pathlib.Path(HydraConfig.get().runtime.output_dir)), door:
+                folder = pathlib.Path(HydraConfig.get().runtime.output_dir)
+                with _removed_if_empty(folder), _in_one_line(told, failed):
                     check_config(cfg)
                     work(cfg)
 
             start = hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)
-            with door:
+            with _in_one_line(told, failed):
                 start(job)()
-            if door.failed:
+            if failed:
                 sys.exit(1)
 
         return main
@@ -105,24 +106,16 @@ def check_config(cfg: DictConfig) -> None:
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
 
 
-@dataclasses.dataclass
-class _Door:
-    """A context that tells errors which a user can mend in one line, and notes that one passed."""
-
-    full: bool
-    failed: bool = False
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, trace):
-        if isinstance(error, KeyboardInterrupt):
-            sys.exit(130)
-        if self.full or not isinstance(error, _TOLD):
-            return False
-        self.failed = True
+@contextlib.contextmanager
+def _in_one_line(told, failed):
+    """Tells errors of the types `told` in one line, and adds them to the list `failed`."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except told as error:
+        failed.append(error)
         print(f"error: {' '.join(explained(error).split())}", file=sys.stderr, flush=True)
-        return True
 
 
 def explained(error: Exception) -> str:
@@ -175,7 +168,7 @@ def _similar_keys(cause):
     given = str(cause.key)
     group: Any = OmegaConf.to_container(cause.parent_node)
     group.pop("hydra", None)
-    names = {key: _short_names(key) for key in _keys_below(group)}
+    names = {key: _short_names(key) for key, _ in entries(group) if "._" not in f".{key}"}
     near = [key for key in names if given in names[key]]
     if not near:
         words = {*names, *(names[key][0] for key in names)}
@@ -184,13 +177,6 @@ def _similar_keys(cause):
         near = list(dict.fromkeys(near))
     above = str(cause.full_key).removesuffix(given)
     return f" Did you mean {', '.join(above + key for key in near[:3])}?" if near else _HELP
-
-
-def _keys_below(node: Any, above: str = "") -> Iterator[str]:
-    for key, value in node.items():
-        if not str(key).startswith("_"):
-            yield f"{above}{key}"
-            yield from _keys_below(value, f"{above}{key}.") if isinstance(value, dict) else ()
 
 
 def _short_names(key):

@@ -2,11 +2,11 @@
 
 import pytest
 from omegaconf import OmegaConf
-from support.configs import CONF, composed
+from support.configs import CONF, composed, of_shape
 
 import dann
-from dann import config
 from dann.adaptation import METHODS, REGULARIZERS
+from dann.config import building
 from dann.schedules import Constant, GaninSchedule, WarmStart
 from dann.selection import SCORES, choose
 
@@ -26,7 +26,7 @@ PAPERS = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
 )
 def test_the_command_line_and_an_experiment_choose_another_schedule(overrides, schedule):
     cfg = composed("method=mdd", *overrides)
-    assert config.instantiate(cfg.schedule) == schedule
+    assert building.instantiate(cfg.schedule) == schedule
     assert cfg.method.strength == cfg.schedule
 
 
@@ -63,7 +63,7 @@ OWN_SCHEDULE = {"daln": "constant", "fdal": "fdal", "mcd": "mcd", "mdd": "mdd"}
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"dirt_t", "source_only", "target_only"}))
 def test_the_script_rises_to_the_strength_of_the_class(method):
     cfg = composed(f"method={method}")
-    model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
+    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))
     needs = {name: getattr(model, name) for name in METHODS.facts[method].get("needs", {})}
     plain = METHODS[method](model.backbone, 10, **needs)
     schedule = model.reversal.schedule

@@ -6,9 +6,10 @@ import pytest
 import tensorflow_datasets as tfds
 from omegaconf import OmegaConf
 from PIL import Image
-from support.configs import composed
+from support.configs import composed, of_shape
 
-from dann import config, training
+from dann import training
+from dann.config import building
 from dann.data.builders.digit_images import DigitImages
 from dann.optimizers import Bop
 
@@ -60,9 +61,9 @@ def train(tmp_path, *overrides):
     short = ["trainer.steps=2", "trainer.batch_size=4", "callbacks=none"]
     paths = [f"paths.run_dir={tmp_path}/run", f"paths.cache_dir={tmp_path}/cache"]
     cfg = composed(*overrides, *short, *paths)
-    domains = config.build_domains(cfg)
-    model = config.build_model(cfg, cfg.method, domains.input_shape, domains.num_classes)
-    training.compile_model(model, config.build_optimizer(cfg, model), cfg.trainer)
+    domains = building.build_domains(cfg)
+    model = building.build_model(cfg, cfg.method, domains)
+    training.compile_model(model, building.build_optimizer(cfg, model), cfg.trainer)
     run = training.Run(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model)
     return domains, run.train()
 
@@ -110,8 +111,8 @@ def test_the_papers_experiment_on_signs_runs_on_folders(tmp_path):
 
 def optimizer_of(*overrides):
     cfg = composed("optimizer=bop", *overrides)
-    model = config.build_model(cfg, cfg.method, (16, 16, 1), 10)
-    return config.build_optimizer(cfg, model)
+    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 1), 10))
+    return building.build_optimizer(cfg, model)
 
 
 def test_the_split_of_the_command_line_knows_the_binary_kernels():

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import pytest
 from hydra.errors import InstantiationException
-from support.configs import CONF, composed
+from support.configs import CONF, composed, of_shape
 
-from dann import config
 from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
+from dann.config import building
 from dann.config.script import explained
 from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
@@ -29,7 +29,7 @@ OF_A_MODEL = ("network", "method", "augmentation", "regularizer", "experiment")
 def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
     group = choice.partition("=")[0]
     if group in PARTS:
-        assert isinstance(config.instantiate(composed(choice)[group]), PARTS[group])
+        assert isinstance(building.instantiate(composed(choice)[group]), PARTS[group])
         return
     if group not in OF_A_MODEL:
         assert composed(choice)
@@ -40,13 +40,13 @@ def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
     }
     if choice == "method=dirt_t":
         first = composed("method=source_only")
-        trained = config.build_model(first, first.method, (40, 40, 3), num_classes=4)
+        trained = building.build_model(first, first.method, of_shape((40, 40, 3), 4))
         trained.classifier.save(tmp_path / "classifier.keras")
     cfg = composed(choice, *needed.get(choice, []))
     backbone = cfg.network.backbone["_target_"].rpartition(".")[2]
     shape = SHAPES.get(backbone, (40, 40, 3))
     kinds = Nuisances({"site": 2}, {}, {}) if choice == "method=invariant" else None
-    model = config.build_model(cfg, cfg.method, shape, num_classes=4, nuisances=kinds)
+    model = building.build_model(cfg, cfg.method, of_shape(shape, 4, kinds))
     assert model.num_classes == 4
 
 
@@ -57,11 +57,11 @@ OPTIMIZERS = sorted(path.stem for path in (CONF / "optimizer").glob("*.yaml"))
 def test_every_single_optimizer_takes_a_learning_rate(name):
     if name == "bop":  # two optimizers, with a rate each
         rates = "optimizer.optimizers.binary.learning_rate=0.5", "optimizer.rest.learning_rate=0.25"
-        found = config.instantiate(composed(f"optimizer={name}", *rates).optimizer)
+        found = building.instantiate(composed(f"optimizer={name}", *rates).optimizer)
         assert [float(part.learning_rate) for part in found.optimizers] == [0.5, 0.25]
         return
     cfg = composed(f"optimizer={name}", "optimizer.learning_rate=0.5")
-    found = config.instantiate(cfg.optimizer)
+    found = building.instantiate(cfg.optimizer)
     assert float(found.learning_rate) == 0.5
     assert type(found).__name__.lower() == name
 
@@ -92,19 +92,19 @@ def test_every_optimizer_of_keras_is_a_choice():
 )
 def test_a_node_that_cannot_be_built_is_named_by_its_key(key, overrides):
     cfg = composed(*overrides)
-    with pytest.raises((config.ConfigError, InstantiationException)) as raised:  # noqa: PT012
+    with pytest.raises((building.ConfigError, InstantiationException)) as raised:  # noqa: PT012
         if key == "data":
-            config.build_domains(cfg)
-        model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
-        config.build_optimizer(cfg, model)
-        config.build_callbacks(cfg, model)
+            building.build_domains(cfg)
+        model = building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))
+        building.build_optimizer(cfg, model)
+        building.build_callbacks(cfg, model)
     assert explained(raised.value).startswith((f"{key}: ", f"{key} must name"))
 
 
 def test_a_callback_that_is_null_is_left_out():
     cfg = composed("callbacks.tensorboard=null")
-    model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
-    assert len(config.build_callbacks(cfg, model)) == len(cfg.callbacks) - 1
+    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))
+    assert len(building.build_callbacks(cfg, model)) == len(cfg.callbacks) - 1
 
 
 def test_the_default_callbacks_write_where_a_run_directory_looks():
@@ -115,32 +115,32 @@ def test_the_default_callbacks_write_where_a_run_directory_looks():
 
 def test_the_default_is_dann_with_its_schedule_over_the_whole_run():
     cfg = composed("trainer.steps=70")
-    model = config.build_model(cfg, cfg.method, (16, 16, 3), 10)
+    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))
     assert type(model) is DANN
     assert model.reversal.schedule == GaninSchedule(total_steps=70, high=cfg.schedule.high)
 
 
 def test_a_method_gets_only_the_parts_that_it_names():
     cfg = composed("method=source_only")
-    assert type(config.build_model(cfg, cfg.method, (16, 16, 3), 10)) is SourceOnly
+    assert type(building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))) is SourceOnly
 
 
 @pytest.mark.parametrize(("shape", "rescales"), [((16, 16, 3), True), ((5,), False)])
 @pytest.mark.parametrize("network", ["mlp", "binary_mlp"])
 def test_a_perceptron_rescales_pixels_and_no_columns(network, shape, rescales):
     cfg = composed(f"network={network}")
-    layers = config.build_model(cfg, cfg.method, shape, 3).backbone.layers
+    layers = building.build_model(cfg, cfg.method, of_shape(shape, 3)).backbone.layers
     assert any(isinstance(layer, keras.layers.Rescaling) for layer in layers) == rescales
 
 
 def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
     cfg = composed("experiment=mnist_to_mnist_m")
-    optimizer = config.instantiate(cfg.optimizer)
+    optimizer = building.instantiate(cfg.optimizer)
     assert float(optimizer.learning_rate) == pytest.approx(0.03)
     assert optimizer.momentum == 0.9
-    schedule = config.instantiate(cfg.schedule)
+    schedule = building.instantiate(cfg.schedule)
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
-    model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
+    model = building.build_model(cfg, cfg.method, of_shape((28, 28, 3), 10))
     assert model.count_params() == 205_893  # figure 4a, and the reversal's two
 
 
@@ -148,7 +148,7 @@ def test_an_estimator_that_sharpens_takes_the_length_of_the_run():
     given = "{_target_:dann.gradients.estimators.EDE,total_steps:${trainer.steps}}"
     estimator = f"network.backbone.input_estimator={given}"
     cfg = composed("network=binary_lenet", estimator, "trainer.steps=77")
-    model = config.build_model(cfg, cfg.method, (28, 28, 3), 10)
+    model = building.build_model(cfg, cfg.method, of_shape((28, 28, 3), 10))
     networks = model.backbone, model.label_head
     signs = [x for one in networks for x in one._flatten_layers() if isinstance(x, BinarySign)]
     lengths = [x.estimator.total_steps for x in signs if isinstance(x.estimator, EDE)]
@@ -157,7 +157,7 @@ def test_an_estimator_that_sharpens_takes_the_length_of_the_run():
 
 def test_the_augmentation_of_the_config_reaches_the_model():
     cfg = composed("augmentation=affine")
-    model = config.build_model(cfg, cfg.method, (28, 28, 1), 10)
+    model = building.build_model(cfg, cfg.method, of_shape((28, 28, 1), 10))
     for domain in ("source", "target"):
         layers = model.augmentation[domain].layers
         assert [type(layer).__name__ for layer in layers] == [
@@ -170,10 +170,10 @@ def test_the_augmentation_of_the_config_reaches_the_model():
 def test_regularizers_are_chosen_by_name_one_or_several():
     assert composed().regularizers == {}
     one = composed("regularizer=mcc", "regularizers.mcc.weight=0.5")
-    model = config.build_model(one, one.method, (28, 28, 1), 10)
+    model = building.build_model(one, one.method, of_shape((28, 28, 1), 10))
     assert [(type(r), r.weight) for r in model.regularizers] == [(MCC, 0.5)]
     several = composed("regularizer=[entropy,vat]", "regularizers.vat.radius=3")
-    model = config.build_model(several, several.method, (28, 28, 1), 10)
+    model = building.build_model(several, several.method, of_shape((28, 28, 1), 10))
     assert [type(r) for r in model.regularizers] == [ConditionalEntropy, VirtualAdversarial]
     assert model.regularizers[1].radius == 3
 
@@ -181,24 +181,26 @@ def test_regularizers_are_chosen_by_name_one_or_several():
 def test_the_baseline_beside_a_regularized_method_has_no_regularizer():
     cfg = composed("regularizer=mcc")
     baseline = {"_target_": "dann.SourceOnly", "_partial_": True}
-    assert config.build_model(cfg, baseline, (28, 28, 1), 10).regularizers == []
+    assert building.build_model(cfg, baseline, of_shape((28, 28, 1), 10)).regularizers == []
 
 
 def test_a_regularizer_alone_joins_source_only():
     cfg = composed("method=source_only", "regularizer=mcc")
-    (found,) = config.build_model(cfg, cfg.method, (28, 28, 1), 10).regularizers
+    (found,) = building.build_model(cfg, cfg.method, of_shape((28, 28, 1), 10)).regularizers
     assert isinstance(found, MCC)
 
 
 def test_the_radius_of_the_smoothed_task_reaches_the_model():
     for overrides, radius in ((("method=sdat",), 0.05), (("+method.task_radius=0.02",), 0.02)):
         cfg = composed(*overrides)
-        assert config.build_model(cfg, cfg.method, (28, 28, 1), 10).task_radius == radius
+        assert (
+            building.build_model(cfg, cfg.method, of_shape((28, 28, 1), 10)).task_radius == radius
+        )
 
 
 def test_domains_are_sampled_as_the_config_says(tmp_path):
     cfg = composed("balanced=true", "target_labelled=2", f"paths.cache_dir={tmp_path}")
-    domains = config.build_domains(cfg)
+    domains = building.build_domains(cfg)
     assert domains.balanced
     assert len(domains.target_labelled[1]) == 20
 
@@ -212,7 +214,7 @@ def test_an_application_is_chosen_by_name_weights_and_what_trains(tmp_path):
     own = keras.applications.MobileNet(weights=None, include_top=False, input_shape=shape)
     own.save_weights(path)
     cfg = composed(*APPLICATION, f"network.weights={path}", "network.trainable=[conv_pw_13]")
-    model = config.build_model(cfg, cfg.method, shape, 3)
+    model = building.build_model(cfg, cfg.method, of_shape(shape, 3))
     layers = {variable.path.split("/")[0] for variable in model.backbone.trainable_weights}
     assert layers == {"conv_pw_13", "conv_pw_13_bn"}
     for one, other in zip(model.backbone.get_weights(), own.get_weights(), strict=True):
@@ -221,8 +223,8 @@ def test_an_application_is_chosen_by_name_weights_and_what_trains(tmp_path):
 
 def test_the_heads_of_an_application_learn_at_ten_times_its_rate():
     cfg = composed(*APPLICATION, "network.weights=null", "optimizer=adam")
-    model = config.build_model(cfg, cfg.method, (32, 32, 3), 3)
-    optimizer = config.build_optimizer(cfg, model)
+    model = building.build_model(cfg, cfg.method, of_shape((32, 32, 3), 3))
+    optimizer = building.build_optimizer(cfg, model)
     optimizer.build(model.trainable_variables)
     rates = {one.name: float(one.learning_rate) for one in optimizer.optimizers}
     assert rates == {"backbone": pytest.approx(0.001), "heads": pytest.approx(0.01)}
@@ -231,8 +233,8 @@ def test_the_heads_of_an_application_learn_at_ten_times_its_rate():
 @pytest.mark.parametrize("overrides", [(), ("+network.head_rate=1",)])
 def test_without_a_head_rate_one_optimizer_serves_all(overrides):
     cfg = composed(*overrides)
-    model = config.build_model(cfg, cfg.method, (16, 16, 3), 3)
-    assert type(config.build_optimizer(cfg, model)) is keras.optimizers.SGD
+    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 3))
+    assert type(building.build_optimizer(cfg, model)) is keras.optimizers.SGD
 
 
 def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
@@ -248,10 +250,9 @@ def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
         "network=mlp",
         "method=mdan",
     )
-    domains = config.build_domains(cfg)
+    domains = building.build_domains(cfg)
     assert domains.num_sources == 2
-    shapes = domains.input_shape, domains.num_classes, domains.num_sources
-    model = config.build_model(cfg, cfg.method, *shapes)
+    model = building.build_model(cfg, cfg.method, domains)
     assert (model.num_sources, model.domain_head.output_shape) == (2, (None, 2))
     assert set(np.unique(next(iter(domains.batches(8)))[0]["source_domain"])) == {0, 1}
 
@@ -260,25 +261,25 @@ def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
 def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, steps_per_epoch):
     cfg = composed(f"trainer.batch_size={batch_size}", "trainer.epochs=3")
     data = types.SimpleNamespace(source_train=(np.ones((35, 5)), np.arange(35) % 2))
-    config.count_steps(cfg, data)
+    building.count_steps(cfg, data)
     assert (cfg.trainer.steps_per_epoch, cfg.trainer.steps) == (
         steps_per_epoch,
         3 * steps_per_epoch,
     )
-    assert config.instantiate(cfg.schedule).total_steps == 3 * steps_per_epoch
+    assert building.instantiate(cfg.schedule).total_steps == 3 * steps_per_epoch
 
 
 def test_steps_after_which_callbacks_act_are_collected():
     cfg = composed("callbacks=binary", "callbacks.flips.every=4")
-    assert config.step_intervals(cfg) == [4]
+    assert building.step_intervals(cfg) == [4]
     cfg = composed("+callbacks.tensorboard.update_freq=batch")
-    assert config.step_intervals(cfg) == [1]
-    assert config.step_intervals(composed("+callbacks.stop=word")) == []  # refused later
+    assert building.step_intervals(cfg) == [1]
+    assert building.step_intervals(composed("+callbacks.stop=word")) == []  # refused later
 
 
 def test_a_text_that_is_meant_as_a_switch_is_refused():
     cfg = composed("method=cdan", "method.entropy_conditioning=no")
-    with pytest.raises(config.ConfigError, match="true or false. Received: entropy_conditioning"):
-        config.build_model(cfg, cfg.method, (16, 16, 3), 10)
+    with pytest.raises(building.ConfigError, match="true or false. Received: entropy_conditioning"):
+        building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))
     column = {"label": "no"}  # a reader's text is none
-    assert config.instantiate(column, ()) == column
+    assert building.instantiate(column, ()) == column

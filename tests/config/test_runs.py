@@ -10,7 +10,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from support.configs import composed
 
-from dann import config
+from dann.config import building, runs
 from dann.training import RunDirectory
 
 FIXED = ["schedule=constant", "optimizer=adam"]  # nothing follows the number of steps
@@ -50,8 +50,8 @@ def begun(tmp_path):
 )
 def test_a_run_resumes_with_its_own_settings(begun, then, now, told):
     run = begun(*then)
-    with pytest.raises(config.ConfigError) as raised:
-        config.is_done(of(run, *now))
+    with pytest.raises(building.ConfigError) as raised:
+        runs.is_done(of(run, *now))
     assert told in str(raised.value)
 
 
@@ -67,18 +67,18 @@ def test_a_run_resumes_with_its_own_settings(begun, then, now, told):
     ],
 )
 def test_what_results_do_not_depend_on_may_change_and_a_run_may_grow(begun, then, now):
-    assert config.is_done(of(begun(*then), *now)) is False
+    assert runs.is_done(of(begun(*then), *now)) is False
 
 
 def test_a_finished_run_is_done_unless_it_shall_be_longer(begun, capsys):
     run = begun(*FIXED)
     run.write_summary({"steps": 1000})
-    assert config.is_done(of(run, *FIXED)) is True
+    assert runs.is_done(of(run, *FIXED)) is True
     assert capsys.readouterr().out == f"Finished already: {run}\n"
-    assert config.is_done(of(run, *FIXED, "trainer.steps=3000")) is False
+    assert runs.is_done(of(run, *FIXED, "trainer.steps=3000")) is False
     (run.checkpoints / "step-3.npz").unlink()  # it would begin anew, and lose what it has
-    with pytest.raises(config.ConfigError):
-        config.is_done(of(run, *FIXED, "trainer.steps=3000"))
+    with pytest.raises(building.ConfigError):
+        runs.is_done(of(run, *FIXED, "trainer.steps=3000"))
 
 
 def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
@@ -94,11 +94,13 @@ def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
 
     def chosen(seed):
         cfg = of(tmp_path / "run_4", f"seed={seed}")
-        config.choose_run(cfg)
+        runs.choose_run(cfg)
         return RunDirectory(cfg.paths.run_dir).path.name
 
     assert chosen(3) == "run_2"
-    with pytest.raises(config.ConfigError, match=r"unfinished are .*run_2 \(seed 3 then, 4 now\)"):
+    with pytest.raises(
+        building.ConfigError, match=r"unfinished are .*run_2 \(seed 3 then, 4 now\)"
+    ):
         chosen(4)
     hydra.overrides.hydra = ["hydra.run.dir=run_4"]
     assert chosen(3) == "run_4"
@@ -107,22 +109,22 @@ def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
 def test_every_part_that_the_results_depend_on_is_compared():
     cfg = composed("paths.cache_dir=cache")
     free = {"resume", "paths", "experiment", "debug", "distribution", "callbacks"}
-    assert {key.partition(".")[0] for key in config.settings_of(cfg)} - free == set(cfg) - free
+    assert {key.partition(".")[0] for key in runs.settings_of(cfg)} - free == set(cfg) - free
 
 
 def test_without_resume_nothing_is_compared(begun):
     cfg = of(begun(), "seed=3")
     cfg.resume = False
-    assert config.is_done(cfg) is False
+    assert runs.is_done(cfg) is False
 
 
 def test_data_are_built_from_the_config_of_a_run_with_the_commands_paths(tmp_path, cache):
     cfg = composed("balanced=true", f"paths.cache_dir={tmp_path}/theirs", "paths.data_dir=theirs")
     (tmp_path / "run/.hydra").mkdir(parents=True)
     OmegaConf.save(cfg, tmp_path / "run/.hydra/config.yaml")
-    found = config.config_of_run(tmp_path / "run", {"data_dir": None, "cache_dir": str(cache)})
+    found = runs.config_of_run(tmp_path / "run", {"data_dir": None, "cache_dir": str(cache)})
     assert (found.paths.data_dir, found.paths.run_dir) == ("theirs", str(tmp_path / "run"))
-    domains = config.build_domains(found)
+    domains = building.build_domains(found)
     assert domains.balanced
     assert domains.num_classes == 10
     assert not (tmp_path / "theirs").exists()
@@ -132,5 +134,5 @@ def test_data_are_built_from_the_config_of_a_run_with_the_commands_paths(tmp_pat
 def test_a_config_that_is_none_is_told(text, tmp_path):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra/config.yaml").write_text(text)
-    with pytest.raises(config.ConfigError, match="Cannot read"):
-        config.config_of_run(tmp_path)
+    with pytest.raises(building.ConfigError, match="Cannot read"):
+        runs.config_of_run(tmp_path)

@@ -10,7 +10,7 @@ import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-import dann.config  # noqa: F401  registers the schemas that the configs name
+import dann.config.schema  # noqa: F401  registers the schemas that the configs name
 
 ROOT = pathlib.Path(__file__).parents[2]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)

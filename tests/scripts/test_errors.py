@@ -76,7 +76,7 @@ def test_an_error_removes_nothing_that_was_there(
 
 
 def test_an_error_that_a_user_cannot_mend_shows_where_it_is(tmp_path, run_here, monkeypatch):
-    monkeypatch.setattr("dann.config.build_domains", lambda cfg: {}["no such key"])
+    monkeypatch.setattr("dann.config.building.build_domains", lambda cfg: {}["no such key"])
     with pytest.raises(KeyError):
         run_here("train.py", [], tmp_path)
 

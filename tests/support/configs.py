@@ -1,10 +1,11 @@
 """Configs as the scripts compose them."""
 
 import pathlib
+import types
 
 from hydra import compose, initialize_config_dir
 
-import dann.config  # noqa: F401  registers the schemas that the configs name
+import dann.config.schema  # noqa: F401  registers the schemas that the configs name
 
 CONF = pathlib.Path(__file__).parents[2] / "conf"
 
@@ -14,3 +15,10 @@ def composed(*overrides, script="train"):
     paths = ["paths.run_dir=run"] if script == "train" else []
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose(script, [*paths, *overrides])
+
+
+def of_shape(input_shape, num_classes, nuisances=None):
+    """What `build_model` reads of domains."""
+    return types.SimpleNamespace(
+        input_shape=input_shape, num_classes=num_classes, num_sources=1, nuisances=nuisances
+    )
