@@ -28,21 +28,17 @@ class Comparison:
 
     Args:
         task: What all of them do.
-        times: Times by the name of the way.
-        reference: The way that the others are compared with. Defaults to the first.
+        times: Times by the name of the way. All are compared with the first.
         notes: What else there is to say of a way, in a few words, by its name.
-        remark: What else there is to say of all of them.
     """
 
     task: str
     times: Mapping[str, Times]
-    reference: str | None = None
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    remark: str = ""
 
     def ratios(self, name: str) -> np.ndarray:
-        """Returns the CPU time of a way over that of the reference, round by round."""
-        return self.times[name].cpu / self.times[self.reference or next(iter(self.times))].cpu
+        """Returns the CPU time of a way over that of the first, round by round."""
+        return self.times[name].cpu / next(iter(self.times.values())).cpu
 
 
 def in_turns(
@@ -52,9 +48,10 @@ def in_turns(
     *,
     begin: Callable[[Any], Callable[[], Any]] = lambda way: way,
     units: int = 1,
-    warm_up: bool = True,
 ) -> dict[str, Times]:
     """Times several ways: in each round every way has one turn, in the same order.
+
+    Each way is called once before the first round.
 
     Args:
         ways: What to call, by name.
@@ -64,11 +61,9 @@ def in_turns(
         begin: Called on a way before each of its turns; what it returns is timed. Defaults to the
             way itself.
         units: How many units one call makes, such as images; at least 1. Times are for one unit.
-        warm_up: Whether each way is called once before the first round. Defaults to `True`.
     """
-    if warm_up:
-        for way in ways.values():
-            begin(way)()
+    for way in ways.values():
+        begin(way)()
     turns: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, way in ways.items():
@@ -94,7 +89,7 @@ def table(comparisons: Sequence[Comparison]) -> str:
     """Formats comparisons, a line a way.
 
     CPU and wall time are the minimum over all rounds, which other work disturbs least. `times` is
-    the median over the rounds of the CPU time over that of the reference, with its range.
+    the median over the rounds of the CPU time over that of the first way, with its range.
     """
     lines = []
     for comparison in comparisons:
@@ -105,6 +100,4 @@ def table(comparisons: Sequence[Comparison]) -> str:
             cpu, wall = (1000 * seconds.min() for seconds in (times.cpu, times.wall))
             line = f"  {name:<42}{cpu:>11.3f}{wall:>11.3f}{spread:>24}"
             lines.append(f"{line}  {comparison.notes.get(name, '')}".rstrip())
-        if comparison.remark:
-            lines.append(comparison.remark)
     return "\n".join(lines)

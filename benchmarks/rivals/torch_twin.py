@@ -1,6 +1,6 @@
 """Networks and a step of DANN in plain PyTorch, with the weights of networks of Keras."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -8,8 +8,6 @@ import numpy as np
 import torch  # pyright: ignore[reportMissingImports]
 from torch import nn  # pyright: ignore[reportMissingImports]
 from torch.nn import functional  # pyright: ignore[reportMissingImports]
-
-from benchmarks.rivals import Training
 
 
 class _Rescaling(nn.Module):
@@ -91,34 +89,39 @@ def _parts(layer: Any) -> list[nn.Module]:
     return [twin, *ends[layer.activation.__name__]]
 
 
-def torch_steps(training: Training) -> tuple[Callable[[], Any], Callable[[], float]]:
-    """Returns a function that takes the steps of a training in PyTorch, and one of the last loss.
+def torch_steps(
+    parts: Sequence[keras.Model], arrays: Sequence[np.ndarray], batch_size: int, rate: float
+) -> Callable[[], float]:
+    """Returns a function that takes steps of DANN, once through the arrays, and the last loss.
 
     The images lie in memory with channels last, which was the fastest of PyTorch's layouts.
+
+    Args:
+        parts: Backbone, label head and domain head.
+        arrays: Source inputs, target inputs and source labels.
+        batch_size: Examples of each domain in a step.
+        rate: Learning rate of stochastic gradient descent.
     """
-    backbone, label_head, domain_head = (torch_twin(part).train() for part in training.parts)
+    backbone, label_head, domain_head = (torch_twin(part).train() for part in parts)
     weights = [w for part in (backbone, label_head, domain_head) for w in part.parameters()]
-    first = [torch.tensor(np.moveaxis(x, -1, 1) if x.ndim == 4 else x) for x in training.arrays[:2]]
-    source, target, labels = *first, torch.tensor(training.arrays[2]).long()
-    size = training.batch_size
-    domain = torch.arange(2).repeat_interleave(size).float()[:, None]
-    last = [float("nan")]
+    first = [torch.tensor(np.moveaxis(x, -1, 1) if x.ndim == 4 else x) for x in arrays[:2]]
+    source, target, labels = *first, torch.tensor(arrays[2]).long()
+    domain = torch.arange(2).repeat_interleave(batch_size).float()[:, None]
 
     def step(of_source, of_target):
         features = backbone(torch.cat([source[of_source], target[of_target]]))
-        logits = label_head(features[:size])
+        logits = label_head(features[:batch_size])
         guesses = domain_head(_Reversal.apply(features))
         loss = functional.cross_entropy(logits, labels[of_source])
         loss = loss + functional.binary_cross_entropy_with_logits(guesses, domain)
         slopes = torch.autograd.grad(loss, weights)
         with torch.no_grad():  # PyTorch's optimizers cannot be imported after TensorFlow
             for weight, slope in zip(weights, slopes, strict=True):
-                weight.sub_(slope, alpha=training.rate)
-        last[:] = [float(loss.detach())]
+                weight.sub_(slope, alpha=rate)
+        return float(loss.detach())
 
     def run():
-        orders = [torch.randperm(len(part))[: training.steps * size] for part in (source, target)]
-        for batch in zip(*(order.split(size) for order in orders), strict=True):
-            step(*batch)
+        orders = [torch.randperm(len(part)).split(batch_size) for part in (source, target)]
+        return [step(*batch) for batch in zip(*orders, strict=True)][-1]
 
-    return run, lambda: last[0]
+    return run

@@ -1,14 +1,18 @@
-"""Whole runs of the main job, and commands that end before a training."""
+"""Whole runs of the main job, and commands that end before a training, in new processes."""
 
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 from functools import partial
 from typing import Any
 
-from benchmarks.commands import ROOT, run_python
 from benchmarks.timing import Comparison, in_turns
 
+_ROOT = pathlib.Path(__file__).parents[2]
 _REFUSED = "method=unknown", "trainer.stps=1", "optimizer.momentum=-1"
+_OF_BENCHMARKS = "OMP_WAIT_POLICY", "TF_USE_LEGACY_KERAS"
 
 
 def whole_runs(settings: Any) -> list[Comparison]:
@@ -17,28 +21,38 @@ def whole_runs(settings: Any) -> list[Comparison]:
     Args:
         settings: `rounds`, and `before`, the folder of another checkout, which takes turns with
             this one, or `None`.
+
+    Raises:
+        RuntimeError: If a command ends with another exit status than it should.
     """
-    comparisons = []
+    checkouts = {"dann, now": _ROOT}
+    if settings.before is not None:
+        checkouts = {"before": pathlib.Path(settings.before), **checkouts}
+    tasks = {}
     for name, overrides in {"default run": [], "debug=fast": ["debug=fast"]}.items():
-        ways = {"dann, now": partial(_run, ROOT, overrides)}
-        if settings.before is not None:
-            before = partial(_run, pathlib.Path(settings.before), overrides)
-            ways = {"before": before, **ways}
-        times = in_turns(ways, settings.rounds, warm_up=False)
-        comparisons.append(Comparison(name, times))
-    short = {"import keras": partial(run_python, ["-c", "import keras"])}
-    short["import dann"] = partial(run_python, ["-c", "import dann"])
-    short["train.py --help"] = partial(_script, "--help", 0)
-    short |= {f"train.py {one}": partial(_script, one, 1) for one in _REFUSED}
-    return [*comparisons, Comparison("startup", in_turns(short, settings.rounds))]
+        tasks[name] = {
+            way: partial(_train, *overrides, checkout=checkout)
+            for way, checkout in checkouts.items()
+        }
+    short = {f"import {one}": partial(_python, "-c", f"import {one}") for one in ("keras", "dann")}
+    short["train.py --help"] = partial(_train, "--help")
+    short |= {f"train.py {one}": partial(_train, one, status=1) for one in _REFUSED}
+    tasks["startup"] = short
+    return [Comparison(name, in_turns(ways, settings.rounds)) for name, ways in tasks.items()]
 
 
-def _run(checkout, overrides):
+def _train(*overrides, checkout=_ROOT, status=0):
     with tempfile.TemporaryDirectory() as folder:
-        script = [str(checkout / "scripts/train.py"), *overrides, f"hydra.run.dir={folder}/run"]
-        run_python(script, checkout=checkout, folder=folder)
+        script = f"{checkout}/scripts/train.py"
+        _python(script, *overrides, f"hydra.run.dir={folder}/run", checkout=checkout, status=status)
 
 
-def _script(argument, status):
-    with tempfile.TemporaryDirectory() as folder:
-        run_python([str(ROOT / "scripts/train.py"), argument], status, folder=folder)
+def _python(*arguments, checkout=_ROOT, status=0):
+    """Runs Python as a user would start it, with the package of a checkout."""
+    environment = {key: value for key, value in os.environ.items() if key not in _OF_BENCHMARKS}
+    environment["PYTHONPATH"] = str(checkout)
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != status:
+        said = f"{done.returncode} of {command}, which said: {done.stderr[-500:]}"
+        raise RuntimeError(f"Expected exit status {status}. Received: {said}")

@@ -39,7 +39,7 @@ def image_pairs(
         make_photos(root, images)
         ways = ways_of(root, image_size, batch_size)
         rounds, seconds, both = settings.rounds, settings.seconds, 2 * batch_size
-        times = in_turns(ways, rounds, seconds, begin=_warm, units=both, warm_up=False)
+        times = in_turns(ways, rounds, seconds, begin=_warm, units=both)
     notes = {name: f"{np.median(1 / one.wall):.0f} images a second" for name, one in times.items()}
     return [Comparison(f"an image, {batch_size} + {batch_size} of {images}", times, notes=notes)]
 

@@ -9,7 +9,6 @@ import numpy as np
 from keras import layers
 from sklearn.datasets import load_breast_cancer
 
-from benchmarks.rivals import is_installed
 from benchmarks.timing import Comparison, Times
 from dann.adaptation import Invariant
 from dann.diagnostics import leakage
@@ -34,23 +33,22 @@ class Task(NamedTuple):
 def tasks() -> dict[str, Task]:
     """Returns scikit-learn's breast cancer table, where it is to be hidden whether the texture is
     above its median, and seglearn's exercises of ten people, who are to be hidden."""
+    from seglearn.datasets import load_watch  # pyright: ignore[reportMissingImports]
+
     features = [lambda: layers.Dense(8, "relu")]
     data: Any = load_breast_cancer()
     texture = (data.data[:, 1] > np.median(data.data[:, 1])).astype(int)
     is_train = np.random.default_rng(0).permutation(len(texture)) < 0.6 * len(texture)
-    found = {"table": Task(data.data, data.target, texture, is_train, features)}
-    if is_installed("seglearn"):
-        from seglearn.datasets import load_watch  # pyright: ignore[reportMissingImports]
-
-        watch = load_watch()
-        cut = [one[: len(one) // 100 * 100].reshape(-1, 100, 6) for one in watch["X"]]
-        y, people = (np.repeat(watch[key], list(map(len, cut))) for key in ("y", "subject"))
-        # The end of each recording is tested on.
-        is_train = np.concatenate([np.arange(len(one)) < 0.6 * len(one) for one in cut])
-        body = [lambda: layers.Conv1D(32, 5, 2, activation="relu")] * 2
-        body = [*body, layers.GlobalAveragePooling1D, *features]
-        found["signal"] = Task(np.concatenate(cut), y, people - 1, is_train, body)
-    return found
+    table = Task(data.data, data.target, texture, is_train, features)
+    watch = load_watch()
+    cut = [one[: len(one) // 100 * 100].reshape(-1, 100, 6) for one in watch["X"]]
+    y, people = (np.repeat(watch[key], list(map(len, cut))) for key in ("y", "subject"))
+    # The end of each recording is tested on.
+    is_train = np.concatenate([np.arange(len(one)) < 0.6 * len(one) for one in cut])
+    body = [lambda: layers.Conv1D(32, 5, 2, activation="relu")] * 2
+    body = [*body, layers.GlobalAveragePooling1D, *features]
+    signal = Task(np.concatenate(cut), y, people - 1, is_train, body)
+    return {"table": table, "signal": signal}
 
 
 def hidden_nuisances(settings: Any) -> list[Comparison]:
@@ -64,7 +62,6 @@ def hidden_nuisances(settings: Any) -> list[Comparison]:
         settings: `rounds`, the number of seeds.
     """
     ways = {"dann": _by_dann, "fairlearn": _by_fairlearn}
-    ways = {way: train for way, train in ways.items() if is_installed(way)}
     return [_compared(name, task, ways, settings.rounds) for name, task in tasks().items()]
 
 

@@ -41,18 +41,20 @@ def _binarynet():
     return keras.Model(inputs, x)
 
 
-def _one(layer, shape):
-    inputs = keras.Input(shape)
-    return keras.Model(inputs, layer(inputs))
+def _dense():
+    return keras.Sequential([keras.Input((4096,)), BinaryDense(4096, use_bias=False)])
+
+
+def _convolution():
+    layer = BinaryConv2D(128, 3, padding="same", use_bias=False)
+    return keras.Sequential([keras.Input((32, 32, 128)), layer])
 
 
 NETWORKS = {
     "binary_lenet": _lenet,
     "BinaryNet": _binarynet,
-    "dense 4096": lambda: _one(BinaryDense(4096, use_bias=False), (4096,)),
-    "convolution 3x3, 128 to 128, 32 x 32": lambda: _one(
-        BinaryConv2D(128, 3, padding="same", use_bias=False), (32, 32, 128)
-    ),
+    "dense 4096": _dense,
+    "convolution 3x3, 128 to 128, 32 x 32": _convolution,
 }
 
 

@@ -7,14 +7,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.rivals import Training, can_measure, left_out
+from benchmarks.rivals import is_installed
 from benchmarks.timing import Comparison, in_turns
-from dann.adaptation import DANN, SourceOnly
+from dann.adaptation import DANN
 from dann.data import pair
 from dann.layers import BatchNormalization
 from dann.networks import cnn_backbone, domain_head, label_head, mlp_backbone, mnist_backbone
 
-_RATE, _CLASSES, _BATCH = 0.01, 10, 64
+RATE, _CLASSES, _BATCH = 0.01, 10, 64
 _EXECUTION = 20  # steps
 
 
@@ -47,61 +47,69 @@ def tasks() -> dict[str, Task]:
 
 
 def training_steps(settings: Any) -> list[Comparison]:
-    """Measures a step of `dann.DANN` and of `dann.SourceOnly` in `fit`, and of their rivals.
+    """Measures a step of `dann.DANN` in `fit`, and of its rivals.
 
     All train one network on the same arrays, shuffled, with stochastic gradient descent: a
-    `tf.function` by hand fed by `tf.data`, ADAPT's `DANN`, and PyTorch with threads that do not
-    spin. Networks by hand have Keras's own layers, as does one of `dann` if its network has others.
-    A rival that is not installed is named and left out.
+    `tf.function` by hand fed by `tf.data`, whose network has Keras's own layers, ADAPT's `DANN`,
+    and PyTorch with threads that do not spin. A rival that is not installed is left out.
 
     Args:
         settings: `rounds` and `seconds`; see `benchmarks.timing.in_turns`.
     """
     comparisons = []
     for name, task in tasks().items():
-        for kind, ways in (("DANN", ways_of_dann(task)), ("source only", ways_of_source(task))):
-            times = in_turns(ways, settings.rounds, settings.seconds, units=task.steps)
-            reference = next(way for way in ways if not way.startswith("dann"))
-            comparisons.append(Comparison(f"{name}, {kind}", times, reference, remark=left_out()))
+        times = in_turns(ways_of(task), settings.rounds, settings.seconds, units=task.steps)
+        comparisons.append(Comparison(name, times))
     return comparisons
 
 
-def ways_of_dann(task: Task) -> dict[str, Callable[[], Any]]:
+def ways_of(task: Task) -> dict[str, Callable[[], Any]]:
     """Returns what takes the steps of DANN, by name."""
     arrays = arrays_of(task)
-    ways = {"dann": _by_dann(task, arrays)}
-    if task.steps % _EXECUTION == 0:
-        ways[f"dann, {_EXECUTION} steps a call"] = _by_dann(task, arrays, _EXECUTION)
-    if any(isinstance(layer, BatchNormalization) for layer in task.backbone.layers):
-        ways["dann, Keras's layers"] = _by_dann(task, arrays, of_keras=True)
-    ways["tf.function by hand"] = _by_hand(task, arrays)
-    if can_measure("adapt"):
+    ways = {
+        "tf.function by hand": by_hand(task, arrays),
+        "dann": by_dann(task, arrays),
+        f"dann, {_EXECUTION} steps a call": by_dann(task, arrays, _EXECUTION),
+    }
+    if is_installed("adapt"):
         from benchmarks.rivals.adapt_dann import adapt_steps
 
-        ways["ADAPT"] = adapt_steps(training_of(task))
-    if can_measure("torch"):
+        ways["ADAPT"] = adapt_steps(parts_of(task), arrays, task.batch_size, RATE)
+    if is_installed("torch"):
         from benchmarks.rivals.torch_twin import torch_steps
 
-        ways["PyTorch"] = torch_steps(training_of(task))[0]
+        ways["PyTorch"] = torch_steps(parts_of(task), arrays, task.batch_size, RATE)
     return ways
 
 
-def ways_of_source(task: Task) -> dict[str, Callable[[], Any]]:
-    """Returns what takes steps on the source alone, by name."""
-    source, target, labels = arrays_of(task)
-    backbone, head, _ = parts_of(task)
-    ours = SourceOnly(backbone, label_head=head)
-    ours.compile(keras.optimizers.SGD(_RATE), metrics=["accuracy"])
+def by_dann(task: Task, arrays: Sequence[np.ndarray], execution: int = 1) -> Callable[[], Any]:
+    """Returns a function that takes the steps by `dann.DANN`, so many in a call."""
+    backbone, head, domain = parts_of(task)
+    model = DANN(backbone, label_head=head, domain_head=domain, strength=1.0)
+    optimizer = keras.optimizers.SGD(RATE)
+    model.compile(optimizer, metrics=["accuracy"], steps_per_execution=execution)
+    source, target, labels = arrays
     pairs = pair((source, labels), target, task.batch_size, seed=0)
-    backbone, head, _ = parts_of(task, of_keras=True)
-    plain = keras.Model(backbone.input, head(backbone.output))
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    plain.compile(keras.optimizers.SGD(_RATE), loss, metrics=["accuracy"])
-    quiet: Any = 0
-    return {
-        "dann, SourceOnly": lambda: ours.fit(pairs, verbose=0),
-        "Keras": lambda: plain.fit(source, labels, task.batch_size, verbose=quiet),
-    }
+    return lambda: model.fit(pairs, verbose=0)
+
+
+def by_hand(task: Task, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
+    """Returns a function that takes the steps by `step_by_hand`."""
+    step = step_by_hand(parts_of(task, of_keras=True))
+    source, target, labels = arrays
+    data = tf.data.Dataset
+    domains = data.from_tensor_slices((source, labels)), data.from_tensor_slices(target)
+    batches = [
+        domain.shuffle(len(source)).batch(task.batch_size, drop_remainder=True)
+        for domain in domains
+    ]
+    pairs = data.zip(*batches).prefetch(tf.data.AUTOTUNE)
+
+    def run():
+        for (inputs, its_labels), others in pairs:
+            step(inputs, others, its_labels)
+
+    return run
 
 
 def parts_of(task: Task, of_keras: bool = False) -> list[keras.Model]:
@@ -126,12 +134,6 @@ def arrays_of(task: Task) -> list[np.ndarray]:
     shape = (task.steps * task.batch_size, *task.backbone.input_shape[1:])
     inputs = [rng.uniform(size=shape).astype("float32") for _ in range(2)]
     return [*inputs, rng.integers(_CLASSES, size=len(inputs[0]))]
-
-
-def training_of(task: Task) -> Training:
-    """Returns what rivals are given to train on the arrays of a turn."""
-    numbers = _CLASSES, task.batch_size, task.steps, _RATE
-    return Training(parts_of(task), arrays_of(task), *numbers)
 
 
 def step_by_hand(parts: Sequence[keras.Model]) -> Callable[..., Any]:
@@ -161,38 +163,10 @@ def step_by_hand(parts: Sequence[keras.Model]) -> Callable[..., Any]:
                 tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
             ) + tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(domains, guesses))
         for variable, slope in zip(variables, tape.gradient(loss, variables), strict=True):
-            variable.assign_sub(_RATE * slope)
+            variable.assign_sub(RATE * slope)
         return loss
 
     return step
-
-
-def _by_dann(task, arrays, execution=1, of_keras=False):
-    backbone, head, domain = parts_of(task, of_keras)
-    model = DANN(backbone, label_head=head, domain_head=domain, strength=1.0)
-    optimizer = keras.optimizers.SGD(_RATE)
-    model.compile(optimizer, metrics=["accuracy"], steps_per_execution=execution)
-    source, target, labels = arrays
-    pairs = pair((source, labels), target, task.batch_size, seed=0)
-    return lambda: model.fit(pairs, verbose=0)
-
-
-def _by_hand(task, arrays):
-    step = step_by_hand(parts_of(task, of_keras=True))
-    source, target, labels = arrays
-    data = tf.data.Dataset
-    domains = data.from_tensor_slices((source, labels)), data.from_tensor_slices(target)
-    batches = [
-        domain.shuffle(len(source)).batch(task.batch_size, drop_remainder=True)
-        for domain in domains
-    ]
-    pairs = data.zip(*batches).prefetch(tf.data.AUTOTUNE)
-
-    def run():
-        for (inputs, its_labels), others in pairs:
-            step(inputs, others, its_labels)
-
-    return run
 
 
 def _of_keras(layer):
