@@ -34,3 +34,12 @@ def test_a_test_set_is_kept(files, labels):
     assert (len(found.source_train[1]), len(found.source_test[1])) == (30, 4)
     np.testing.assert_array_equal(found.target_train, (X + 1).astype("float32"))
     assert (found.target_test[1] is None) != bool(labels)
+
+
+def test_nuisances_of_one_file_are_read_with_those_of_its_test_set(tmp_path):
+    site, test = np.array(["b", "a"])[Y % 2], {"x_test": X[:4], "y_test": Y[:4]}
+    np.savez(tmp_path / "a.npz", x=X, y=Y, site=site, site_test=site[:4], **test)
+    found = npz(tmp_path / "a.npz", nuisances=["site"])
+    assert found.nuisances.kinds == {"site": 2}
+    for part, size in (("train", 30), ("test", 4)):
+        np.testing.assert_array_equal(getattr(found.nuisances, part)["site"], 1 - Y[:size] % 2)
