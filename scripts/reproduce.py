@@ -54,14 +54,8 @@ def main(cfg):
     path.with_suffix(".md").write_text(summary_table(results, cfg.published))
     for experiment in cfg.experiments:
         folder = pathlib.Path(cfg.runs_dir) / experiment
-        overrides = {
-            os.path.relpath(run.directory.path, folder): [
-                f"method={run.method}",
-                f"seed={run.seed}",
-            ]
-            for run in finished
-            if run.experiment == experiment
-        }
+        own = [run for run in finished if run.experiment == experiment]
+        overrides = {os.path.relpath(run.directory.path, folder): run.arguments for run in own}
         ranked = rank_sweep(folder, "agreement", overrides) if overrides else None
         print(f"{experiment}: {ranked or 'not ranked'}")
     print(f"Written to {path} and {path.with_suffix('.md')}")

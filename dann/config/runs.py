@@ -15,8 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann.config.building import ConfigError, entries
 from dann.config.schema import TrainConfig
-from dann.experiments.sweep import rank_sweep
-from dann.experiments.tradeoff import save_tradeoff
+from dann.experiments.sweep import rank_sweep, save_tradeoff
 from dann.training import RunDirectory
 
 # Settings that may change when a run resumes, because the results do not depend on them.

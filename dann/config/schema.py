@@ -6,21 +6,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
-
-@dataclasses.dataclass
-class TrainerConfig:
-    """How long and how to train."""
-
-    steps: int = MISSING
-    steps_per_epoch: int = 200
-    epochs: int | None = None
-    batch_size: int = 64
-    steps_per_execution: Any = 1
-    jit_compile: Any = "auto"
-    run_eagerly: bool = False
-    precision: str = "float32"
-    oracle_curve: bool = False
-    check_every: int = 50
+from dann.training import Trainer
 
 
 @dataclasses.dataclass
@@ -67,7 +53,7 @@ class TrainConfig:
     method: dict[str, Any] = MISSING
     schedule: dict[str, Any] = MISSING
     optimizer: dict[str, Any] = MISSING
-    trainer: TrainerConfig = MISSING
+    trainer: Trainer = MISSING
     distribution: DistributionConfig = dataclasses.field(default_factory=DistributionConfig)
     callbacks: dict[str, Any] = MISSING
     augmentation: dict[str, Any] = MISSING

@@ -9,9 +9,32 @@ import numpy as np
 from dann.checks import did_you_mean
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import as_array
-from dann.data.lazy_arrays import Rows
 from dann.data.nuisances import encoded
 from dann.data.splits import UNKNOWN, hold_out
+
+
+class Rows:
+    """Some rows of an array-like, as an array-like.
+
+    NumPy copies the rows that an array of indices chooses. This class keeps the indices instead, so
+    that a memory map or `dann.data.ImageFiles` can be split without being read.
+
+    Args:
+        values: Anything with `shape` and `dtype` that gives rows for an array of indices.
+        indices: Integers `(n,)`, the rows in the order in which they are wanted.
+    """
+
+    def __init__(self, values: Any, indices: np.ndarray):
+        self.values = values
+        self.indices = np.asarray(indices)
+        self.shape = (len(self.indices), *values.shape[1:])
+        self.dtype = values.dtype
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, chosen: Any) -> np.ndarray:
+        return self.values[self.indices[chosen]]
 
 
 def pair_of_parts(

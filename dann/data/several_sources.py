@@ -2,13 +2,42 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dann.data.domain_pair import DomainPair
-from dann.data.lazy_arrays import Joined
 
 _COMPARED = 256  # rows of two targets
+
+
+class Joined:
+    """Several array-likes one after the other, as one.
+
+    Args:
+        parts: Things with `shape`, `dtype` and `len` that give rows for an array of indices. Only
+            their numbers of rows may differ.
+    """
+
+    def __init__(self, parts: Sequence[Any]):
+        self.parts = list(parts)
+        self.ends = np.cumsum([len(part) for part in self.parts])
+        self.shape = (int(self.ends[-1]), *self.parts[0].shape[1:])
+        self.dtype = self.parts[0].dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, chosen: Any) -> np.ndarray:
+        rows = np.arange(len(self))[chosen]
+        flat = np.atleast_1d(rows)
+        found = np.empty((len(flat), *self.shape[1:]), self.dtype)
+        for part, end in zip(self.parts, self.ends, strict=True):
+            start = end - len(part)
+            its = np.flatnonzero((start <= flat) & (flat < end))
+            if its.size:
+                found[its] = part[flat[its] - start]
+        return found if np.ndim(rows) else found[0]
 
 
 def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import math
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
 from dann.selection import Outputs, agreement, info_max, mean_logits, outputs_of, recommend
 from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import AVERAGE
-from dann.training import compile_model, start
+from dann.training import Trainer, compile_model, start
 from dann.training.predictions import accuracies
 
 Method = Callable[[Any, int], Any]
@@ -128,14 +127,7 @@ def _method(method):
 
 
 def _fit(model, optimizer, domains, steps, batch_size, seed):
-    trainer = types.SimpleNamespace(
-        steps=steps,
-        steps_per_epoch=steps,
-        steps_per_execution="auto",
-        jit_compile="auto",
-        run_eagerly=False,
-    )
-    compile_model(model, optimizer, trainer)
+    compile_model(model, optimizer, Trainer(steps, steps_per_epoch=steps))
     batches = (domains.oracle() if model.oracle else domains).batches(batch_size, seed)
     model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
 

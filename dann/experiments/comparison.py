@@ -15,7 +15,6 @@ AGREEMENT = "selection/agreement"
 OF_EQUALS = "selection/info_max"
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 OF_BASELINE = ["source_only/source/accuracy", "source_only/target/accuracy"]
-_WIDTH = 100  # characters of a line; in a wider table there is no balanced accuracy
 _SHOWN = {
     "source/accuracy": "source",
     "target/accuracy": "target (oracle)",
@@ -114,15 +113,8 @@ class Comparison:
             columns[told] = [
                 _spread(*row, form=form, least=least) for row in table[name].to_numpy()
             ]
-        lines = ["mean ± standard deviation over seeds"]
-        shown = pandas.DataFrame(columns).rename_axis(None)
-        text = shown.to_string()
-        if text.index("\n") > _WIDTH:
-            text = shown.drop(
-                columns=_SHOWN["target/balanced_accuracy"], errors="ignore"
-            ).to_string()
-        lines.append(text)
-        return "\n".join([*lines, *self._choice()])
+        shown = pandas.DataFrame(columns).rename_axis(None).to_string()
+        return "\n".join(["mean ± standard deviation over seeds", shown, *self._choice()])
 
     def _choice(self):
         """Lines on what is chosen, at what cost, and on runs without a rank."""

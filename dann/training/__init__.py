@@ -1,7 +1,7 @@
 """One run from start to report, and what is done with it afterwards."""
 
 from dann.training.devices import Distribution
-from dann.training.preparation import compile_model, start
+from dann.training.preparation import Trainer, compile_model, start
 from dann.training.resumable_fit import fit
 from dann.training.run import Run
 from dann.training.run_callbacks import EpochTable
@@ -14,6 +14,7 @@ __all__ = [
     "Run",
     "RunDirectory",
     "StopOnNonFinite",
+    "Trainer",
     "compile_model",
     "fit",
     "start",

@@ -1,5 +1,6 @@
 """What comes before a training: a clear state of Keras, and a compiled model."""
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,39 @@ from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, accelerators
 
 _STEPS_IN_A_CALL = 20
+
+
+@dataclasses.dataclass
+class Trainer:
+    """How long and how to train.
+
+    Attributes:
+        steps: Training steps.
+        steps_per_epoch: Steps from one checkpoint to the next.
+        epochs: For a config: the number of passes over the source, which replaces both above.
+        batch_size: Examples of each domain in a step.
+        steps_per_execution: Steps in one call, or `"auto"`: on TensorFlow 20 if 20 divides the
+            epoch and every interval of a callback, else one. Several steps in a call give the same
+            weights and save the time between the calls, where callbacks act and signals are heard.
+        jit_compile: Whether XLA compiles, or `"auto"`: where Keras can, except for TensorFlow on a
+            CPU, where XLA makes small convolutions about 6 times slower.
+        run_eagerly: As in `keras.Model.compile`.
+        precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
+        oracle_curve: Whether a run writes the target accuracy after each epoch to a file of its
+            own.
+        check_every: Steps between checks for NaN or infinite losses and weights.
+    """
+
+    steps: int
+    steps_per_epoch: int = 200
+    epochs: int | None = None
+    batch_size: int = 64
+    steps_per_execution: Any = "auto"
+    jit_compile: Any = "auto"
+    run_eagerly: bool = False
+    precision: str = "float32"
+    oracle_curve: bool = False
+    check_every: int = 50
 
 
 def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
@@ -57,8 +91,8 @@ def scale_remark(network: Any, inputs: Any) -> str | None:
     )
 
 
-def check_trainer(trainer: Any) -> None:
-    """Checks the settings that `dann.training.Run` takes as `trainer`.
+def check_trainer(trainer: Trainer) -> None:
+    """Checks how long and how to train.
 
     Raises:
         TypeError: If a number is not an integer; `steps_per_execution` may be `"auto"`.
@@ -79,7 +113,7 @@ def check_trainer(trainer: Any) -> None:
 def compile_model(
     model: AdversarialModel,
     optimizer: keras.optimizers.Optimizer,
-    trainer: Any,
+    trainer: Trainer,
     intervals: Iterable[int] = (),
 ) -> AdversarialModel:
     """Compiles `model` for classification and returns it.
@@ -87,12 +121,7 @@ def compile_model(
     Args:
         model: Model to train.
         optimizer: Any Keras optimizer.
-        trainer: Object with `steps`, `steps_per_epoch`, `run_eagerly`, `steps_per_execution` and
-            `jit_compile`. With `steps_per_execution="auto"` a call on TensorFlow takes 20 steps, if
-            20 divides the epoch and every interval, and else one; several steps in a call give the
-            same weights and save the time between the calls, where callbacks act and signals are
-            heard. With `jit_compile="auto"` Keras compiles where it can, except for TensorFlow on a
-            CPU, where XLA makes small convolutions about 6 times slower.
+        trainer: How to train.
         intervals: Numbers of steps after which callbacks act within an epoch.
 
     Raises:

@@ -24,7 +24,7 @@ from dann.training.predictions import (
     source_only_remark,
     target_predictions,
 )
-from dann.training.preparation import check_trainer, scale_remark
+from dann.training.preparation import Trainer, check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
@@ -60,9 +60,7 @@ class Run:
     Args:
         directory: Where to write; it is created if it does not exist.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
-        trainer: Object with `steps`, `steps_per_epoch`, `batch_size`, `oracle_curve` (whether to
-            write the target accuracy after each epoch to a file of its own) and `check_every` (the
-            number of steps between checks for NaN or infinite losses and weights).
+        trainer: How long and how to train.
         seed: Seed of the batches.
         model: Compiled model.
         baseline: Compiled model to compare with, which is trained first on the same batches; or the
@@ -89,7 +87,7 @@ class Run:
         self,
         directory: str | os.PathLike,
         domains: DomainPair,
-        trainer: Any,
+        trainer: Trainer,
         seed: int,
         model: AdversarialModel,
         baseline: AdversarialModel | Mapping[str, Any] | None = None,

@@ -8,7 +8,7 @@ import pytest
 
 import dann
 from dann.data import pair
-from dann.data.lazy_arrays import Rows
+from dann.data.parts import Rows
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow

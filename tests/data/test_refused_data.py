@@ -20,7 +20,7 @@ from dann.data import (
     several_sources,
 )
 from dann.data.image_paths import read_images
-from dann.data.lazy_arrays import Rows
+from dann.data.parts import Rows
 
 X = np.random.default_rng(0).normal(size=(60, 5, 2))
 Y = np.arange(60) % 3

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dann.data import arrays, several_sources
-from dann.data.lazy_arrays import Joined, Rows
+from dann.data.parts import Rows
+from dann.data.several_sources import Joined
 
 LABELS = np.arange(20) % 2
 TARGET = np.full((20, 3), 9.0), LABELS

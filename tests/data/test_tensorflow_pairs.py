@@ -11,7 +11,7 @@ from support.arrays import assert_all_equal
 
 from dann.adaptation import DANN
 from dann.data import pair
-from dann.data.lazy_arrays import Rows
+from dann.data.parts import Rows
 from dann.data.tensorflow_pairs import in_tensorflow
 from dann.networks import mlp_backbone
 

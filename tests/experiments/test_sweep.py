@@ -73,7 +73,7 @@ def test_runs_are_ranked_by_the_score_and_the_first_is_shown_beside_the_best(
     assert (sweep / "sweep.png").stat().st_size > 1000
 
 
-def test_the_balanced_accuracy_is_told_where_a_line_has_room(sweep):
+def test_the_balanced_accuracy_is_told_beside_the_accuracy(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"target/balanced_accuracy": 0.625 + int(run) / 8})
     overrides = {run: [*told, "method=cdan"][::-1] for run, told in OVERRIDES.items()}
@@ -82,10 +82,6 @@ def test_the_balanced_accuracy_is_told_where_a_line_has_room(sweep):
     assert "balanced (oracle)" in text
     assert re.search(r"90.0% ± 0.0% +75.0% ± 7.1% +68.8% ± 8.8%\n", text)
     assert measure(sweep, "target/balanced_accuracy") == {"1": 0.75, "2": 0.875, "0": 0.625}
-    overrides["2"].append("network.backbone.hidden_units=[128,128,128]")
-    text = rank_sweep(sweep, "info_max", overrides)
-    assert "balanced (oracle)" not in text
-    assert "target (oracle)" in text
 
 
 @pytest.mark.parametrize(("low", "choice"), [(0.5, "source_only"), (0.7, "average")])

@@ -3,10 +3,9 @@
 import keras
 
 from dann import training
-from dann.config.schema import TrainerConfig
 from dann.networks import cnn_backbone
 
-TRAINER = TrainerConfig(steps=6, steps_per_epoch=2, batch_size=4, run_eagerly=True)
+TRAINER = training.Trainer(steps=6, steps_per_epoch=2, batch_size=4, run_eagerly=True)
 
 
 def run_of(folder, domains, model, *others, trainer=TRAINER, seed=1, **settings):
