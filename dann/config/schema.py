@@ -6,7 +6,7 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
-from dann.training import Trainer
+from dann.training import Distribution, Trainer
 
 
 @dataclasses.dataclass
@@ -17,17 +17,6 @@ class SelectionConfig:
     samples: int = MISSING
     keep: str | None = None
     rank_by: str | None = None
-
-
-@dataclasses.dataclass
-class DistributionConfig:
-    """How devices share a training; see `dann.training.Distribution`."""
-
-    kind: str | None = None
-    devices: Any = "all"
-    coordinator: str | None = None
-    num_processes: int | None = None
-    process_id: int | None = None
 
 
 @dataclasses.dataclass
@@ -54,7 +43,7 @@ class TrainConfig:
     schedule: dict[str, Any] = MISSING
     optimizer: dict[str, Any] = MISSING
     trainer: Trainer = MISSING
-    distribution: DistributionConfig = dataclasses.field(default_factory=DistributionConfig)
+    distribution: Distribution = dataclasses.field(default_factory=Distribution)
     callbacks: dict[str, Any] = MISSING
     augmentation: dict[str, Any] = MISSING
     regularizers: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -67,24 +67,20 @@ class DomainPair:
 
     def __post_init__(self):
         parts = {
-            "source train": _columns(*self.source_train),
-            "source test": _columns(*self.source_test),
-            "target train": _columns(self.target_train, self.target_train_labels),
-            "target test": _columns(*self.target_test),
-            "labelled target": _columns(*self.target_labelled or self.source_test),
+            "source train set": _columns(*self.source_train),
+            "source test set": _columns(*self.source_test),
+            "target train set": _columns(self.target_train, self.target_train_labels),
+            "target test set": _columns(*self.target_test),
+            "labelled target set": _columns(*self.target_labelled or self.source_test),
         }
         check_integer("num_classes", self.num_classes, 2)
-        forms = {}
-        for part, columns in parts.items():
-            name, unknown = f"{part} set", UNKNOWN if part == "target train" else None
-            examples = Examples(columns, name)
-            forms[part] = examples.form()
-            check_alike(forms["source train"], forms[part], name)
-            if "labels" in columns:
-                labels = examples.columns["labels"]
-                check_class_range(
-                    f"Labels of the {name}", labels, self.num_classes, unknown=unknown
-                )
+        given = {name: Examples(columns, name) for name, columns in parts.items()}
+        for name, examples in given.items():
+            check_alike(given["source train set"].form(), examples.form(), name)
+            if "labels" in examples.columns:
+                labels, told = examples.columns["labels"], f"Labels of the {name}"
+                unknown = UNKNOWN if name == "target train set" else None
+                check_class_range(told, labels, self.num_classes, unknown=unknown)
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"`class_names` must name {self.num_classes} classes. "

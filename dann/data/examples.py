@@ -200,13 +200,9 @@ def _mapped(function, values: Any) -> Any:
     if isinstance(values, dict):
         return {name: _mapped(function, part) for name, part in values.items()}
     several = isinstance(values, tuple | list) and len(values) > 0
-    if several and all(isinstance(part, dict) or _has_rows(part) for part in values):
+    if several and all(isinstance(one, dict) or len(getattr(one, "shape", ())) for one in values):
         return tuple(_mapped(function, part) for part in values)
     return function(values)
-
-
-def _has_rows(values):
-    return len(getattr(values, "shape", ())) > 0
 
 
 def _form(array, of_any_size):

@@ -1,6 +1,7 @@
 """Which devices there are, and how a training is spread over them."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 import platform
@@ -14,6 +15,7 @@ from dann.checks import check_choice, check_integer
 KINDS = (None, "data_parallel", "multi_host")
 
 
+@dataclasses.dataclass(eq=False)
 class Distribution:
     """Spreads each batch of a training over several devices.
 
@@ -45,24 +47,21 @@ class Distribution:
         ValueError: If an argument has another value.
     """
 
-    def __init__(
-        self,
-        kind: str | None = None,
-        devices: int | str = "all",
-        coordinator: str | None = None,
-        num_processes: int | None = None,
-        process_id: int | None = None,
-    ):
-        self.kind = check_choice("distribution.kind", kind, KINDS)
-        if devices != "all":
-            check_integer("distribution.devices", devices, low=1, why="or 'all'")
-        if kind is None and devices != "all":
+    kind: str | None = None
+    devices: Any = "all"
+    coordinator: str | None = None
+    num_processes: int | None = None
+    process_id: int | None = None
+
+    def __post_init__(self):
+        check_choice("distribution.kind", self.kind, KINDS)
+        if self.devices != "all":
+            check_integer("distribution.devices", self.devices, low=1, why="or 'all'")
+        if self.kind is None and self.devices != "all":
             raise ValueError(
                 "distribution.devices is for distribution=data_parallel or multi_host. "
-                f"Received: distribution.devices={devices} with distribution=none"
+                f"Received: distribution.devices={self.devices} with distribution=none"
             )
-        self.devices: Any = devices
-        self._processes = coordinator, num_processes, process_id
         self._strategy: Any = None
 
     def connect(self) -> None:
@@ -86,7 +85,8 @@ class Distribution:
             import jax  # pyright: ignore[reportMissingImports]
 
             jax.config.update("jax_cpu_collectives_implementation", "gloo")
-            jax.distributed.initialize(*self._processes, heartbeat_timeout_seconds=30)
+            which = self.coordinator, self.num_processes, self.process_id
+            jax.distributed.initialize(*which, heartbeat_timeout_seconds=30)
         self._names()
 
     def use(self) -> None:
@@ -189,8 +189,6 @@ def _mirrored(names):
 def _processor():
     """The processor's name, which Python's `platform` does not know on Linux."""
     information = pathlib.Path("/proc/cpuinfo")
-    if information.is_file():
-        for line in information.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    lines = information.read_text().splitlines() if information.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,5 +1,6 @@
-"""The classes that a classifier predicts, its accuracies, and how a run prints them."""
+"""What a run measures on its test sets and predicts for the target, and how it prints that."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,12 @@ from scipy.special import softmax
 from sklearn.metrics import recall_score
 
 from dann.data import DomainPair
+from dann.diagnostics.leakage import Leakage, leakage
+from dann.training.run_callbacks import HostModel
 
 _APART = 0.97  # of a discriminator that the features do not confuse
+_MOST = 5000  # examples of a test set that probes of nuisances see
+_ACCURACIES = "source/accuracy", "source/balanced_accuracy"
 
 
 def accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
@@ -23,6 +28,34 @@ def accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     # That function warns of predicted classes that `labels` lack.
     balanced = recall_score(labels, predicted, labels=np.unique(labels), average="macro")
     return {"accuracy": float(np.mean(predicted == labels)), "balanced_accuracy": float(balanced)}
+
+
+def leakage_of_test(host: HostModel, domains: DomainPair, seed: int) -> dict[str, Any]:
+    """Returns what is left of each nuisance in the features of at most 5,000 test examples.
+
+    By name they are the attributes of a `dann.diagnostics.Leakage`; with `given_label` there is
+    also `<name> given the label`. Groups stay on one side, except for a nuisance of which each
+    value is in a single group, as a person's name is. What cannot be measured is a warning.
+    """
+    inputs, labels = domains.source_test
+    held: Any = domains.nuisances
+    rows = np.sort(np.random.default_rng(seed).permutation(len(labels))[:_MOST])
+    features = host.predict(host.model.backbone, inputs[rows])
+    given = labels[rows] if host.model.given_label else None
+    found = {}
+    for name, values in held.test.items():
+        groups = None if _has_own_groups(values, held.groups) else held.groups[rows]
+        try:
+            found |= leakage(features, None, {name: values[rows]}, given, groups, seed)
+        except ValueError as error:  # a finished training is a result without it
+            print(f"warning: leakage of {name} is not measured: {error}", file=sys.stderr)
+    return {name: one._asdict() for name, one in found.items()}
+
+
+def _has_own_groups(values, groups):
+    if groups is None or values.dtype.kind == "f":
+        return groups is None
+    return len({*zip(values.tolist(), groups.tolist(), strict=True)}) == len(np.unique(values))
 
 
 def target_predictions(
@@ -79,6 +112,19 @@ def accuracy_table(summary: Mapping[str, Any]) -> str:
     if "source_only/target/accuracy" in summary:
         gain = summary["target/accuracy"] - summary["source_only/target/accuracy"]
         lines.append(f"{'gain':<{width}}{'':>10}{100 * gain:>+11.1f} points")
+    return "\n".join(lines)
+
+
+def nuisance_report(summary: Mapping[str, Any]) -> str:
+    """Formats accuracies and leakage of a run with nuisances, those of its baseline first."""
+    lines = [f"seed {summary['seed']}, {summary['steps']} steps, test set after the last step"]
+    for title, prefix in (("strength 0", "source_only/"), (summary["method"], "")):
+        if f"{prefix}seconds" in summary:
+            one = {name: summary[f"{prefix}{name}"] for name in (*_ACCURACIES, "seconds")}
+            accuracy, balanced, seconds = one.values()
+            told = f"accuracy {accuracy:.1%}, balanced {balanced:.1%}, {seconds:.1f} seconds"
+            left = [f"  {Leakage(**one)}" for one in summary[f"{prefix}leakage"].values()]
+            lines += [f"{title}: {told}", *left]
     return "\n".join(lines)
 
 

@@ -21,6 +21,8 @@ from dann.training.predictions import (
     accuracies,
     accuracy_table,
     label_free_table,
+    leakage_of_test,
+    nuisance_report,
     source_only_remark,
     target_predictions,
 )
@@ -28,7 +30,6 @@ from dann.training.preparation import Trainer, check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
-from dann.training.run_nuisances import leakage_of_test, nuisance_report
 
 
 class Run:

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -47,12 +47,7 @@ class HostModel:
             weight.assign(training[id(weight)])
         return values
 
-    def predict(
-        self,
-        network: keras.Model,
-        inputs: Any,
-        values: Mapping[int, np.ndarray] | None = None,
-    ) -> np.ndarray:
+    def predict(self, network: Any, inputs: Any, values: dict | None = None) -> np.ndarray:
         """Returns the outputs of a part of the model for inputs, in inference mode.
 
         Args:
