@@ -13,14 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import hydra
+from hydra import errors
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import (
-    ConfigCompositionException,
-    HydraException,
-    InstantiationException,
-    MissingConfigException,
-    OverrideParseException,
-)
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
@@ -33,7 +27,7 @@ PACKAGE = pathlib.Path(__file__).parents[1]
 CONF = next(path for path in (PACKAGE / "conf", PACKAGE.parent / "conf") if path.is_dir())
 # What a user can mend; any other error shows its traceback.
 _TOLD = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
-_TOLD += (HydraException, OmegaConfBaseException)
+_TOLD += (errors.HydraException, OmegaConfBaseException)
 _HELP = " See --help"
 
 
@@ -121,13 +115,13 @@ def _in_one_line(told, failed):
 def explained(error: Exception) -> str:
     """Returns what an error says, in a user's words where Hydra's are of its own insides."""
     cause: Any = error.__cause__
-    if isinstance(error, OverrideParseException):
+    if isinstance(error, errors.OverrideParseException):
         return _explained_override(error.override)
-    if isinstance(error, MissingConfigException):
+    if isinstance(error, errors.MissingConfigException):
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         options = error.options or sorted(file.stem for file in (CONF / group).glob("*.yaml"))
         return f"No {group}={name}.{did_you_mean(name.lower(), options) or _HELP}"
-    if isinstance(error, InstantiationException) and cause is not None:
+    if isinstance(error, errors.InstantiationException) and cause is not None:
         return f"{str(error).rpartition('full_key: ')[2]}: {cause}"
     for one in (error, cause):
         if isinstance(one, ConfigKeyError | ConfigAttributeError):
@@ -139,7 +133,7 @@ def explained(error: Exception) -> str:
         return f"{first}. A sweep over several values needs -m; one value with commas, {meant}"
     if isinstance(error, OmegaConfBaseException):
         return f"{error.full_key}: {first}" if error.full_key else first
-    if isinstance(error, ConfigCompositionException) and cause:
+    if isinstance(error, errors.ConfigCompositionException) and cause:
         why = str(cause).partition("\n")[0]
         if whole := re.match(r"Value '(\d+)\.0' of type 'float' .* Integer", why):
             why += f". Did you mean {whole[1]}?"

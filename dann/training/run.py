@@ -14,18 +14,9 @@ from dann.adaptation import AdversarialModel
 from dann.adaptation.fitting import check_optimizer, devices_of, replicas_of
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
-from dann.training import run_figures
+from dann.training import predictions, run_figures
 from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
 from dann.training.devices import hardware, processes
-from dann.training.predictions import (
-    accuracies,
-    accuracy_table,
-    label_free_table,
-    leakage_of_test,
-    nuisance_report,
-    source_only_remark,
-    target_predictions,
-)
 from dann.training.preparation import Trainer, check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
@@ -177,19 +168,22 @@ class Run:
         summary.update({**_times(self.clock), **found, **alone, **self._final_scores(history)})
         self.directory.save_classifier(self.model.classifier)
         predict = partial(self.host.predict, self.model.classifier)
-        predictions = target_predictions(self.domains, predict)
-        self.directory.write_predictions(predictions)
+        table = predictions.target_predictions(self.domains, predict)
+        self.directory.write_predictions(table)
         self.directory.write_summary(summary)
-        print((nuisance_report if self.domains.nuisances else accuracy_table)(summary))
+        nuisances = self.domains.nuisances
+        report = predictions.nuisance_report if nuisances else predictions.accuracy_table
+        print(report(summary))
         for domain in ("source", "target"):
             if (share := summary.get(f"{domain}/accuracy")) is not None:
                 count = len(getattr(self.domains, f"{domain}_test")[0])
                 print(f"{domain} accuracy: {share:.1%} (of {count} test examples)")
-        if "target/accuracy" not in summary and not self.domains.nuisances:
+        if "target/accuracy" not in summary and not nuisances:
             print("target accuracy: unknown (no labels)")
-            print(label_free_table(summary, predictions))
+            print(predictions.label_free_table(summary, table))
         epochs = summary.get("kept_step", self.trainer.steps) // self.steps_per_epoch
-        if remark := source_only_remark(summary, history.get("domain/accuracy", ())[:epochs]):
+        domain_accuracy = history.get("domain/accuracy", ())[:epochs]
+        if remark := predictions.source_only_remark(summary, domain_accuracy):
             print(remark)
         title = _title(self.name, found)
         views.append((title, run_figures.features_of(self.host, self.domains)))
@@ -242,10 +236,10 @@ class Run:
             if not np.isfinite(logits).all():
                 raise FloatingPointError(f"Logits of the {domain}'s test set must be finite")
             predicted[domain] = np.argmax(logits, axis=-1)
-            for name, value in accuracies(labels, predicted[domain]).items():
+            for name, value in predictions.accuracies(labels, predicted[domain]).items():
                 found[f"{domain}/{name}"] = value
         if self.domains.nuisances:
-            found["leakage"] = leakage_of_test(host, self.domains, self.seed)
+            found["leakage"] = predictions.leakage_of_test(host, self.domains, self.seed)
         return found, predicted
 
     def _of_features(self, host):
