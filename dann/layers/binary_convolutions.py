@@ -1,6 +1,5 @@
 """Binary convolutions: the Keras layers of those names over one base."""
 
-from typing import Any
 
 import keras
 from keras import ops
@@ -40,17 +39,13 @@ class BinaryConvolution(BinaryLayer):
         self.pad_values = check_choice("pad_values", float(pad_values), (-1.0, 0.0, 1.0))
 
     def apply(self, inputs, kernel):
-        geometry: dict[str, Any] = {
-            "strides": self.strides,
-            "padding": self.padding,
-            "dilation_rate": self.dilation_rate,
-            "data_format": self.data_format,
-        }
-        widths = self._widths(inputs.shape)
+        widths, padding = self._widths(inputs.shape), self.padding
         if widths is not None:
             inputs = ops.pad(inputs, widths, constant_values=self.pad_values)
-            geometry["padding"] = "valid"
-        return self.convolve(inputs, kernel, **geometry)
+            padding = "valid"
+        return self.convolve(
+            inputs, kernel, self.strides, padding, self.data_format, self.dilation_rate
+        )
 
     def _widths(self, shape):
         """Returns the padding of each axis, or `None` if Keras pads."""
@@ -157,14 +152,15 @@ class _Transposed(BinaryLayer):
     channel_axes = (-2,)
 
     def apply(self, inputs, kernel):
-        geometry: dict[str, Any] = {
-            "strides": self.strides,
-            "padding": self.padding,
-            "output_padding": self.output_padding,
-            "dilation_rate": self.dilation_rate,
-            "data_format": self.data_format,
-        }
-        return ops.conv_transpose(inputs, kernel, **geometry)
+        return ops.conv_transpose(
+            inputs,
+            kernel,
+            self.strides,
+            self.padding,
+            self.output_padding,
+            self.data_format,
+            self.dilation_rate,
+        )
 
 
 @keras.saving.register_keras_serializable("dann")

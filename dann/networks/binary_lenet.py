@@ -7,7 +7,7 @@ import keras
 from keras import layers
 
 from dann.networks.float_twin import Precision, normalized
-from dann.networks.inputs import check_input_shape, instance_normalization, rescale
+from dann.networks.inputs import image_inputs
 
 
 def binary_lenet_backbone(
@@ -42,7 +42,7 @@ def binary_lenet_backbone(
             `"htanh"`.
         kernel_estimator: Estimator of the kernels. Defaults to `"htanh"`.
         instance_norm: Whether each image's channels are brought to mean 0 and variance 1 first; see
-            `dann.networks.inputs.instance_normalization`. Defaults to `False`.
+            `dann.networks.inputs.image_inputs`. Defaults to `False`.
 
     The other arguments are those of every backbone; see `dann.networks`.
 
@@ -60,12 +60,8 @@ def binary_lenet_backbone(
         - [Rastegari et al., 2016](https://arxiv.org/abs/1603.05279), section 3.2: pooling before
           the sign.
     """
-    shape = check_input_shape("binary_lenet_backbone", input_shape, height=16, width=16, channels=1)
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
-    inputs = keras.Input(shape, name="images")
-    x = rescale(input_range)(inputs)
-    if instance_norm:
-        x = instance_normalization()(x)
+    inputs, x = image_inputs("binary_lenet_backbone", input_shape, 16, input_range, instance_norm)
     for place, channels in enumerate(filters):
         x = precision.between(x) if place else x
         x = precision.convolution(channels, 5, first=place == 0)(x)

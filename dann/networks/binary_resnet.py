@@ -7,7 +7,7 @@ import keras
 from keras import layers
 
 from dann.networks.float_twin import Precision, normalized
-from dann.networks.inputs import check_input_shape, rescale
+from dann.networks.inputs import image_inputs
 
 
 def binary_resnet_backbone(
@@ -56,12 +56,8 @@ def binary_resnet_backbone(
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), sections 3.2 and 3.3.
     """
     least = 2 ** (len(filters) - 1)
-    shape = check_input_shape(
-        "binary_resnet_backbone", input_shape, height=least, width=least, channels=1
-    )
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
-    inputs = keras.Input(shape, name="images")
-    x = rescale(input_range)(inputs)
+    inputs, x = image_inputs("binary_resnet_backbone", input_shape, least, input_range)
     first = precision.convolution(filters[0], 3, first=True, padding="same", pad_values=pad_values)
     x = normalized(first(x))
     for stage, channels in enumerate(filters):

@@ -6,7 +6,7 @@ import keras
 from keras import layers
 
 from dann.layers import BatchNormalization
-from dann.networks.inputs import check_input_shape, instance_normalization, rescale
+from dann.networks.inputs import image_inputs
 
 
 def cnn_backbone(
@@ -31,16 +31,12 @@ def cnn_backbone(
         dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
         convolutions: Number of convolutions of each stage, at least 1. Defaults to `1`.
         instance_norm: Whether each image's channels are brought to mean 0 and variance 1 first; see
-            `dann.networks.inputs.instance_normalization`. Defaults to `False`.
+            `dann.networks.inputs.image_inputs`. Defaults to `False`.
 
     The other arguments are those of every backbone; see `dann.networks`.
     """
     least = 2 ** len(filters)
-    shape = check_input_shape("cnn_backbone", input_shape, height=least, width=least, channels=1)
-    inputs = keras.Input(shape, name="images")
-    x = rescale(input_range)(inputs)
-    if instance_norm:
-        x = instance_normalization()(x)
+    inputs, x = image_inputs("cnn_backbone", input_shape, least, input_range, instance_norm)
     for channels in filters:
         for _ in range(convolutions):
             x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)

@@ -1,6 +1,7 @@
 """Inputs of networks: the check of their shape, and the range that networks learn from."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 
@@ -36,16 +37,35 @@ def rescale(input_range: Sequence[float]) -> keras.layers.Layer:
     return keras.layers.Rescaling(2.0 / (high - low), offset=-1.0 - 2.0 * low / (high - low))
 
 
-def instance_normalization() -> keras.layers.Layer:
-    """Returns the layer that gives each channel of each image mean 0 and variance 1.
+def image_inputs(
+    network: str,
+    input_shape: Sequence[int],
+    least: int,
+    input_range: Sequence[float],
+    instance_norm: bool = False,
+) -> tuple[Any, Any]:
+    """Returns the inputs of a network of images, and their pixels in [-1, 1].
 
-    Images `x` of `h` rows and `w` columns become `(x - m) / sqrt(v + .001)`, with the mean `m` and
-    the variance `v` over the `h w` pixels of an image's channel, in training and inference alike.
-    Their brightness, contrast and colour cast are then no difference between domains.
+    With `instance_norm` images `x` of `h` rows and `w` columns become `(x - m) / sqrt(v + .001)`,
+    with the mean `m` and the variance `v` over the `h w` pixels of an image's channel, in training
+    and inference alike. Their brightness, contrast and colour cast are then no difference between
+    domains.
+
+    Args:
+        network: Name of the network, for a message.
+        input_shape: Height, width and channels of the images.
+        least: Smallest height and width.
+        input_range: As in `rescale`.
+        instance_norm: Whether each channel of each image gets mean 0 and variance 1.
 
     Reference:
         - [Ulyanov et al., 2016](https://arxiv.org/abs/1607.08022), equation 3.
         - [Shu et al., 2018](https://arxiv.org/abs/1802.08735), section 6.1: of the inputs, for
           adaptation.
     """
-    return keras.layers.GroupNormalization(groups=-1, center=False, scale=False)
+    shape = check_input_shape(network, input_shape, height=least, width=least, channels=1)
+    inputs = keras.Input(shape, name="images")
+    pixels = rescale(input_range)(inputs)
+    if instance_norm:
+        pixels = keras.layers.GroupNormalization(groups=-1, center=False, scale=False)(pixels)
+    return inputs, pixels

@@ -6,7 +6,7 @@ import keras
 from keras import layers
 
 from dann.networks.heads import initializers
-from dann.networks.inputs import check_input_shape, rescale
+from dann.networks.inputs import image_inputs
 
 
 def lenet_backbone(
@@ -51,9 +51,7 @@ def lenet_backbone(
         - [Jiang et al., 2022](https://arxiv.org/abs/2201.05867), the Transfer-Learning-Library,
           whose digit scripts train this network.
     """
-    shape = check_input_shape("lenet_backbone", input_shape, height=16, width=16, channels=1)
-    inputs = keras.Input(shape, name="images")
-    x = rescale(input_range)(inputs)
+    inputs, x = image_inputs("lenet_backbone", input_shape, 16, input_range)
     for place, channels in enumerate(filters):
         x = layers.Conv2D(channels, 5, **initializers(initializer, 25 * x.shape[-1]))(x)
         if place and dropout:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import layers
 
-from dann.networks.inputs import check_input_shape, rescale
+from dann.networks.inputs import image_inputs
 
 
 def mnist_backbone(
@@ -24,9 +24,7 @@ def mnist_backbone(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    shape = check_input_shape("mnist_backbone", input_shape, height=16, width=16, channels=1)
-    inputs = keras.Input(shape, name="images")
-    x = rescale(input_range)(inputs)
+    inputs, x = image_inputs("mnist_backbone", input_shape, 16, input_range)
     x = layers.Conv2D(32, 5, activation="relu")(x)
     x = layers.MaxPooling2D()(x)
     x = layers.Conv2D(48, 5, activation="relu")(x)
@@ -53,9 +51,7 @@ def svhn_backbone(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4b.
     """
-    shape = check_input_shape("svhn_backbone", input_shape, height=29, width=29, channels=1)
-    inputs = keras.Input(shape, name="images")
-    x = rescale(input_range)(inputs)
+    inputs, x = image_inputs("svhn_backbone", input_shape, 29, input_range)
     for _ in range(2):
         x = layers.Conv2D(64, 5, activation="relu")(x)
         x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
@@ -80,9 +76,7 @@ def gtsrb_backbone(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4c.
     """
-    shape = check_input_shape("gtsrb_backbone", input_shape, height=32, width=32, channels=1)
-    inputs = keras.Input(shape, name="images")
-    x = rescale(input_range)(inputs)
+    inputs, x = image_inputs("gtsrb_backbone", input_shape, 32, input_range)
     for channels, size in ((96, 5), (144, 3), (256, 5)):
         x = layers.Conv2D(channels, size, activation="relu")(x)
         x = layers.MaxPooling2D()(x)
