@@ -5,7 +5,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
-from dann.adaptation.batch import at_least_single
+from dann.adaptation.batch import Batch, at_least_single
 from dann.adaptation.labels import SHARES, SIGMOIDS
 from dann.adaptation.missing_labels import (
     check_ranges,
@@ -20,6 +20,7 @@ from dann.adaptation.nuisance_terms import class_terms, number_terms
 from dann.checks import check_integer
 from dann.data.nuisances import NUMBER
 from dann.layers import GradientReversal
+from dann.layers.state import add_state
 from dann.networks import label_head
 from dann.schedules import StrengthSchedule
 
@@ -140,35 +141,25 @@ class Invariant(AdversarialModel):
             # Torch clears the gradients of attributes; of a dict, one for each name of a variable.
             setattr(self, f"head_of_{name}", head)
         # Of K values their counts; of a number the count, the mean and the sum of squares about it.
-        self.seen = {name: self._add_seen(name, kind) for name, kind in self.nuisances.items()}
+        self.seen = {
+            name: add_state(self, f"{name}_seen", "float32", 0.0, (3 if kind == NUMBER else kind,))
+            for name, kind in self.nuisances.items()
+        }
         terms = [f"{name}/loss" for name in nuisances]
         terms += [f"{name}/{term}" for name in classes for term in ("accuracy", "chance")]
         for term in sorted(terms):
             self.trackers[term] = keras.metrics.Mean(term)
 
-    def _add_seen(self, name, kind):
-        return self.add_weight(
-            name=f"{name}_seen",
-            shape=(3 if kind == NUMBER else kind,),
-            dtype="float32",
-            initializer="zeros",
-            trainable=False,
-            autocast=False,
-            aggregation="only_first_replica",
-        )
-
     def call(self, inputs, training=False):
-        # All examples are the source, and once more the target, at which regularizers look.
         return super().call(_pair(inputs) if training else inputs, training=training)
 
     def augment(self, inputs, training):
-        return _pair(super().augment({"source": inputs["source"]}, training)["source"])
+        return super().augment({"source": inputs["source"]}, training)
 
-    def extract(self, inputs, training):
-        return _pair(self.backbone(inputs["source"], training=training))
-
-    def classify(self, features, training):
-        return _pair(self.label_head(features["source"], training=training))
+    def batch_of(self, inputs, features, training):
+        # All examples are the source, and once more the target, at which regularizers look.
+        parts = super().batch_of(inputs, features, training)[:3]
+        return Batch(*(_pair(part["source"]) for part in parts))
 
     def loss_terms(self, x, labels, batch, reversal=None, training=True):
         wanted = {*self.label_shapes, *self.nuisances}

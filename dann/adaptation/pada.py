@@ -8,6 +8,7 @@ from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing, size_of
 from dann.adaptation.fitting import mean_over_replicas
 from dann.adaptation.networks import fitting_domain_head
 from dann.checks import check_number, check_shape
+from dann.layers.state import add_state
 
 
 @METHODS.register("pada")
@@ -75,15 +76,8 @@ class PADA(AdversarialModel):
         self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.momentum = check_number("momentum", momentum, low=0, high=1.0)
-        self.class_weights = self.add_weight(
-            name="class_weights",
-            shape=(self.num_classes,),
-            dtype="float32",
-            initializer="ones",
-            trainable=False,
-            autocast=False,
-            aggregation="mean",
-        )
+        shape = (self.num_classes,)
+        self.class_weights = add_state(self, "class_weights", "float32", 1.0, shape)
 
     def domain_scores(self, batch, reversal, training):
         return batch.behind_reversal(self.domain_head, reversal, training)

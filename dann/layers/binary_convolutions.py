@@ -1,6 +1,5 @@
 """Binary convolutions: the Keras layers of those names over one base."""
 
-
 import keras
 from keras import ops
 

@@ -1,11 +1,15 @@
+from collections.abc import Sequence
+
 import keras
 
 
-def add_state(layer: keras.Layer, name: str, dtype: str, value: float) -> keras.Variable:
-    """Adds a non-trainable scalar that the layer sets itself, such as its count of steps."""
+def add_state(
+    layer: keras.Layer, name: str, dtype: str, value: float, shape: Sequence[int] = ()
+) -> keras.Variable:
+    """Adds numbers that do not train and that the layer sets itself, such as its count of steps."""
     return layer.add_weight(
         name=name,
-        shape=(),
+        shape=shape,
         dtype=dtype,
         initializer=keras.initializers.Constant(value),
         trainable=False,
