@@ -170,6 +170,11 @@ def is_movable(tensor: Any) -> bool:
     return keras.backend.is_float_dtype(kind) or kind in ("uint8", "int8")
 
 
+def predicted(logits: Any) -> Any:
+    """Returns the class of the highest logit, one-hot."""
+    return ops.one_hot(ops.argmax(logits, axis=-1), logits.shape[-1], dtype=logits.dtype)
+
+
 def at_least_single(tensor: Any) -> Any:
     """Returns a tensor of half precision in single precision, for which losses are made."""
     in_half = keras.backend.standardize_dtype(tensor.dtype) in HALF

@@ -4,8 +4,9 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import DOMAIN_TERMS, Batch, at_least_single, check_smoothing
+from dann.adaptation.batch import DOMAIN_TERMS, at_least_single, check_smoothing
 from dann.adaptation.networks import fitting_domain_head
+from dann.adaptation.regularizers.conditional_entropy import certainty
 from dann.layers import MultilinearMap
 
 
@@ -90,15 +91,8 @@ class CDAN(AdversarialModel):
 
     def method_losses(self, batch, labels, reversal, training):
         scores = self.domain_scores(batch, reversal, training)
-        weights = entropy_weights(batch) if self.entropy_conditioning else None
+        weights = None
+        if self.entropy_conditioning:
+            parts = batch.logits["source"], batch.logits["target"]
+            weights = ops.concatenate([certainty(logits) for logits in parts])
         return batch.domain_terms(scores, self.domain_label_smoothing, weights)
-
-
-def entropy_weights(batch: Batch) -> Any:
-    """Returns `1 + exp(-H)` of each prediction, over its mean in the domain, without gradient."""
-    weights = []
-    for domain in ("source", "target"):
-        logarithms = ops.log_softmax(ops.stop_gradient(batch.logits[domain]))
-        certainty = 1 + ops.exp(ops.sum(ops.exp(logarithms) * logarithms, axis=1))
-        weights.append(certainty / ops.mean(certainty))
-    return ops.concatenate(weights)

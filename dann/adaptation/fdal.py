@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import predicted
 from dann.adaptation.f_divergences import DIVERGENCES
 from dann.adaptation.networks import second_head
 from dann.checks import check_choice
@@ -72,14 +73,8 @@ class FDAL(AdversarialModel):
         divergence = DIVERGENCES[self.divergence]
         scores = batch.behind_reversal(self.critic, reversal, training)
         source, target = (
-            _of_predicted_class(part, batch.logits[name])
+            ops.sum(predicted(batch.logits[name]) * part, axis=-1)
             for name, part in zip(("source", "target"), batch.by_domain(scores), strict=True)
         )
         shown = ops.mean(divergence.activation(source))
         return {"divergence/loss": ops.mean(divergence.conjugate(target)) - shown}
-
-
-def _of_predicted_class(scores, logits):
-    """The critic's score of the class that the label head predicts `(batch,)`."""
-    predicted = ops.one_hot(ops.argmax(logits, axis=-1), scores.shape[-1], dtype=scores.dtype)
-    return ops.sum(predicted * scores, axis=-1)

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import predicted
 from dann.adaptation.labels import refuse_classes
 from dann.adaptation.networks import second_head
 from dann.checks import check_choice, check_number
@@ -103,15 +104,10 @@ class MDD(AdversarialModel):
             ops.stop_gradient(batch.logits[name]) for name in ("source", "target")
         )
         if self.disparity == "margin":
-            agree = -ops.sum(_predicted(of_source) * ops.log_softmax(source), axis=-1)
-            others = ops.sum((1 - _predicted(of_target)) * ops.softmax(target), axis=-1)
+            agree = -ops.sum(predicted(of_source) * ops.log_softmax(source), axis=-1)
+            others = ops.sum((1 - predicted(of_target)) * ops.softmax(target), axis=-1)
             disagree = -ops.log(others + LOG_OFFSET)
         else:
             size = ops.abs if self.disparity == "absolute_error" else ops.square
             agree, disagree = size(source - of_source), -size(target - of_target)
         return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}
-
-
-def _predicted(logits):
-    """The class that the label head predicts, one-hot."""
-    return ops.one_hot(ops.argmax(logits, axis=-1), logits.shape[-1], dtype=logits.dtype)

@@ -210,7 +210,5 @@ def _reseeded(config: Any) -> Any:
 
 
 def _any_size(features: Sequence[int | None]) -> Any:
-    """The features' length, or the shape of one example's maps of any size."""
-    if len(features) == 2:
-        return features[-1]
+    """The shape of one example's features; of maps with any size."""
     return (*(None for _ in features[1:-1]), features[-1])

@@ -113,7 +113,5 @@ class GradientReversal(keras.layers.Layer):
         return input_shape
 
     def get_config(self):
-        strength = self.initial_strength
-        if self.schedule:
-            strength = keras.saving.serialize_keras_object(self.schedule)
+        strength = keras.saving.serialize_keras_object(self.schedule or self.initial_strength)
         return {**super().get_config(), "strength": strength, "way": self.way}

@@ -107,16 +107,11 @@ class Bop(keras.optimizers.Optimizer):
         self.assign(variable, ops.where(flips, -signs, signs))
 
     def get_config(self):
-        threshold = self.threshold
-        if isinstance(threshold, Schedule):
-            threshold = keras.saving.serialize_keras_object(threshold)
+        threshold = keras.saving.serialize_keras_object(self.threshold)
         return {**super().get_config(), "threshold": threshold}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        if isinstance(config["threshold"], dict):
-            threshold = keras.saving.deserialize_keras_object(
-                config["threshold"], custom_objects=custom_objects
-            )
-            config = {**config, "threshold": threshold}
-        return super().from_config(config, custom_objects=custom_objects)
+        restored = keras.saving.deserialize_keras_object
+        threshold = restored(config["threshold"], custom_objects=custom_objects)
+        return super().from_config({**config, "threshold": threshold}, custom_objects)

@@ -45,3 +45,9 @@ def entropy(logits):
     """Returns the entropy of the softmax of each row of `logits`, `(batch, ...)`."""
     log_p = ops.log_softmax(logits)
     return -ops.sum(ops.exp(log_p) * log_p, axis=-1)
+
+
+def certainty(logits):
+    """Returns `1 + exp(-H)` of each row, `H` its entropy, over their mean, without gradient."""
+    certain = 1 + ops.exp(-entropy(ops.stop_gradient(logits)))
+    return certain / ops.mean(certain)

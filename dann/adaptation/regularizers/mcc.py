@@ -1,7 +1,7 @@
 import keras
 from keras import ops
 
-from dann.adaptation.regularizers.conditional_entropy import entropy
+from dann.adaptation.regularizers.conditional_entropy import certainty
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
 
@@ -35,6 +35,7 @@ class MCC(Regularizer):
     """
 
     name = "mcc"
+    arguments = ("temperature",)
     needs_classes = True
 
     def __init__(self, weight: float = 1.0, temperature: float = 2.5):
@@ -44,12 +45,7 @@ class MCC(Regularizer):
     def loss(self, model, x, batch):
         logits = batch.logits["target"] / self.temperature
         p = ops.softmax(logits)
-        certainty = 1 + ops.exp(-ops.stop_gradient(entropy(logits)))
-        weights = certainty / ops.mean(certainty)
-        confusion = ops.matmul(ops.transpose(p) * weights, p)
+        confusion = ops.matmul(ops.transpose(p) * certainty(logits), p)
         # The row of a class that is never predicted underflows; that class confuses nothing.
         share = confusion / ops.maximum(ops.sum(confusion, axis=1, keepdims=True), 1e-30)
         return (ops.sum(share) - ops.trace(share)) / ops.shape(share)[0]
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}

@@ -12,7 +12,8 @@ REGULARIZERS: Registry[type["Regularizer"]] = Registry()
 class Regularizer:
     """A loss on the target that joins any method.
 
-    A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`.
+    A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`. It
+    names its `arguments` beside `weight`, and keeps them in attributes of these names.
     Random generators and counts belong into Keras layers that it lists in `layers`, so that they
     are saved with the model. Layers that depend on the model's networks it makes in `join`.
 
@@ -24,6 +25,7 @@ class Regularizer:
     """
 
     name = ""
+    arguments: Sequence[str] = ()
     needs_target_logits = True  # whether it needs the target's logits
     needs_classes = False  # whether it compares classes: at least two outputs, and a softmax
     supports_maps = False  # whether logits may be maps `(batch, ..., num_classes)`
@@ -50,7 +52,7 @@ class Regularizer:
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return {"weight": self.weight}
+        return {name: getattr(self, name) for name in ("weight", *self.arguments)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Regularizer":

@@ -73,6 +73,7 @@ class SelfEnsembling(Regularizer):
     """
 
     name = "self_ensembling"
+    arguments = ("threshold", "decay", "balance")
     needs_classes = True
 
     def __init__(
@@ -108,10 +109,6 @@ class SelfEnsembling(Regularizer):
         sure = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
         agreement = ops.mean(sure * ops.mean(ops.square(p - q), axis=-1))
         return agreement + self.balance * ops.mean(sure) * _imbalance(ops.mean(p, axis=0))
-
-    def get_config(self):
-        own = {"threshold": self.threshold, "decay": self.decay, "balance": self.balance}
-        return {**super().get_config(), **own}
 
 
 def _imbalance(shares):

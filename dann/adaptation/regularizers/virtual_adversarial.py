@@ -62,6 +62,7 @@ class VirtualAdversarial(Regularizer):
     """
 
     name = "vat"
+    arguments = ("radius", "source_weight", "seed")
     needs_target_logits = False
     needs_classes = True
     supports_maps = True
@@ -126,14 +127,6 @@ class VirtualAdversarial(Regularizer):
         slopes = gradients(magnified, [share * self.radius * direction for direction in drawn])
         moves = [ops.stop_gradient(self.radius * direction) for direction in _unit(slopes)]
         return ops.mean(divergence(log_probabilities(*moves)))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "radius": self.radius,
-            "source_weight": self.source_weight,
-            "seed": self.seed,
-        }
 
 
 def _unit(tensors):
