@@ -105,13 +105,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         def restored(part):
             return keras.saving.deserialize_keras_object(part, custom_objects=custom_objects)
 
-        return cls(
-            {rule: restored(part) for rule, part in config["optimizers"]},
-            restored(config["rest"]),
-            config["places"],
-            config["loss_scale_factor"],
-            config["name"],
-        )
+        optimizers = {rule: restored(part) for rule, part in config["optimizers"]}
+        return cls(**{**config, "optimizers": optimizers, "rest": restored(config["rest"])})
 
 
 def is_binary(variable: Any) -> bool:

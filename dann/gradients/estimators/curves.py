@@ -46,6 +46,8 @@ class SwishSign(Estimator):
         - [Darabi et al., 2018](https://arxiv.org/abs/1812.11800), section 3, SignSwish.
     """
 
+    arguments = ("beta",)
+
     def __init__(self, beta: float = 5.0):
         self.beta = check_number("beta", beta, low=0, above=True)
 
@@ -62,9 +64,6 @@ class SwishSign(Estimator):
         x = self.beta * inputs
         return 2 * ops.sigmoid(x) * (1 + x * ops.sigmoid(-x)) - 1
 
-    def get_config(self) -> dict:
-        return {"beta": self.beta}
-
 
 class Sharpened(Estimator):
     """An estimator with a parameter, its sharpness, that rises from `low` to `high` in training.
@@ -79,6 +78,8 @@ class Sharpened(Estimator):
         low: Sharpness at step 0, above 0.
         high: Sharpness at the last step and after it, at least `low`.
     """
+
+    arguments = ("total_steps", "low", "high")
 
     def __init__(self, total_steps: int, low: float, high: float):
         self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
@@ -101,9 +102,6 @@ class Sharpened(Estimator):
             check_number("sharpness", given, low=0, above=True)
         wide = keras.backend.result_type(inputs.dtype, "float32")
         return (ops.cast(ops.convert_to_tensor(given), wide),)
-
-    def get_config(self) -> dict:
-        return {"total_steps": self.total_steps, "low": self.low, "high": self.high}
 
 
 @register_estimator("ede")
@@ -142,12 +140,10 @@ class EDE(Sharpened):
     def inside(self, inputs: Any) -> Any:
         return ops.abs(inputs) < float("inf")
 
-    def slope(self, inputs: Any, *extras: Any) -> Any:
-        (t,) = extras
+    def slope(self, inputs: Any, t: Any) -> Any:
         return ops.maximum(1 / t, 1) * t * (1 - ops.square(ops.tanh(t * inputs)))
 
-    def curve(self, inputs: Any, *extras: Any) -> Any:
-        (t,) = extras
+    def curve(self, inputs: Any, t: Any) -> Any:
         return ops.maximum(1 / t, 1) * ops.tanh(t * inputs)
 
 
@@ -186,13 +182,11 @@ class ReSTE(Sharpened):
     def inside(self, inputs: Any) -> Any:
         return ops.abs(inputs) <= self.edge
 
-    def slope(self, inputs: Any, *extras: Any) -> Any:
-        (o,) = extras
+    def slope(self, inputs: Any, o: Any) -> Any:
         outer, magnitude, chord = self._parts(inputs, o)
         return ops.where(outer, magnitude ** ((1 - o) / o) / o, chord)
 
-    def curve(self, inputs: Any, *extras: Any) -> Any:
-        (o,) = extras
+    def curve(self, inputs: Any, o: Any) -> Any:
         outer, magnitude, chord = self._parts(inputs, o)
         return ops.where(outer, ops.sign(inputs) * magnitude ** (1 / o), chord * inputs)
 

@@ -21,15 +21,17 @@ class Estimator(abc.ABC):
     - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
 
     `way="override"` uses `slope`; `way="stop_gradient"` differentiates `curve`, the function with
-    that slope. Subclasses return their constructor's arguments from `get_config`.
+    that slope. Subclasses keep their constructor's `arguments` in attributes of these names.
 
     Attributes:
+        arguments: Names of the constructor's arguments.
         bits: Bits that a code takes.
         signed: Whether codes may be negative.
         pooled: Whether a value depends on the others in its tensor, and so on the batch.
         ways: Names of the ways to build it.
     """
 
+    arguments: tuple[str, ...] = ()
     bits = 1
     signed = True
     pooled = False
@@ -130,7 +132,7 @@ class Estimator(abc.ABC):
 
     def get_config(self) -> dict:
         """Returns the constructor's arguments."""
-        return {}
+        return {name: getattr(self, name) for name in self.arguments}
 
     @classmethod
     def from_config(cls, config: dict) -> "Estimator":

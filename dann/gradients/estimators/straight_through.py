@@ -89,10 +89,11 @@ class MagnitudeAware(StraightThrough):
           2016](https://arxiv.org/abs/1603.05279), equation 6, for each channel.
     """
 
+    arguments = ("axis",)
     pooled = True
 
     def __init__(self, axis: int | Sequence[int] = -1):
-        self.axes = [axis] if isinstance(axis, int) else list(axis)
+        self.axis = [axis] if isinstance(axis, int) else list(axis)
 
     @property
     def of_codes(self) -> Estimator:
@@ -100,7 +101,7 @@ class MagnitudeAware(StraightThrough):
 
     def scale(self, inputs: Any) -> Any:
         rank = len(inputs.shape)
-        kept = normalize_axis_tuple(self.axes, rank)
+        kept = normalize_axis_tuple(self.axis, rank)
         pooled = tuple(axis for axis in range(rank) if axis not in kept)
         wide = ops.cast(ops.abs(inputs), keras.backend.result_type(inputs.dtype, "float32"))
         return ops.cast(ops.mean(wide, axis=pooled, keepdims=True), inputs.dtype)
@@ -114,9 +115,6 @@ class MagnitudeAware(StraightThrough):
     def _finite_scale(self, inputs):
         scale = ops.stop_gradient(self.scale(inputs))
         return ops.where(scale < float("inf"), scale, ops.zeros_like(scale))
-
-    def get_config(self) -> dict:
-        return {"axis": self.axes}
 
 
 @register_estimator("stochastic")
@@ -137,6 +135,8 @@ class Stochastic(StraightThrough):
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 2 and 3.
     """
 
+    arguments = ("seed",)
+
     def __init__(self, seed: int | None = None):
         self.seed = None if seed is None else check_integer("seed", seed)
 
@@ -151,14 +151,10 @@ class Stochastic(StraightThrough):
         super().extras(inputs, sharpness, None)
         return (keras.random.uniform(ops.shape(inputs), dtype="float32", seed=seed),)
 
-    def forward(self, inputs: Any, *extras: Any) -> Any:
-        (draw,) = extras
+    def forward(self, inputs: Any, draw: Any) -> Any:
         likely = (ops.cast(inputs, draw.dtype) + 1) / 2
         ones = ops.ones_like(inputs)
         return ops.where(ops.isnan(inputs), inputs, ops.where(draw < likely, ones, -ones))
-
-    def get_config(self) -> dict:
-        return {"seed": self.seed}
 
 
 @register_estimator("ternary")
@@ -176,6 +172,7 @@ class Ternary(StraightThrough):
         - [Li et al., 2016](https://arxiv.org/abs/1605.04711), equations 3 and 6.
     """
 
+    arguments = ("threshold",)
     bits = 2
 
     def __init__(self, threshold: float | None = 0.05):
@@ -192,9 +189,6 @@ class Ternary(StraightThrough):
         # Every comparison with NaN is false: it would give 0.
         unknown = ops.isnan(wide + threshold)
         return ops.cast(ops.where(unknown, wide + threshold, signs), inputs.dtype)
-
-    def get_config(self) -> dict:
-        return {"threshold": self.threshold}
 
 
 @register_estimator("dorefa")
@@ -221,6 +215,8 @@ class DoReFa(Estimator):
     Reference:
         - [Zhou et al., 2016](https://arxiv.org/abs/1606.06160), sections 2.2 to 2.4.
     """
+
+    arguments = ("bits", "mode")
 
     def __init__(self, bits: int = 2, mode: str = "activations"):
         self.bits = check_integer("bits", bits, low=1, high=8)
@@ -264,6 +260,3 @@ class DoReFa(Estimator):
         up = ops.cast(scaled - whole >= 0.5, scaled.dtype)
         # By the reciprocal, as a graph would divide by a constant, for the same levels without one.
         return (whole + up) * (1 / steps)
-
-    def get_config(self) -> dict:
-        return {"bits": self.bits, "mode": self.mode}
