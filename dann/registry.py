@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import keras
+
 T = TypeVar("T")
 D = TypeVar("D")  # what is decorated keeps its own type
 
@@ -12,6 +14,9 @@ class Registry(dict[str, T]):
 
     A file registers what it defines. Choices in messages, tables in the documentation and rosters
     in tests come from here, so that a new file is all that a new thing takes.
+
+    Args:
+        saved: Whether the things are classes, which Keras is to find in files. Defaults to `False`.
 
     Attributes:
         facts: What was said of each thing when it was registered, by its name.
@@ -27,8 +32,9 @@ class Registry(dict[str, T]):
     (['zero'], True, {'reads': 'target'})
     """
 
-    def __init__(self):
+    def __init__(self, saved: bool = False):
         super().__init__()
+        self.saved = saved
         self.facts: dict[str, dict[str, Any]] = {}
 
     def register(self, name: str, **facts: Any) -> Callable[[D], D]:
@@ -36,6 +42,8 @@ class Registry(dict[str, T]):
 
         def add(thing: Any) -> Any:
             self[name], self.facts[name] = thing, facts
+            if self.saved:
+                keras.saving.register_keras_serializable("dann")(thing)
             return thing
 
         return add

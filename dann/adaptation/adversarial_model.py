@@ -29,7 +29,7 @@ from dann.schedules import StrengthSchedule
 
 # The methods by the name that chooses them. Facts: `arguments` are those that make a
 # variant of the class; `needs` are arguments without a default, with values to try them.
-METHODS: Registry[type] = Registry()
+METHODS: Registry[type] = Registry(saved=True)
 
 _ARGUMENTS = ("backbone", "label_head", "passes", "regularizers", "task_radius")
 

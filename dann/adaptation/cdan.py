@@ -1,6 +1,5 @@
 from typing import Any
 
-import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -13,7 +12,6 @@ from dann.layers import MultilinearMap
 @METHODS.register("cdan")
 @METHODS.register("cdan_e", arguments={"entropy_conditioning": True})
 @METHODS.register("sdat", arguments={"task_radius": 0.05})
-@keras.saving.register_keras_serializable("dann")
 class CDAN(AdversarialModel):
     """Conditional domain-adversarial network.
 

@@ -1,6 +1,5 @@
 from typing import Any
 
-import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -8,7 +7,6 @@ from dann.adaptation.batch import size_of
 
 
 @METHODS.register("daln")
-@keras.saving.register_keras_serializable("dann")
 class DALN(AdversarialModel):
     """Discriminator-free adversarial learning network.
 

@@ -1,7 +1,5 @@
 from typing import Any
 
-import keras
-
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing
 from dann.adaptation.networks import fitting_domain_head
@@ -9,7 +7,6 @@ from dann.adaptation.networks import fitting_domain_head
 
 @METHODS.register("dann")
 @METHODS.register("els", arguments={"domain_label_smoothing": 0.1})
-@keras.saving.register_keras_serializable("dann")
 class DANN(AdversarialModel):
     """Domain-adversarial neural network.
 

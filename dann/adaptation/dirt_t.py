@@ -14,7 +14,6 @@ from dann.checks import check_integer
 
 
 @METHODS.register("dirt_t", needs={"radius": 0.5})
-@keras.saving.register_keras_serializable("dann")
 class DIRTT(AdversarialModel):
     """Decision-boundary iterative refinement training with a teacher: a second stage.
 

@@ -1,6 +1,5 @@
 from typing import Any
 
-import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -11,7 +10,6 @@ from dann.checks import check_choice
 
 
 @METHODS.register("fdal")
-@keras.saving.register_keras_serializable("dann")
 class FDAL(AdversarialModel):
     """f-domain-adversarial learning.
 
@@ -67,7 +65,7 @@ class FDAL(AdversarialModel):
     ):
         super().__init__(*args, strength=strength, **kwargs)
         self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
-        self.critic = second_head(critic, self.label_head, self.feature_shape, "critic")
+        self.critic = second_head("critic", critic, self)
 
     def method_losses(self, batch, labels, reversal, training):
         divergence = DIVERGENCES[self.divergence]

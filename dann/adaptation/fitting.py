@@ -194,13 +194,11 @@ def _parts(optimizer):
 def each_device_alone() -> Iterator[None]:
     """Lets every device see all data, on JAX, which cannot split a batch that is not a multiple."""
     distribution = keras.distribution.distribution()
-    if distribution is not None:
-        keras.distribution.set_distribution(None)
+    keras.distribution.set_distribution(None)
     try:
         yield
     finally:
-        if distribution is not None:
-            keras.distribution.set_distribution(distribution)
+        keras.distribution.set_distribution(distribution)
 
 
 def strategy_scope(model: keras.Model) -> contextlib.AbstractContextManager:

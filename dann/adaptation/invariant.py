@@ -133,18 +133,14 @@ class Invariant(AdversarialModel):
         }
         length = self.feature_shape[-1]
         length = (length + 1) * self.num_classes if given_label else length
-        self.heads = {
-            name: _head(name, kind, length, (heads or {}).get(name))
-            for name, kind in self.nuisances.items()
-        }
-        for name, head in self.heads.items():
+        self.heads, self.seen = {}, {}
+        for name, kind in self.nuisances.items():
+            self.heads[name] = _head(name, kind, length, (heads or {}).get(name))
             # Torch clears the gradients of attributes; of a dict, one for each name of a variable.
-            setattr(self, f"head_of_{name}", head)
-        # Of K values their counts; of a number the count, the mean and the sum of squares about it.
-        self.seen = {
-            name: add_state(self, f"{name}_seen", "float32", 0.0, (3 if kind == NUMBER else kind,))
-            for name, kind in self.nuisances.items()
-        }
+            setattr(self, f"head_of_{name}", self.heads[name])
+            # Of K values their counts; of a number the count, the mean and the squares about it.
+            size: Any = 3 if kind == NUMBER else kind
+            self.seen[name] = add_state(self, f"{name}_seen", "float32", 0.0, (size,))
         terms = [f"{name}/loss" for name in nuisances]
         terms += [f"{name}/{term}" for name in classes for term in ("accuracy", "chance")]
         for term in sorted(terms):

@@ -1,6 +1,5 @@
 from typing import Any
 
-import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -9,7 +8,6 @@ from dann.adaptation.networks import copy_of, fitting_domain_head
 
 
 @METHODS.register("mada")
-@keras.saving.register_keras_serializable("dann")
 class MADA(AdversarialModel):
     """Multi-adversarial domain adaptation.
 

@@ -1,6 +1,5 @@
 from typing import Any
 
-import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -9,7 +8,6 @@ from dann.adaptation.networks import second_head as fitting_head
 
 
 @METHODS.register("mcd")
-@keras.saving.register_keras_serializable("dann")
 class MCD(AdversarialModel):
     """Maximum classifier discrepancy, in one step.
 
@@ -55,9 +53,7 @@ class MCD(AdversarialModel):
 
     def __init__(self, *args, strength: Any = 10.0, second_head: Any = None, **kwargs):
         super().__init__(*args, strength=strength, **kwargs)
-        self.second_head = fitting_head(
-            second_head, self.label_head, self.feature_shape, "second_head"
-        )
+        self.second_head = fitting_head("second_head", second_head, self)
 
     def method_losses(self, batch, labels, reversal, training):
         labelled = self.second_head(labelled_parts(batch.features), training=training)

@@ -12,7 +12,6 @@ WEIGHTINGS = ("soft", "hard")
 
 
 @METHODS.register("mdan")
-@keras.saving.register_keras_serializable("dann")
 class MDAN(AdversarialModel):
     """Multisource domain adversarial network: DANN from several sources at once.
 

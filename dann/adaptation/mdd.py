@@ -1,6 +1,5 @@
 from typing import Any
 
-import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -14,7 +13,6 @@ LOG_OFFSET = 1e-6  # keeps the logarithm finite where the adversarial head is ce
 
 
 @METHODS.register("mdd")
-@keras.saving.register_keras_serializable("dann")
 class MDD(AdversarialModel):
     """Margin disparity discrepancy, for classification and for regression.
 
@@ -93,9 +91,7 @@ class MDD(AdversarialModel):
         if self.num_classes == 1:
             refuse_classes(self, f"a label head of 1 output; errors are {DISPARITIES[1:]}")
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.adversarial_head = second_head(
-            adversarial_head, self.label_head, self.feature_shape, "adversarial_head"
-        )
+        self.adversarial_head = second_head("adversarial_head", adversarial_head, self)
 
     def method_losses(self, batch, labels, reversal, training):
         scores = batch.behind_reversal(self.adversarial_head, reversal, training)

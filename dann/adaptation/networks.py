@@ -121,19 +121,22 @@ def fitting_domain_head(
     return head
 
 
-def second_head(head: Any, label_head: Any, features: Sequence[int | None], name: str) -> Any:
+def second_head(name: str, head: Any, model: Any) -> Any:
     """Returns a head with the label head's shapes and weights of its own.
 
     `None` makes one with the label head's layers. `name` is that of the argument and of a head that
     is made.
     """
+    label_head = model.label_head
     if head is None:
-        head = _like(label_head, name)
+        config = _reseeded(label_head.get_config())  # so that initializers with seeds differ too
+        config = {**config, "name": name} if "name" in config else config
+        head = type(label_head).from_config(config)
     if head is label_head:
         raise ValueError(
             f"Argument `{name}` must have weights of its own. Received: the label head itself"
         )
-    wanted, found = (_output_shape(name, one, features) for one in (label_head, head))
+    wanted, found = (_output_shape(name, one, model.feature_shape) for one in (label_head, head))
     if found != wanted:
         raise ValueError(
             f"Argument `{name}` must have the label head's output shape {wanted}. Received: {found}"
@@ -192,12 +195,6 @@ def _last_activation(network: Any) -> Callable | None:
     if isinstance(last, keras.layers.Softmax):
         return keras.activations.softmax
     return getattr(last, "activation", None)
-
-
-def _like(network, name):
-    """A network of the same layers that draws other weights, also where initializers have seeds."""
-    config = _reseeded(network.get_config())
-    return type(network).from_config({**config, "name": name} if "name" in config else config)
 
 
 def _reseeded(config: Any) -> Any:

@@ -1,6 +1,5 @@
 from typing import Any
 
-import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -12,7 +11,6 @@ from dann.layers.state import add_state
 
 
 @METHODS.register("pada")
-@keras.saving.register_keras_serializable("dann")
 class PADA(AdversarialModel):
     """Partial adversarial domain adaptation, for a target that lacks some of the source's classes.
 

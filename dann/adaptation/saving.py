@@ -15,13 +15,8 @@ def serialized(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def deserialized(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a constructor from a config."""
-    return {
-        name: keras.saving.deserialize_keras_object(value)
-        if isinstance(value, dict | list) and name != "dtype"
-        else value
-        for name, value in config.items()
-        if name != "load_after"
-    }
+    restored = keras.saving.deserialize_keras_object
+    return {key: restored(value) for key, value in config.items() if key != "load_after"}
 
 
 def seeds_of(model: keras.Model) -> list[Any]:

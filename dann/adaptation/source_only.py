@@ -1,10 +1,7 @@
-import keras
-
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 
 
 @METHODS.register("source_only")
-@keras.saving.register_keras_serializable("dann")
 class SourceOnly(AdversarialModel):
     """The baseline: trains on the source alone.
 
@@ -33,7 +30,6 @@ class SourceOnly(AdversarialModel):
 
 
 @METHODS.register("target_only")
-@keras.saving.register_keras_serializable("dann")
 class TargetOnly(SourceOnly):
     """An oracle, not a method: trains on the labels of the target.
 

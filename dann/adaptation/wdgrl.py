@@ -12,7 +12,6 @@ from dann.checks import check_integer, check_number
 
 
 @METHODS.register("wdgrl")
-@keras.saving.register_keras_serializable("dann")
 class WDGRL(AdversarialModel):
     """Wasserstein distance guided representation learning.
 

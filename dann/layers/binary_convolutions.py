@@ -26,11 +26,6 @@ class BinaryConvolution(BinaryLayer):
         ValueError: As `BinaryLayer`; or if `pad_values` is not -1, 0 or +1.
     """
 
-    kernel_size: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilation_rate: tuple[int, ...]
-    padding: str
-    data_format: str
     convolve = staticmethod(ops.conv)
 
     def __init__(self, *args, pad_values: float = 0.0, **kwargs):

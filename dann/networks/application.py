@@ -1,7 +1,6 @@
 """The networks of `keras.applications`, by name."""
 
 import os
-import pathlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -60,10 +59,8 @@ def application_backbone(
         include_top=False,
         input_shape=shape,
         pooling=pooling,
-        weights="imagenet" if weights == "imagenet" else None,
+        weights=None if weights is None else os.path.expanduser(weights),
     )
-    if weights not in (None, "imagenet"):
-        application.load_weights(pathlib.Path(weights).expanduser())
     _freeze(application, trainable)
     # Some applications' public modules hold only the preprocessing, not the function.
     preprocess = sys.modules[make.__module__].preprocess_input

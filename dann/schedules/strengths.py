@@ -9,9 +9,10 @@ from keras import ops
 from keras.optimizers.schedules import LearningRateSchedule
 
 from dann.checks import check_number, check_registered
+from dann.configured import Configured
 
 
-class StrengthSchedule(abc.ABC):
+class StrengthSchedule(Configured, abc.ABC):
     """A strength as a function of the number of training steps so far.
 
     Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, and
@@ -25,20 +26,6 @@ class StrengthSchedule(abc.ABC):
     @abc.abstractmethod
     def get_config(self) -> dict:
         """Returns the constructor's arguments."""
-
-    @classmethod
-    def from_config(cls, config: dict) -> "StrengthSchedule":
-        return cls(**config)
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{key}={value}" for key, value in self.get_config().items())
-        return f"{type(self).__name__}({arguments})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and self.get_config() == other.get_config()
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
 
 
 @keras.saving.register_keras_serializable("dann")

@@ -1,11 +1,9 @@
-import keras
 from keras import ops
 
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 
 
 @REGULARIZERS.register("entropy")
-@keras.saving.register_keras_serializable("dann")
 class ConditionalEntropy(Regularizer):
     """Mean entropy of the target's predictions: pushes the decision boundary out of the data.
 

@@ -1,4 +1,3 @@
-import keras
 from keras import ops
 
 from dann.adaptation.regularizers.conditional_entropy import certainty
@@ -7,7 +6,6 @@ from dann.checks import check_number
 
 
 @REGULARIZERS.register("mcc")
-@keras.saving.register_keras_serializable("dann")
 class MCC(Regularizer):
     """Minimum class confusion: classes must not share the target's predictions.
 
@@ -35,7 +33,10 @@ class MCC(Regularizer):
     """
 
     name = "mcc"
-    arguments = ("temperature",)
+    arguments = (
+        "weight",
+        "temperature",
+    )
     needs_classes = True
 
     def __init__(self, weight: float = 1.0, temperature: float = 2.5):

@@ -3,17 +3,18 @@ from typing import Any
 
 from dann.adaptation.batch import Batch
 from dann.checks import check_number
+from dann.configured import Configured
 from dann.registry import Registry
 
 # The fact `needs`: arguments without a default, with values to try them.
-REGULARIZERS: Registry[type["Regularizer"]] = Registry()
+REGULARIZERS: Registry[type["Regularizer"]] = Registry(saved=True)
 
 
-class Regularizer:
+class Regularizer(Configured):
     """A loss on the target that joins any method.
 
     A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`. It
-    names its `arguments` beside `weight`, and keeps them in attributes of these names.
+    names its constructor's `arguments`, and keeps them in attributes of these names.
     Random generators and counts belong into Keras layers that it lists in `layers`, so that they
     are saved with the model. Layers that depend on the model's networks it makes in `join`.
 
@@ -25,7 +26,7 @@ class Regularizer:
     """
 
     name = ""
-    arguments: Sequence[str] = ()
+    arguments = ("weight",)
     needs_target_logits = True  # whether it needs the target's logits
     needs_classes = False  # whether it compares classes: at least two outputs, and a softmax
     supports_maps = False  # whether logits may be maps `(batch, ..., num_classes)`
@@ -49,15 +50,6 @@ class Regularizer:
             batch: What the model gave for it; `batch.logits["target"]` holds the target's logits.
         """
         raise NotImplementedError
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {name: getattr(self, name) for name in ("weight", *self.arguments)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "Regularizer":
-        """Makes the regularizer from what `get_config` returned."""
-        return cls(**config)
 
 
 def check_regularizers(

@@ -11,7 +11,6 @@ from dann.layers.state import add_state
 
 
 @REGULARIZERS.register("self_ensembling")
-@keras.saving.register_keras_serializable("dann")
 class SelfEnsembling(Regularizer):
     """Self-ensembling: the classifier agrees with a moving average of itself, its mean teacher.
 
@@ -73,7 +72,7 @@ class SelfEnsembling(Regularizer):
     """
 
     name = "self_ensembling"
-    arguments = ("threshold", "decay", "balance")
+    arguments = ("weight", "threshold", "decay", "balance")
     needs_classes = True
 
     def __init__(

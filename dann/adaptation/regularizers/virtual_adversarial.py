@@ -11,7 +11,6 @@ PROBE, PROBE_IN_HALF = 0.01, 1.0  # share of the radius; in half precision .01 i
 
 
 @REGULARIZERS.register("vat", needs={"radius": 0.5})
-@keras.saving.register_keras_serializable("dann")
 class VirtualAdversarial(Regularizer):
     """Predictions must not change within a small ball around each target input.
 
@@ -62,7 +61,7 @@ class VirtualAdversarial(Regularizer):
     """
 
     name = "vat"
-    arguments = ("radius", "source_weight", "seed")
+    arguments = ("weight", "radius", "source_weight", "seed")
     needs_target_logits = False
     needs_classes = True
     supports_maps = True

@@ -9,12 +9,13 @@ import keras
 from keras import ops
 
 from dann.checks import check_choice
+from dann.configured import Configured
 from dann.gradients.override import floating_tensor, override_gradient
 from dann.gradients.stop_gradient import surrogate_gradient
 from dann.registry import Registry
 
 
-class Estimator(abc.ABC):
+class Estimator(Configured, abc.ABC):
     """A quantizer with its own backward pass.
 
     - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN
@@ -31,7 +32,6 @@ class Estimator(abc.ABC):
         ways: Names of the ways to build it.
     """
 
-    arguments: tuple[str, ...] = ()
     bits = 1
     signed = True
     pooled = False
@@ -129,24 +129,6 @@ class Estimator(abc.ABC):
     def __reduce__(self):
         # The attributes may hold a traced function, which can be neither copied nor pickled.
         return type(self).from_config, (self.get_config(),)
-
-    def get_config(self) -> dict:
-        """Returns the constructor's arguments."""
-        return {name: getattr(self, name) for name in self.arguments}
-
-    @classmethod
-    def from_config(cls, config: dict) -> "Estimator":
-        return cls(**config)
-
-    def __repr__(self) -> str:
-        arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_config().items())
-        return f"{type(self).__name__}({arguments})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.get_config() == self.get_config()
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
 
 
 # One object for each name, because then all calls by that name share one traced function.
