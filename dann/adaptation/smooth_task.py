@@ -53,7 +53,9 @@ def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[s
             batch = model(x, training=True)._replace(weights=sample_weight)
         finally:
             model.repeats_pass = False
-        of_layers = _layer_losses(scope, weights)
+        # The scope holds what layers add for their outputs; penalties of weights are not among it.
+        penalized = [one for one in weights if one.regularizer is not None]
+        of_layers = [*scope.losses, *(one.regularizer(one.value) for one in penalized)]
         before = [scope.get_current_value(variable) for variable in others]
         return model.loss_terms(x, y, batch), of_layers, before
 
@@ -80,9 +82,3 @@ def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[s
         if new is not old:
             variable.assign(new)
     return terms, of_layers
-
-
-def _layer_losses(scope, weights):
-    """What layers have added in a scope: for their outputs, and for the weights as they read."""
-    of_weights = [(one.regularizer, one) for one in weights if one.regularizer is not None]
-    return [*scope.losses, *(penalty(one.value) for penalty, one in of_weights)]

@@ -24,9 +24,8 @@ class SourceOnly(AdversarialModel):
         super().__init__(*args, strength=None, **kwargs)
 
     def augment(self, inputs, training):
-        ignored = () if self.regularizers else ("target",)
-        labelled = {name: part for name, part in inputs.items() if name not in ignored}
-        return super().augment(labelled, training)
+        used = {k: part for k, part in inputs.items() if k != "target" or self.regularizers}
+        return super().augment(used, training)
 
 
 @METHODS.register("target_only")
