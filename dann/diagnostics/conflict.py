@@ -8,16 +8,12 @@ from keras import ops
 from dann.autodiff import gradients
 from dann.diagnostics.passes import (
     adversarial,
-    as_tensors,
     as_vector,
-    at_weights,
     cosine,
-    features_of,
     in_mode,
     length_ratio,
-    losses_of,
+    losses_at,
     mode_of,
-    trains_backbone,
 )
 
 
@@ -49,12 +45,7 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
             "A conflict needs two losses that train the backbone. Received: "
             f"{'no reversal' if model.reversal is None else 'a backbone that is not trainable'}"
         )
-    data, training = as_tensors(data), trains_backbone(model)
-    losses = at_weights(
-        model,
-        weights,
-        lambda: losses_of(model, data, features_of(model, data[0], training), training),
-    )
+    losses = losses_at(model, weights, data)
 
     def both(*values):
         label = gradients(lambda *v: losses(*v).label, list(values))

@@ -30,18 +30,14 @@ def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float
     """
     outputs = pair_outputs(model, data)
     source, target = outputs.features["source"], outputs.features["target"]
-    gram, sizes, bandwidth = kernel_matrix(source, target)
-    measured = {
-        "mmd/squared": estimate(gram, sizes),
-        "mmd/bandwidth": bandwidth,
-        "mmd/null": null_quantile(gram, sizes, seed),
-    }
+    gram, bandwidth = kernel_matrix(source, target)
+    squared, null = with_null(gram, len(source), seed)
+    measured = {"mmd/squared": squared, "mmd/bandwidth": bandwidth, "mmd/null": null}
     matched = matched_source(outputs, seed)
     if len(matched) >= 2:
-        chosen = np.concatenate([matched, sizes[0] + np.arange(sizes[1])])
-        gram, sizes = gram[np.ix_(chosen, chosen)], (len(matched), sizes[1])
-        measured["mmd/matched"] = estimate(gram, sizes)
-        measured["mmd/matched_null"] = null_quantile(gram, sizes, seed)
+        chosen = np.concatenate([matched, np.arange(len(source), len(gram))])
+        found = with_null(gram[np.ix_(chosen, chosen)], len(matched), seed)
+        measured["mmd/matched"], measured["mmd/matched_null"] = found
     return measured
 
 
@@ -73,14 +69,14 @@ def squared_mmd(source: Any, target: Any, bandwidth: float | None = None) -> flo
     Reference:
         - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3.
     """
-    gram, sizes, _ = kernel_matrix(np.asarray(source), np.asarray(target), bandwidth)
-    return estimate(gram, sizes)
+    gram, _ = kernel_matrix(np.asarray(source), np.asarray(target), bandwidth)
+    return float(estimates(gram, np.arange(len(gram))[:, None] < len(source))[0])
 
 
 def kernel_matrix(
     source: np.ndarray, target: np.ndarray, bandwidth: float | None = None
-) -> tuple[np.ndarray, tuple[int, int], float]:
-    """Returns the kernel of all pairs with a diagonal of 0, the sizes and the bandwidth.
+) -> tuple[np.ndarray, float]:
+    """Returns the kernel of all pairs with a diagonal of 0, and the bandwidth.
 
     If a feature is not finite, all of the kernel is NaN.
     """
@@ -93,34 +89,37 @@ def kernel_matrix(
         check_number("bandwidth", bandwidth, 0, above=True)
     points = np.concatenate([source, target]).astype("float64")
     if not np.isfinite(points).all():
-        return np.full((len(points),) * 2, np.nan), sizes, bandwidth or np.nan
+        return np.full((len(points),) * 2, np.nan), bandwidth or np.nan
     squares = cdist(points, points, "sqeuclidean")
     if bandwidth is None:
         median = float(np.median(squares[np.triu_indices(len(points), 1)]))
         bandwidth = float(np.sqrt(median)) or 1.0  # all points alike: any width will do
     gram = np.exp(-squares / (2 * bandwidth**2))
     np.fill_diagonal(gram, 0.0)
-    return gram, sizes, bandwidth
+    return gram, bandwidth
 
 
-def estimate(gram: np.ndarray, sizes: tuple[int, int]) -> float:
-    """Returns the estimate of `squared_mmd` from the kernel of all pairs."""
-    return float(_statistic(gram, np.repeat([1.0, 0.0], sizes)[:, None], sizes)[0])
+def estimates(gram: np.ndarray, is_source: np.ndarray) -> np.ndarray:
+    """Returns the estimate of `squared_mmd` for several ways to deal examples to the domains.
+
+    Args:
+        gram: The kernel of all pairs, with a diagonal of 0, `(n + m, n + m)`.
+        is_source: Booleans `(n + m, ways)`, of which `n` are true in each way.
+    """
+    source, target = is_source.astype("float64"), (~is_source).astype("float64")
+    n, m = source[:, 0].sum(), target[:, 0].sum()
+    to_target = gram @ target
+    within_source = np.sum(source * (gram @ source), axis=0) / (n * (n - 1))
+    within_target = np.sum(target * to_target, axis=0) / (m * (m - 1))
+    return within_source + within_target - 2 * np.sum(source * to_target, axis=0) / (n * m)
 
 
-def null_quantile(gram: np.ndarray, sizes: tuple[int, int], seed: int) -> float:
-    """Returns the 95% quantile of the estimate for domains that are assigned at random."""
-    rng = np.random.default_rng(seed)
-    member = np.repeat([1.0, 0.0], sizes)
-    dealt = np.stack([rng.permutation(member) for _ in range(_DRAWS)], axis=1)
-    return float(np.quantile(_statistic(gram, dealt, sizes), 0.95))
+def with_null(gram: np.ndarray, num_source: int, seed: int) -> tuple[float, float]:
+    """Returns the estimate and its 95% quantile for domains that are dealt at random.
 
-
-def _statistic(gram, member, sizes):
-    """Returns the estimate for each column of `member`: 1 for the source and 0 for the target."""
-    n, m = sizes
-    others = 1 - member
-    within_source = np.sum(member * (gram @ member), axis=0) / (n * (n - 1))
-    to_target = gram @ others
-    within_target = np.sum(others * to_target, axis=0) / (m * (m - 1))
-    return within_source + within_target - 2 * np.sum(member * to_target, axis=0) / (n * m)
+    In `gram` the source comes first.
+    """
+    rng, true = np.random.default_rng(seed), np.arange(len(gram)) < num_source
+    dealt = [rng.permutation(true) for _ in range(_DRAWS)]
+    found = estimates(gram, np.stack([true, *dealt], axis=1))
+    return float(found[0]), float(np.quantile(found[1:], 0.95))

@@ -38,9 +38,6 @@ def players(model: Any) -> list[keras.Variable]:
             f"{type(model).__name__} with task_radius={model.task_radius}, "
             f"critic_steps={model.critic_steps}"
         )
-    if has_explicit_field(model):
-        parts = model.backbone, model.label_head, model.domain_head
-        return [weight for part in parts for weight in part.trainable_variables]
     return list(model.trainable_variables)
 
 

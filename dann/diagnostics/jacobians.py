@@ -72,9 +72,8 @@ def jacobians(
         features = to_numpy(model.backbone(inputs, training=False))
         rank = effective_rank(np.linalg.svd(features - features.mean(axis=0), compute_uv=False))
         found[f"rank/{domain}/effective_rank"] = rank
-        found[f"rank/{domain}/rank_share"] = rank / max(
-            1, min(len(features) - 1, features.shape[1])
-        )
+        most = max(1, min(len(features) - 1, features.shape[1]))
+        found[f"rank/{domain}/rank_share"] = rank / most
     source, target = (found[f"jacobian/{domain}/logits/norm"] for domain in DOMAINS)
     found["jacobian/target_to_source"] = target / source if source else float("inf")
     return found

@@ -144,6 +144,18 @@ def at_weights(
     return of_values
 
 
+def losses_at(
+    model: AdversarialModel, variables: Sequence[keras.Variable], data: Any
+) -> Callable[..., Losses]:
+    """Returns the losses of a step on a pair as a function of the values of `variables`."""
+    data, training = as_tensors(data), trains_backbone(model)
+    return at_weights(
+        model,
+        variables,
+        lambda: losses_of(model, data, features_of(model, data[0], training), training),
+    )
+
+
 def part_between(inputs: Any, outputs: Any) -> keras.Function | None:
     """Returns the layers from one tensor of a network to another; `None` if they need others.
 

@@ -6,14 +6,7 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import hvp
-from dann.diagnostics.passes import (
-    adversarial,
-    as_tensors,
-    at_weights,
-    features_of,
-    losses_of,
-    trains_backbone,
-)
+from dann.diagnostics.passes import adversarial, losses_at
 from dann.diagnostics.spectrum import largest_eigenvalue, linear_operator
 
 
@@ -54,15 +47,11 @@ def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[s
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), section 3: the task's loss
           should be smooth, the adversary's should not.
     """
-    data, training = as_tensors(data), trains_backbone(adversarial(model))
-    variables = [*model.backbone.trainable_variables, *model.label_head.trainable_variables]
-    loss = at_weights(
-        model,
-        variables,
-        lambda: losses_of(model, data, features_of(model, data[0], training), training).task,
-    )
+    parts = adversarial(model).backbone, model.label_head
+    variables = [variable for part in parts for variable in part.trainable_variables]
+    losses = losses_at(model, variables, data)
     values = [ops.convert_to_tensor(variable.value) for variable in variables]
-    product = linear_operator(lambda xs, vs: hvp(loss, xs, vs), values)
+    product = linear_operator(lambda xs, vs: hvp(lambda *w: losses(*w).task, xs, vs), values)
     rng = np.random.default_rng(seed)
     signs = rng.choice([-1.0, 1.0], size=(samples, product.shape[0]))
     bends = np.array([sign @ (product @ sign) for sign in signs])

@@ -56,8 +56,7 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
     found = {}
     for domain in DOMAINS:
         inputs, gains = as_floats(data[0][domain])[:samples], []
-        outputs = watched(inputs, training=False)
-        outputs = outputs if isinstance(outputs, list) else [outputs]
+        outputs = keras.tree.flatten(watched(inputs, training=False))
         for layer, rest, values in zip(layers, rests, map(to_numpy, outputs), strict=True):
             prefix = f"signal/{domain}/{layer.name}"
             found[f"{prefix}/std"] = float(values.std())

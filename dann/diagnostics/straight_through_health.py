@@ -81,8 +81,7 @@ def _signs(network, inputs):
     if not layers:
         return []
     reached = keras.Model(graph[0], [layer.input for layer in layers])(inputs, training=True)
-    reached = reached if isinstance(reached, list) else [reached]
-    pairs = zip(layers, reached, strict=True)
+    pairs = zip(layers, keras.tree.flatten(reached), strict=True)
     return [found for layer, given in pairs for found in _signs(layer, given)]
 
 
