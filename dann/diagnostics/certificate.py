@@ -28,7 +28,6 @@ from dann.diagnostics.reversal_place import (
     fault_of_place,
     in_words,
     is_floating,
-    names_of,
     random_sum,
 )
 from dann.diagnostics.reversal_state import Pull, Reversal, judged, pull_of, rises_later
@@ -136,36 +135,32 @@ def _of_method(model, data, mode):
     with frozen(model):
         features = features_of(model, data[0], training)
         losses_of(model, data, features, training, counting)
-        reported = float(to_numpy(ops.convert_to_tensor(model.reversal.strength)))
-    names, of_backbone = list(features), {id(one) for one in model.backbone.trainable_variables}
+        reported = float(to_numpy(model.reversal.strength))
+    of_backbone = {id(one) for one in model.backbone.trainable_variables}
     head = [one for one in model.trainable_variables if id(one) not in of_backbone]
     discriminator = getattr(model, "domain_head", None)
     own = {id(one) for one in discriminator.trainable_variables} if discriminator else ()
     # The gradient by what the reversal returns is that by zeros which are added to it.
     zeros = [ops.zeros(one.shape, one.dtype) for one in calls]
-    values = [ops.convert_to_tensor(one.value) for one in head]
+    point = features, zeros, [ops.convert_to_tensor(one.value) for one in head]
     types = {keras.backend.standardize_dtype(one.dtype) for one in features.values()}
     scale = _SCALE if "float16" in types else 1.0  # small gradients vanish there
 
     def pull(reverse):
         def loss(*xs):
-            added = list(xs[len(names) : len(names) + len(zeros)])
+            given, added, values = keras.tree.pack_sequence_as(point, xs)
 
             def reversal(inputs, training=False):
                 return reverse(inputs, training=training) + added.pop(0)
 
-            given = dict(zip(names, xs, strict=False))
-            with frozen(model, list(zip(head, xs[len(names) + len(zeros) :], strict=True))):
-                found = losses_of(model, data, given, training, reversal).adversarial
-                return scale * found
+            with frozen(model, list(zip(head, values, strict=True))):
+                return scale * losses_of(model, data, given, training, reversal).adversarial
 
-        xs = [*features.values(), *zeros, *values]
-        found = in_mode(lambda *xs: gradients(loss, list(xs)), mode)(*xs)
-        found = [to_numpy(one) / scale for one in found]
-        of_head = found[len(names) + len(zeros) :]
+        run = in_mode(lambda *xs: gradients(loss, list(xs)), mode)
+        found = [to_numpy(one) / scale for one in run(*keras.tree.flatten(point))]
+        before, after, of_head = keras.tree.pack_sequence_as(point, found)
         of_own = [one for one, weight in zip(of_head, head, strict=True) if id(weight) in own]
-        after = found[len(names) : len(names) + len(zeros)]
-        return Pull(*map(as_vector, (found[: len(names)], after, of_head, of_own)))
+        return Pull(*map(as_vector, (list(before.values()), after, of_head, of_own)))
 
     found, plain = pull(model.reversal), pull(lambda features, training: features)
     rises = rises_later(model.reversal, int(to_numpy(model.optimizer.iterations)) > 0)
@@ -209,7 +204,7 @@ def _of_functional(model, data, name, strength, mode):
             upstream = vjp(loss, reversed_features, [ops.ones(())])[1]
     found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
     turned = [_comes_from_one(graph[0], one, layer) for one in outputs]
-    found |= in_words(names_of(model, graph[1]), turned)
+    found |= in_words(model, graph[1], turned)
     parts = keras.tree.flatten(features)
     if all(map(is_floating, parts)):
         found["features/spread"] = max(map(_spread, parts))

@@ -70,21 +70,25 @@ def random_sum(outputs: Any) -> Any:
     return total
 
 
-def names_of(model: Any, outputs: Any) -> list[str]:
-    """Returns the name of each output of a model, with its width."""
+def in_words(model: Any, outputs: Any, turned: Sequence[bool]) -> dict[str, str]:
+    """Returns which of several outputs come from the reversal and which do not.
+
+    Args:
+        model: The model, whose own names of its outputs are taken if it has some.
+        outputs: Its outputs, tensors in any structure.
+        turned: Whether each of them comes from the reversal.
+    """
     found = keras.tree.flatten_with_path(outputs)
+    if len(found) == 1:
+        return {}
     names = getattr(model, "output_names", None)
     names = names or [" ".join(map(str, ("output", *path))) for path, _ in found]
-    widths = [one.shape[-1] if len(one.shape) > 1 else 1 for _, one in found]
-    return [f"{name} ({width})" for name, width in zip(names, widths, strict=True)]
-
-
-def in_words(names: Sequence[str], turned: Sequence[bool]) -> dict[str, str]:
-    """Returns which of several outputs come from the reversal and which do not."""
-    pairs = list(zip(names, turned, strict=True))
-    wanted = {"reversal/outputs": True, "reversal/other_outputs": False}
-    found = {k: ", ".join(name for name, one in pairs if one == v) for k, v in wanted.items()}
-    return found if len(names) > 1 else {}
+    sides: dict[bool, list[str]] = {True: [], False: []}
+    for name, (_, output), is_turned in zip(names, found, turned, strict=True):
+        width = output.shape[-1] if len(output.shape) > 1 else 1
+        sides[bool(is_turned)].append(f"{name} ({width})")
+    own, others = map(", ".join, sides.values())
+    return {"reversal/outputs": own, "reversal/other_outputs": others}
 
 
 def is_floating(tensor: Any) -> bool:

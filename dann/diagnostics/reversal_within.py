@@ -8,7 +8,7 @@ from keras import ops
 
 from dann.autodiff import gradients
 from dann.diagnostics.passes import as_vector, at_weights, in_mode, to_numpy
-from dann.diagnostics.reversal_place import in_words, names_of, random_sum
+from dann.diagnostics.reversal_place import in_words, random_sum
 from dann.diagnostics.reversal_state import Reversal, judged, pull_of, rises_later
 from dann.layers import GradientReversal
 
@@ -17,9 +17,8 @@ _NOTHING = 1e-5  # share of the largest slope below which a weight has none
 
 def reversals_in(model: Any) -> list[GradientReversal]:
     """Returns the reversals among a model's layers and the layers within them, each once."""
-    # Keras lists nested layers under no public name.
-    found = {id(one): one for one in model._flatten_layers() if isinstance(one, GradientReversal)}
-    return list(found.values())
+    layers = dict.fromkeys(model._flatten_layers())  # Keras lists them under no public name
+    return [one for one in layers if isinstance(one, GradientReversal)]
 
 
 def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[str, Any]:
@@ -29,12 +28,11 @@ def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[s
     them in the gradients of the weights comes through it. Of several outputs that come from it the
     worst counts.
     """
-
-    names = names_of(model, model(data))  # which builds it
+    outputs = model(data)  # which builds it
     reversals = reversals_in(model)
     if not reversals:
         return {"reversal/state": "cannot tell"}
-    weights = model.trainable_variables
+    weights, count = model.trainable_variables, len(keras.tree.flatten(outputs))
     variables = [*weights, *(one.strength for one in reversals)]
     sums = at_weights(
         model, variables, lambda: [random_sum(one) for one in keras.tree.flatten(model(data))]
@@ -42,7 +40,7 @@ def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[s
 
     def slopes(*values):
         of_weights, strengths = list(values[: len(weights)]), values[len(weights) :]
-        each = [lambda *xs, i=i: sums(*xs, *strengths)[i] for i in range(len(names))]
+        each = [lambda *xs, i=i: sums(*xs, *strengths)[i] for i in range(count)]
         return [gradients(one, of_weights) for one in each]
 
     run, values = in_mode(slopes, mode), [ops.convert_to_tensor(one.value) for one in weights]
@@ -69,7 +67,8 @@ def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[s
     every = [
         judged(pull_of([given[i]]), pull_of([plain[i]]), reversal) for i in np.flatnonzero(turned)
     ]
-    found = max(every, key=lambda one: one["reversal/state"] != "alive") | in_words(names, turned)
+    found = max(every, key=lambda one: one["reversal/state"] != "alive")
+    found |= in_words(model, outputs, turned)
     if found["reversal/state"] in ("alive", "wrong strength"):
         found["reversal/state"] = _fault(through, others, turned) or found["reversal/state"]
     return found
