@@ -1,24 +1,16 @@
 """The vector field along which a training step moves the weights, and how far it moves them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 
-from dann.adaptation import DANN, AdversarialModel
+from dann.adaptation import AdversarialModel
 from dann.adaptation.batch import added
 from dann.autodiff import gradients
 from dann.diagnostics.passes import adversarial, as_tensors, at_weights, features_of, losses_of
 from dann.optimizers import PerVariable
-
-
-def has_explicit_field(model: AdversarialModel) -> bool:
-    """Returns whether it is a `DANN`, whose losses hold nothing constant but what it reverses.
-
-    A class that derives from it may change the losses, so the field of its steps is measured.
-    """
-    return type(model) is DANN
 
 
 def players(model: Any) -> list[keras.Variable]:
@@ -48,7 +40,8 @@ def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     the field can be differentiated again.
 
     Args:
-        model: A model that `has_explicit_field`.
+        model: A `DANN` itself. A class that derives from it may change the losses, and other
+            methods hold tensors constant beside what they reverse.
 
     The other arguments are those of a diagnostic, the errors those of `players`.
 
@@ -116,15 +109,13 @@ class Descent(NamedTuple):
     nesterov: bool
 
 
-def descent_of(model: AdversarialModel, variables: Sequence[keras.Variable]) -> Descent | None:
-    """Returns how the model's optimizer moves variables, or `None` if it is not `SGD`."""
+def descent_of(model: AdversarialModel) -> Descent | None:
+    """Returns how the model's optimizer moves its variables, or `None` if it is not `SGD`."""
     optimizer = model.optimizer
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # under a loss scale
-    parts: list[Any] = [optimizer] * len(variables)
+    parts: list[Any] = [optimizer] * len(model.trainable_variables)
     if isinstance(optimizer, PerVariable) and optimizer.places is not None:
-        places = zip(model.trainable_variables, optimizer.places, strict=True)
-        place_of = {id(variable): place for variable, place in places}
-        parts = [optimizer.optimizers[place_of[id(variable)]] for variable in variables]
+        parts = [optimizer.optimizers[place] for place in optimizer.places]
     if not all(isinstance(part, keras.optimizers.SGD) for part in parts):
         return None
     settings = {(part.momentum, part.nesterov) for part in parts}

@@ -17,6 +17,7 @@ from dann.data.examples import in_batches
 from dann.data.probes import held_out
 
 _FOLDS, _DRAWS = 3, 1000
+_PROBES = "linear", "forest", "network"
 _LEAST = 4 * _FOLDS  # examples
 
 
@@ -154,8 +155,8 @@ def _measure(name, features, values, strata, groups, seed):
     chosen = [gain[:, held_out & (fold != one)].sum(axis=1).argmax() for one in range(_FOLDS)]
     best = gain[np.take(chosen, fold), np.arange(len(fold))]
     low, high = _interval(best[held_out], size[held_out], groups[held_out], seed)
-    scores = map(float, gain.sum(axis=1) / size.sum())
-    probes = dict(zip(_probes(is_number, seed), scores, strict=True))
+    scores = gain.sum(axis=1) / size.sum()
+    probes = {name: float(one) for name, one in zip(_PROBES, scores, strict=True)}
     score = float(best.sum() / size.sum())
     return Leakage(name, score, low, high, float(chance[held_out].mean()), probes)
 
@@ -168,7 +169,7 @@ def _told(features, values, groups, is_number, seed):
         fold[test] = number
     weights = np.ones(len(values)) if is_number else compute_sample_weight("balanced", values)
     given: Any = {"groups": groups, "params": {"probe__sample_weight": weights}}
-    probes = _probes(is_number, seed).values()
+    probes = _probes(is_number, seed)
     return np.stack([held_out(one, features, values, folds, **given) for one in probes]), fold
 
 
@@ -181,9 +182,7 @@ def _probes(is_number, seed):
     else:
         linear = LogisticRegression(max_iter=1000)
         probes = linear, RandomForestClassifier(**forest), MLPClassifier(**network)
-    names = "linear", "forest", "network"
-    steps = ([("scale", StandardScaler()), ("probe", one)] for one in probes)
-    return {name: Pipeline(one) for name, one in zip(names, steps, strict=True)}
+    return [Pipeline([("scale", StandardScaler()), ("probe", one)]) for one in probes]
 
 
 def _interval(gain, size, groups, seed):

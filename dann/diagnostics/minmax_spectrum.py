@@ -3,15 +3,9 @@
 from typing import Any
 
 import numpy as np
-from keras import ops
 
-from dann.diagnostics.fields import (
-    descent_of,
-    explicit_field,
-    has_explicit_field,
-    players,
-    step_field,
-)
+from dann.adaptation import DANN
+from dann.diagnostics.fields import descent_of, explicit_field, players, step_field
 from dann.diagnostics.spectrum import spectrum
 
 _NEUTRAL = 1e-4  # of the largest eigenvalue: directions of smaller ones stand still
@@ -73,15 +67,15 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
           training as a game.
     """
     variables = players(model)
-    descent = descent_of(model, variables)
-    exact = has_explicit_field(model)
+    descent = descent_of(model)
+    exact = type(model) is DANN
     plain = (explicit_field if exact else step_field)(model, data)
     factors = descent.factors if descent else [1.0] * len(variables)
 
     def field(*values):
         return [factor * slope for factor, slope in zip(factors, plain(*values), strict=True)]
 
-    values = [ops.convert_to_tensor(variable.value) for variable in variables]
+    values = [variable.value for variable in variables]
     eigenvalues, converged = spectrum(field, values, k, seed, differences=not exact)
     if not len(eigenvalues):
         raise ValueError(

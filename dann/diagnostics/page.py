@@ -3,7 +3,9 @@
 import base64
 import html
 import math
+import pathlib
 import re
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,29 +16,7 @@ from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.figures import Picture
 
 _OPEN = ("oracle", "source only", "label shift", "partly aligned", "reversal alive", "undetermined")
-_STYLE = """\
-body { margin: 0 auto; max-width: 64rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin: 0; }
-p, li, td { overflow-wrap: anywhere; }
-.evidence td:nth-child(-n+2) { white-space: nowrap; }
-.verdict { border: 1px solid #ccd; border-left: .5rem solid; border-radius: .5rem; padding: 1rem; }
-.good { border-left-color: #1b6e4b; }
-.open { border-left-color: #b07300; }
-.bad { border-left-color: #a32121; }
-figure { margin: 1rem 0; }
-img { max-width: 100%; }
-table { border-collapse: collapse; }
-th, td { border-bottom: 1px solid #dde; padding: .4rem .75rem .4rem 0; text-align: left;
-  vertical-align: top; }
-.off { background: #fdf3e7; }
-@media (max-width: 45rem) {
-  .evidence tr, .evidence td { display: block; border: 0; padding: .1rem .5rem; }
-  .evidence td:nth-child(2), .evidence td:nth-child(3) { display: inline; }
-  .evidence td:nth-child(3)::before { content: "healthy: "; }
-  .evidence tr { border-bottom: 1px solid #dde; padding: .4rem 0; }
-  .evidence tr:first-child { display: none; }
-}
-"""
+_FRAME = pathlib.Path(__file__).with_name("page.html")
 
 
 def page(
@@ -67,13 +47,8 @@ def page(
         _section("Not measured", _left_out(diagnosis.left_out)),
         _section("All numbers", _numbers(diagnosis.measurements)),
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<link rel="icon" href="data:,">\n<title>Diagnosis: {_subject(diagnosis.about)}</title>\n'
-        f"<style>\n{_STYLE}</style>\n</head>\n<body>\n<main>\n{''.join(sections)}</main>\n</body>\n"
-        "</html>\n"
-    )
+    frame = string.Template(_FRAME.read_text(encoding="utf-8"))
+    return frame.substitute(subject=_subject(diagnosis.about), sections="".join(sections))
 
 
 def _subject(about: Mapping[str, Any]):

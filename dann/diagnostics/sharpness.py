@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from keras import ops
 
 from dann.autodiff import hvp
 from dann.diagnostics.passes import adversarial, losses_at
@@ -50,7 +49,7 @@ def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[s
     parts = adversarial(model).backbone, model.label_head
     variables = [variable for part in parts for variable in part.trainable_variables]
     losses = losses_at(model, variables, data)
-    values = [ops.convert_to_tensor(variable.value) for variable in variables]
+    values = [variable.value for variable in variables]
     product = linear_operator(lambda xs, vs: hvp(lambda *w: losses(*w).task, xs, vs), values)
     rng = np.random.default_rng(seed)
     signs = rng.choice([-1.0, 1.0], size=(samples, product.shape[0]))

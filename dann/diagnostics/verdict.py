@@ -256,11 +256,8 @@ def _unseen_by_probe(m) -> Iterator[Finding]:
     told = f"The features' discrepancy is {m['mmd/squared']:.3f}; chance gives {m['mmd/null']:.3f}."
     if not _differ(m, "matched", "matched_null"):
         if m.get("mmd/matched", math.inf) < m["mmd/squared"] / 2:
-            yield (
-                None,
-                f"{told} It may come from the classes' shares, or from wrong predictions.",
-                "",
-            )
+            why = "It may come from the classes' shares, or from wrong predictions."
+            yield None, f"{told} {why}", ""
     elif m.get("probe/high", 0.0) <= ALIGNED:
         yield "not aligned", f"{told} A linear probe does not see it.", "Try `probe='mlp'`."
 

@@ -58,14 +58,13 @@ def recommend(
     >>> recommend({"source_only": [moved], "dann": [Outputs(x)]}).choice
     'average'
     """
-    own = candidates[source_only]
-    kept = mean_logits([run.target_logits for run in own]).argmax(axis=1)
-    unlike = {}
-    for name, runs in candidates.items():
-        if name != source_only:
-            classes = mean_logits([run.target_logits for run in runs]).argmax(axis=1)
-            unlike[name] = float(np.mean(classes != kept))
-    probe = domain_probe(own[0].source_features, own[0].target_features)
+    classes = {
+        name: mean_logits([run.target_logits for run in runs]).argmax(axis=1)
+        for name, runs in candidates.items()
+    }
+    own, kept = candidates[source_only][0], classes.pop(source_only)
+    unlike = {name: float(np.mean(found != kept)) for name, found in classes.items()}
+    probe = domain_probe(own.source_features, own.target_features)
     return by_probe(probe, unlike, source_only)
 
 

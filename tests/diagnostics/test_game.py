@@ -235,7 +235,7 @@ def test_another_loss_and_another_optimizer_are_not_mistaken_for_these():
     radius = minmax_spectrum(model, DATA)["game/radius"]
     assert minmax_spectrum(twice, DATA)["game/radius"] == pytest.approx(2 * radius, rel=1e-3)
     model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
-    assert descent_of(model, players(model)) is None
+    assert descent_of(model) is None
 
 
 def of_nan():
