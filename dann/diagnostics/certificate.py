@@ -200,8 +200,9 @@ def _of_functional(model, data, name, strength, mode):
         upstream = keras.tree.map_structure(_random, features)
         if after is not None:
             reversed_features = keras.tree.flatten(layer(features, training=True))
-            loss = lambda *xs: random_sum(after(list(xs), training=True))  # noqa: E731
-            upstream = vjp(loss, reversed_features, [ops.ones(())])[1]
+            upstream = gradients(
+                lambda *xs: random_sum(after(list(xs), training=True)), reversed_features
+            )
     found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
     turned = [_comes_from_one(graph[0], one, layer) for one in outputs]
     found |= in_words(model, graph[1], turned)

@@ -46,7 +46,6 @@ class Diagnostics(keras.callbacks.Callback):
         super().__init__()
         self.diagnostics = choose(diagnostics)
         self.data = data
-        self._names: dict[str, list[str]] = {}
 
     def on_train_begin(self, logs=None):
         self._batch = as_batch(self.model, self.data)

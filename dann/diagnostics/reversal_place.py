@@ -9,7 +9,7 @@ from keras import ops
 
 from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
-from dann.diagnostics.passes import as_vector, to_numpy
+from dann.diagnostics.passes import as_vector, at_weights
 from dann.layers import GradientReversal
 
 
@@ -51,13 +51,9 @@ def fault_of_place(
 def _learns(network, x):
     """Whether a weight of a network gets a gradient from its outputs."""
     weights = network.trainable_variables
-
-    def total(*values):
-        with frozen(network, list(zip(weights, values, strict=True))):
-            return random_sum(network(x, training=True))
-
+    total = at_weights(network, weights, lambda: random_sum(network(x, training=True)))
     found = gradients(total, [ops.convert_to_tensor(one.value) for one in weights])
-    return bool(np.any(as_vector([to_numpy(one) for one in found])))
+    return bool(np.any(as_vector(found)))
 
 
 def random_sum(outputs: Any) -> Any:
@@ -83,11 +79,9 @@ def in_words(model: Any, outputs: Any, turned: Sequence[bool]) -> dict[str, str]
         return {}
     names = getattr(model, "output_names", None)
     names = names or [" ".join(map(str, ("output", *path))) for path, _ in found]
-    sides: dict[bool, list[str]] = {True: [], False: []}
-    for name, (_, output), is_turned in zip(names, found, turned, strict=True):
-        width = output.shape[-1] if len(output.shape) > 1 else 1
-        sides[bool(is_turned)].append(f"{name} ({width})")
-    own, others = map(", ".join, sides.values())
+    widths = [one.shape[-1] if len(one.shape) > 1 else 1 for _, one in found]
+    told = np.array([f"{name} ({width})" for name, width in zip(names, widths, strict=True)])
+    own, others = (", ".join(told[np.equal(turned, side)]) for side in (True, False))
     return {"reversal/outputs": own, "reversal/other_outputs": others}
 
 
