@@ -43,7 +43,7 @@ class TrainConfig:
     schedule: dict[str, Any] = MISSING
     optimizer: dict[str, Any] = MISSING
     trainer: Trainer = MISSING
-    distribution: Distribution = dataclasses.field(default_factory=Distribution)
+    distribution: Distribution = MISSING
     callbacks: dict[str, Any] = MISSING
     augmentation: dict[str, Any] = MISSING
     regularizers: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -99,7 +99,8 @@ class Run:
         self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
         self.resume, self.config = resume, config or {}
         self.name = name or type(model).__name__
-        self._batches(model).check_devices(devices_of(model))
+        self.pairs = self._batches(model)
+        self.pairs.check_devices(devices_of(model))
         check_optimizer(model.optimizer, replicas_of(model))
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
@@ -154,14 +155,16 @@ class Run:
             before, label = HostModel(self.baseline), plain
             print(f"{self.domains.name}: {plain}, {self.trainer.steps} steps")
             clock, folder = Clock(), self.directory.baseline_checkpoints
-            self._fit(self.baseline, folder, clock, [EpochLines()])
+            pairs = self._batches(self.baseline)
+            self._fit(self.baseline, pairs, folder, clock, [EpochLines()])
             found = self._test(before)[0]
             told = {**_times(clock), **found, **self._of_features(before)}
             summary.update({f"source_only/{key}": value for key, value in told.items()})
         views = [(_title(label, found), run_figures.features_of(before, self.domains))]
         print(f"{self.domains.name}: {self.name}, {self.trainer.steps} steps")
         callbacks = [*self.watchers, EpochLines(), *self.callbacks]
-        history = self._fit(self.model, self.directory.checkpoints, self.clock, callbacks).history
+        folder = self.directory.checkpoints
+        history = self._fit(self.model, self.pairs, folder, self.clock, callbacks).history
         found, predicted = self._test(self.host)
         adapts = self.model.terms or self.model.regularizers or self.model.oracle
         alone = {} if adapts else self._of_features(self.host)
@@ -211,11 +214,11 @@ class Run:
             self.trainer.batch_size, self.seed, process_id=number, num_processes=count
         )
 
-    def _fit(self, model, folder, clock, callbacks):
+    def _fit(self, model, pairs, folder, clock, callbacks):
         begins = keras.callbacks.LambdaCallback(on_train_begin=self._begin)
         return fit(
             model,
-            self._batches(model),
+            pairs,
             folder,
             epochs=self.trainer.steps // self.steps_per_epoch,
             steps_per_epoch=self.steps_per_epoch,
