@@ -204,11 +204,11 @@ def _of_functional(model, data, name, strength, mode):
                 lambda *xs: random_sum(after(list(xs), training=True)), reversed_features
             )
     found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
+    if found["reversal/state"] == "cannot tell":
+        return found
     turned = [_comes_from_one(graph[0], one, layer) for one in outputs]
     found |= in_words(model, graph[1], turned)
-    parts = keras.tree.flatten(features)
-    if all(map(is_floating, parts)):
-        found["features/spread"] = max(map(_spread, parts))
+    found["features/spread"] = max(map(_spread, keras.tree.flatten(features)))
     behind = [] if after is None else after.layers
     found["reversal/calls"] += sum(isinstance(one, GradientReversal) for one in behind)
     if found["reversal/state"] in ("alive", "wrong strength", "no gradient"):

@@ -49,11 +49,10 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
 
     def both(*values):
         label = gradients(lambda *v: losses(*v).label, list(values))
-        return [*label, *gradients(lambda *v: losses(*v).adversarial, list(values))]
+        return label, gradients(lambda *v: losses(*v).adversarial, list(values))
 
     values = [ops.convert_to_tensor(weight.value) for weight in weights]
-    found = in_mode(both, mode or mode_of(model))(*values)
-    label, domain = as_vector(found[: len(weights)]), as_vector(found[len(weights) :])
+    label, domain = map(as_vector, in_mode(both, mode or mode_of(model))(*values))
     return {
         "conflict/label_norm": float(np.linalg.norm(label)),
         "conflict/domain_norm": float(np.linalg.norm(domain)),

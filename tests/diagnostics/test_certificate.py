@@ -224,12 +224,19 @@ def test_a_layer_under_a_schedule_is_certified_at_the_strength_of_its_step(steps
     assert of_model["reversal/state"] == "not begun"
 
 
+def embedding():
+    inputs = keras.Input((3,), dtype="int32")
+    features = keras.layers.Flatten()(keras.layers.Embedding(5, 3, name="mine")(inputs))
+    return keras.Model(inputs, keras.layers.Dense(1)(features))
+
+
 @pytest.mark.parametrize(
     ("model", "layer", "state"),
     [
         (lambda: two_heads(GradientReversal(0.5)), None, "alive"),
         (lambda: two_heads(keras.layers.Identity(name="mine")), "mine", "wrong sign"),
         (lambda: two_heads(Reverse(name="mine")), None, "cannot tell"),
+        (embedding, "mine", "cannot tell"),
         (lambda: keras.Sequential([keras.layers.Embedding(5, 3)]), None, "cannot tell"),
     ],
 )
