@@ -6,7 +6,7 @@ from dann.checks import check_number
 from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
-_SIDE = 512  # of the part of the matrix in memory at once, which a processor's cache holds
+_ROWS = 64  # of the matrix of similarities in memory at once
 
 
 @SCORES.register("snd", reads="target", least_target=2)
@@ -22,8 +22,7 @@ def snd(outputs: Outputs, temperature: float = 0.05) -> float:
     The scale depends on the number of examples, so compare only scores on the same target. A model
     that predicts the same for everything has the best score.
 
-    The matrix is symmetric, so half of its `n * n` similarities are computed, in float32, a square
-    of them at a time. The time still grows with `n^2`.
+    Similarities are computed in float32, some rows at a time. The time grows with `n^2`.
 
     Args:
         outputs: Of at least 2 target examples.
@@ -37,29 +36,15 @@ def snd(outputs: Outputs, temperature: float = 0.05) -> float:
     chances = special.softmax(outputs.target_logits, axis=1)
     if len(chances) < 2:
         raise ValueError("The target must hold at least 2 examples. Received: 1")
-    units = chances / np.linalg.norm(chances, axis=1, keepdims=True)
+    units = (chances / np.linalg.norm(chances, axis=1, keepdims=True)).astype("float32")
+    entropies = []
     with threadpool_limits(1):  # threads would wait for each other in a busy loop
-        powers, weighted = _sums_over_neighbours(units.astype("float32"), np.float32(temperature))
-    # H(P_i) = log Z - sum_j P_ij s_ij takes one logarithm a row.
-    return float(np.mean(np.log(powers) - weighted / powers))
-
-
-def _sums_over_neighbours(units, temperature):
-    """Of each row `i`: the sums of `exp(s_ij)` and of `exp(s_ij) s_ij` over all others `j`."""
-    powers, weighted = np.zeros(len(units)), np.zeros(len(units))
-    parts = [slice(start, start + _SIDE) for start in range(0, len(units), _SIDE)]
-    for first, rows in enumerate(parts):
-        scaled = units[rows] / temperature
-        for columns in parts[first:]:
-            similar = scaled @ units[columns].T
-            power = np.exp(similar)
-            if columns is rows:
-                np.fill_diagonal(power, 0)  # no example is its own neighbour
-            similar *= power
-            one, other = (np.ones(count, "float32") for count in power.shape)
-            powers[rows] += power @ other
-            weighted[rows] += similar @ other
-            if columns is not rows:
-                powers[columns] += one @ power
-                weighted[columns] += one @ similar
-    return powers, weighted
+        for first in range(0, len(units), _ROWS):
+            similar = units[first : first + _ROWS] / np.float32(temperature) @ units.T
+            powers = np.exp(similar)
+            np.fill_diagonal(powers[:, first:], 0)  # no example is its own neighbour
+            total = powers.sum(axis=1)
+            # H(P_i) = log Z - sum_j P_ij s_ij takes one logarithm a row.
+            similar *= powers
+            entropies.extend(np.log(total) - similar.sum(axis=1) / total)
+    return float(np.mean(entropies, dtype="float64"))

@@ -114,7 +114,7 @@ def test_options_follow_the_formula():
 
 @pytest.mark.parametrize("side", [1, 7, 24, 100])
 def test_snd_is_the_same_whatever_part_of_the_matrix_is_in_memory(side, monkeypatch):
-    monkeypatch.setattr(sys.modules["dann.selection.snd"], "_SIDE", side)
+    monkeypatch.setattr(sys.modules["dann.selection.snd"], "_ROWS", side)
     assert selection.snd(outputs(20)) == pytest.approx(references.snd(20), rel=1e-6)
 
 
