@@ -126,8 +126,8 @@ def measure(
         tell: Gets a line before each diagnostic, such as `print`. Defaults to nothing.
 
     Returns:
-        Values by name, and for each diagnostic that raised a `TypeError` or `ValueError` its
-        message.
+        Values by name, and for each diagnostic that raised an `ArithmeticError`, a `TypeError` or a
+        `ValueError` its message.
     """
     found, left_out = {}, {}
     data = as_batch(model, data)
@@ -140,7 +140,7 @@ def measure(
         try:
             with np.errstate(invalid="ignore", over="ignore"):  # the model may have diverged
                 found.update(function(model, of_few if known.like_a_step else data, **given))
-        except (TypeError, ValueError) as error:
+        except (ArithmeticError, TypeError, ValueError) as error:
             left_out[name] = str(error)
     return found, left_out
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.diagnostics.check import as_batch, choose
+from dann.diagnostics.check import as_batch, choose, measure
 
 
 class Diagnostics(keras.callbacks.Callback):
@@ -48,26 +48,20 @@ class Diagnostics(keras.callbacks.Callback):
         self.data = data
 
     def on_train_begin(self, logs=None):
-        self._batch = as_batch(self.model, self.data)
-        self._names = {}
-        self._measured()  # raises the error of a diagnostic that does not fit the model
+        self._batch, found = as_batch(self.model, self.data), {}
+        for function in self.diagnostics.values():
+            found |= function(self.model, self._batch)  # raises if it does not fit the model
+        self._names = list(_numbers(found))
 
     def on_epoch_end(self, epoch, logs=None):
+        found, failed = measure(self.model, self._batch, self.diagnostics, few=None)
+        for name, error in failed.items():
+            warnings.warn(f"Diagnostic {name!r} is NaN. {error}", stacklevel=2)
         if logs is not None:
             # The training's own logs have names such as `label/loss` too.
-            logs.update({f"diagnostics/{name}": value for name, value in self._measured().items()})
+            values = dict.fromkeys(self._names, float("nan")) | _numbers(found)
+            logs.update({f"diagnostics/{name}": value for name, value in values.items()})
 
-    def _measured(self):
-        return {name: value for each in self.diagnostics for name, value in self._numbers(each)}
 
-    def _numbers(self, diagnostic):
-        try:
-            found = self.diagnostics[diagnostic](self.model, self._batch)
-        except (ArithmeticError, ValueError) as error:
-            if diagnostic not in self._names:
-                raise
-            warnings.warn(f"Diagnostic {diagnostic!r} is NaN. {error}", stacklevel=2)
-            found = dict.fromkeys(self._names[diagnostic], float("nan"))
-        numbers = {k: v for k, v in found.items() if not isinstance(v, str) and np.ndim(v) == 0}
-        self._names[diagnostic] = list(numbers)
-        return [(name, float(value)) for name, value in numbers.items()]
+def _numbers(found):
+    return {k: float(v) for k, v in found.items() if not isinstance(v, str) and np.ndim(v) == 0}

@@ -38,8 +38,8 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
           predicted shares show it.
     """
     outputs = pair_outputs(model, data)
-    labels = class_numbers(outputs.labels)
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
+    labels = class_numbers(np.asarray(data[1])[: len(of_source)])  # without a labelled target's
     classes = model.num_classes
     check_class_range("Labels of the source", labels, classes)
     shares = np.bincount(labels, minlength=classes) / len(labels)

@@ -18,19 +18,17 @@ class PairOutputs(NamedTuple):
         logits: Logits of the classes `(n, num_classes)`.
         domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` if the method
             has no such discriminator.
-        labels: Labels of the source, as they came.
     """
 
     features: dict[str, np.ndarray]
     logits: dict[str, np.ndarray]
     domain: dict[str, np.ndarray] | None
-    labels: np.ndarray
 
 
 def pair_outputs(model: Any, data: tuple) -> PairOutputs:
     """Runs the model on a pair in inference; the model does not change."""
     adversarial(model, compiled=False, flat=True)
-    x, y = data
+    x = data[0]
     with frozen(model):  # methods may draw noise
         features = {name: _features(model.backbone, x[name]) for name in DOMAINS}
         heads_of = as_tensors({name: part.astype("float32") for name, part in features.items()})
@@ -41,8 +39,7 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
             scores = model.domain_scores(batch, model.reversal, training=False)
             if scores is not None:
                 domain = dict(zip(DOMAINS, map(to_numpy, batch.by_domain(scores)), strict=True))
-    labels = np.asarray(y)[: len(features["source"])]
-    return PairOutputs(features, logits, domain, labels)
+    return PairOutputs(features, logits, domain)
 
 
 def _features(backbone, inputs):
