@@ -59,8 +59,7 @@ def _probe(axes, found):
     for row, value in enumerate(shown.values()):
         axes.text(0.02, row, f"{value:.0%}", va="center", fontsize=11)
     low, high, middle = (found[f"probe/{name}"] for name in ("low", "high", "accuracy"))
-    row = list(shown).index("fresh")
-    axes.errorbar(middle, row, xerr=[[middle - low], [high - middle]], color="0.1", capsize=4)
+    axes.errorbar(middle, 0, xerr=[[middle - low], [high - middle]], color="0.1", capsize=4)
     for share, label in ((0.5, "chance"), (ALIGNED, "aligned up to"), (APART, "apart from")):
         axes.vlines(share, -0.5, len(shown) - 0.5, color="0.3", linestyle=":")
         axes.text(share, len(shown) - 0.45, f"{label}\n{share:.0%}", ha="center", fontsize=8)

@@ -22,7 +22,7 @@ class PairOutputs(NamedTuple):
 
     features: dict[str, np.ndarray]
     logits: dict[str, np.ndarray]
-    domain: dict[str, np.ndarray] | None
+    domain: dict[str, np.ndarray] | None = None
 
 
 def pair_outputs(model: Any, data: tuple) -> PairOutputs:
@@ -33,13 +33,12 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
         features = {name: _features(model.backbone, x[name]) for name in DOMAINS}
         heads_of = as_tensors({name: part.astype("float32") for name, part in features.items()})
         logits = {k: to_numpy(model.label_head(part)) for k, part in heads_of.items()}
-        domain = None
-        if model.reversal is not None:
-            batch = model.batch_of(x, heads_of, training=False)
-            scores = model.domain_scores(batch, model.reversal, training=False)
-            if scores is not None:
-                domain = dict(zip(DOMAINS, map(to_numpy, batch.by_domain(scores)), strict=True))
-    return PairOutputs(features, logits, domain)
+        batch = model.batch_of(x, heads_of, training=False)
+        scores = model.domain_scores(batch, model.reversal, training=False)
+    if scores is None:
+        return PairOutputs(features, logits)
+    by_domain = map(to_numpy, batch.by_domain(scores))
+    return PairOutputs(features, logits, dict(zip(DOMAINS, by_domain, strict=True)))
 
 
 def _features(backbone, inputs):

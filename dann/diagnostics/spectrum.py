@@ -84,18 +84,16 @@ def linear_operator(product: Callable[..., Any], values: Sequence[Any]) -> Any:
         values: Floating-point tensors.
     """
     values = [ops.convert_to_tensor(value) for value in values]
-    shapes = [tuple(value.shape) for value in values]
-    sizes = [int(np.prod(shape)) for shape in shapes]
-    count = len(values)
-    run = in_mode(lambda *both: product(list(both[:count]), list(both[count:])), mode_of())
+    sizes = [int(np.prod(value.shape)) for value in values]
+    run = in_mode(product, mode_of())
 
     def matvec(vector):
         parts = np.split(np.ravel(vector), np.cumsum(sizes)[:-1])
         direction = [
-            ops.convert_to_tensor(part.reshape(shape), dtype=value.dtype)
-            for part, shape, value in zip(parts, shapes, values, strict=True)
+            ops.convert_to_tensor(part.reshape(value.shape), dtype=value.dtype)
+            for part, value in zip(parts, values, strict=True)
         ]
-        result = as_vector(run(*values, *direction))
+        result = as_vector(run(values, direction))
         if not np.isfinite(result).all():
             raise ValueError(
                 "Second derivatives must be finite; the training may have diverged. "

@@ -169,12 +169,11 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
         - [Ben-David et al., 2010](https://doi.org/10.1007/s10994-009-5152-4), theorem 2, on the use
           of a small distance between the domains.
     """
-    m = dict(measurements)
     rules = _not_finite, _reversal, _out_of_range, _level, _unseen_by_probe
-    found = [one for rule in rules for one in rule(m)]
+    found = [one for rule in rules for one in rule(measurements)]
     name = min((one for one, _, _ in found if one), key=list(VERDICTS).index)
     ordered = sorted(found, key=lambda one: one[0] != name)
-    headline = VERDICTS[name].format(f"{m.get('probe/accuracy', math.nan):.0%}")
+    headline = VERDICTS[name].format(f"{measurements.get('probe/accuracy', math.nan):.0%}")
     return Verdict(name, headline, tuple(reason for _, reason, _ in ordered), ordered[0][2])
 
 
