@@ -18,22 +18,6 @@ def products(layer, features=FEATURES, predictions=PREDICTIONS):
     return keras.ops.convert_to_numpy(layer(inputs))
 
 
-def test_the_exact_form_is_the_flattened_outer_product():
-    expected = [np.kron(f, g) for f, g in zip(FEATURES, PREDICTIONS, strict=True)]
-    layer = MultilinearMap(EXACT)
-    np.testing.assert_allclose(products(layer), expected, rtol=1e-6)
-    assert layer.weights == []
-
-
-def test_the_randomised_form_multiplies_two_projections():
-    layer = MultilinearMap(RANDOMISED)
-    outputs = products(layer)
-    of_features, of_predictions = (np.array(weight, "float64") for weight in layer.weights)
-    assert (of_features.shape, of_predictions.shape) == ((4, 11), (3, 11))
-    expected = (FEATURES @ of_features) * (PREDICTIONS @ of_predictions) / np.sqrt(11)
-    np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-7)
-
-
 def test_the_projections_are_standard_normal_and_differ():
     layer = MultilinearMap(400, seed=1)
     layer.build([(None, 50), (None, 50)])
@@ -57,25 +41,24 @@ def test_a_seed_draws_the_same_projections_again():
 
 @pytest.mark.parametrize("compiled", [False, True, "xla"])
 @pytest.mark.parametrize("max_units", [EXACT, RANDOMISED])
-def test_both_inputs_get_their_gradient(max_units, compiled):
-    """Of `sum(c * y)`, by hand."""
+def test_products_and_both_gradients_are_those_of_the_formula(max_units, compiled):
+    """The flattened outer product, or one of two projections; and `sum(c * y)`, by hand."""
     layer, c = MultilinearMap(max_units), RNG.normal(size=(5, max_units)).astype("float32")
     products(layer)
-    _, found = value_and_gradients(
+    value, found = value_and_gradients(
         lambda f, g: layer([f, g]), FEATURES, PREDICTIONS, upstream=c, compiled=compiled
     )
     if max_units == EXACT:
+        product = [np.kron(f, g) for f, g in zip(FEATURES, PREDICTIONS, strict=True)]
         matrices = c.reshape(5, 4, 3)
-        expected = [
-            np.einsum("bij,bj->bi", matrices, PREDICTIONS),
-            np.einsum("bij,bi->bj", matrices, FEATURES),
-        ]
+        of_features = np.einsum("bij,bj->bi", matrices, PREDICTIONS)
+        of_predictions = np.einsum("bij,bi->bj", matrices, FEATURES)
     else:
-        of_features, of_predictions = map(keras.ops.convert_to_numpy, layer.weights)
-        c = c / np.sqrt(max_units)
-        expected = [
-            (c * (PREDICTIONS @ of_predictions)) @ of_features.T,
-            (c * (FEATURES @ of_features)) @ of_predictions.T,
-        ]
-    assert_all_close(found, expected, 1e-4, 1e-5)
+        p, q = (np.array(weight, "float64") for weight in layer.weights)
+        assert (p.shape, q.shape) == ((4, 11), (3, 11))
+        c = c / np.sqrt(11)
+        product = (FEATURES @ p) * (PREDICTIONS @ q) / np.sqrt(11)
+        of_features = (c * (PREDICTIONS @ q)) @ p.T
+        of_predictions = (c * (FEATURES @ p)) @ q.T
+    assert_all_close([value, *found], [product, of_features, of_predictions], 1e-4, 1e-5)
     assert layer.trainable_weights == []

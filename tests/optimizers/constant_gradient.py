@@ -6,6 +6,7 @@ import pytest
 from support.arrays import assert_all_equal
 from support.lacking import several_steps
 
+Decay = keras.optimizers.schedules.InverseTimeDecay
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(24, 3)).astype("float32")
 UPSTREAM = RNG.normal(size=(24, 4)).astype("float32")
@@ -31,6 +32,25 @@ def kernel_gradients(epochs):
         for start in range(0, len(INPUTS), BATCH):
             x, u = (a[start : start + BATCH].astype("float64") for a in (INPUTS, UPSTREAM))
             yield x.T @ u / u.size
+
+
+def at(value, step):
+    """A number, or a schedule of Keras as its formula has it."""
+    if not isinstance(value, Decay):
+        return value
+    return value.initial_learning_rate / (1 + value.decay_rate * step / value.decay_steps)
+
+
+def bop_in_numpy(weights, epochs, rate, threshold):
+    """Algorithm 1: the signs before the first step and after each, and the averages."""
+    average, signs = np.zeros_like(weights), np.where(weights >= 0, 1, -1)
+    yield signs, average
+    for step, gradient in enumerate(kernel_gradients(epochs)):
+        gamma, least = at(rate, step), at(threshold, step)
+        average = (1 - gamma) * average + gamma * gradient
+        assert (np.abs(np.abs(average) - least) > 1e-6).all()  # rounding decides nothing
+        signs = np.where(average * signs > least, -signs, signs)
+        yield signs, average
 
 
 @keras.saving.register_keras_serializable("tests")

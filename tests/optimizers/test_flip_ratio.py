@@ -3,21 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from constant_gradient import BATCH, INPUTS, kernel_gradients, sum_of_layers, train, values
+from constant_gradient import BATCH, INPUTS, bop_in_numpy, sum_of_layers, train, values
 
 from dann.optimizers import Bop, FlipRatio, PerVariable
 
 STEPS = len(INPUTS) // BATCH
-
-
-def signs_after_each_step(weights, rate, threshold, epochs):
-    """What Bop makes of the weights; the first entry is what they are before."""
-    average, signs = np.zeros_like(weights), np.where(weights >= 0, 1, -1)
-    yield signs
-    for gradient in kernel_gradients(epochs):
-        average = (1 - rate) * average + rate * gradient
-        signs = np.where(average * signs > threshold, -signs, signs)
-        yield signs
 
 
 def shares(signs, every):
@@ -37,7 +27,8 @@ def test_the_mean_over_an_epochs_looks_is_logged_by_layer(every):
     assert set(logs) - {"loss"} == {"flips/one", "flips/two"}
     every = every or STEPS
     for name, its in settings.items():
-        looks = np.array(shares(list(signs_after_each_step(before[name], *its, epochs=3)), every))
+        signs, _ = zip(*bop_in_numpy(before[name], 3, *its), strict=True)
+        looks = np.array(shares(signs, every))
         epochs = (every * np.arange(1, len(looks) + 1) - 1) // STEPS
         expected = [looks[epochs == epoch].mean() for epoch in range(3)]
         assert max(expected) > 0
