@@ -242,15 +242,15 @@ def _of_layer(call: Callable, inputs, upstream, strength, mode) -> dict[str, Any
     def runs(*xs):
         return call(keras.tree.pack_sequence_as(inputs, xs), **arguments)
 
-    def both(*tensors):
+    def both(xs, upstream):
         with frozen(call) if isinstance(call, keras.Layer) else keras.StatelessScope():
-            outputs, found = vjp(runs, tensors[: len(xs)], tensors[len(xs) :])
+            outputs, found = vjp(runs, xs, upstream)
             # A cast reads a variable here, within the scope.
             return outputs, found, ops.cast(getattr(call, "strength", 0.0), "float32")
 
     every = []
     for one in [mode] if mode else modes_here():
-        outputs, found, reported = in_mode(both, one)(*xs, *upstream)
+        outputs, found, reported = in_mode(both, one)(xs, upstream)
         given = float(to_numpy(reported)) if own and strength is None else strength
         size = float(np.linalg.norm(as_vector(xs)))
         reversal = Reversal(size, 1, given, own and rises_later(call, False))

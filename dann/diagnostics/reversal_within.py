@@ -38,22 +38,20 @@ def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[s
         model, variables, lambda: [random_sum(one) for one in keras.tree.flatten(model(data))]
     )
 
-    def slopes(*values):
-        of_weights, strengths = list(values[: len(weights)]), values[len(weights) :]
+    def slopes(values, strengths):
         each = [lambda *xs, i=i: sums(*xs, *strengths)[i] for i in range(count)]
-        return [gradients(one, of_weights) for one in each]
+        return [gradients(one, values) for one in each]
 
     run, values = in_mode(slopes, mode), [ops.convert_to_tensor(one.value) for one in weights]
 
-    def at(*strengths):
+    def at(strengths):
         """The slopes of each output, `(outputs, numbers of the weights)`."""
-        return np.stack(
-            [as_vector(one) for one in run(*values, *map(ops.convert_to_tensor, strengths))]
-        )
+        found = run(values, [ops.convert_to_tensor(one) for one in strengths])
+        return np.stack([as_vector(one) for one in found])
 
     now = [float(to_numpy(one.strength)) for one in reversals]
-    besides = at(*[0.0] * len(now))  # what does not come through the reversal
-    given, plain = (at(*strengths) - besides for strengths in (now, [-1.0] * len(now)))
+    besides = at([0.0] * len(now))  # what does not come through the reversal
+    given, plain = (at(strengths) - besides for strengths in (now, [-1.0] * len(now)))
     if not np.isfinite(np.stack([given, plain, besides])).all():
         return {"reversal/state": "not finite"}
     if strength is None and len({*now}) == 1:

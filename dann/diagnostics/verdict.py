@@ -178,13 +178,9 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
 
 def _not_finite(m) -> Iterator[Finding]:
-    broken = [
-        name
-        for name, value in m.items()
-        if not isinstance(value, str)
-        and not (name in _ENDLESS and value == math.inf)
-        and not np.all(np.isfinite(np.asarray(value, float)))
-    ]
+    endless = [name for name in _ENDLESS if m.get(name) == math.inf]
+    numbers = {k: v for k, v in m.items() if not isinstance(v, str) and k not in endless}
+    broken = [k for k, v in numbers.items() if not np.isfinite(np.asarray(v, float)).all()]
     if broken:
         told = "Lower the learning rate; clip gradients; look at the first epoch of `metrics.csv`."
         yield "diverged", f"Not finite: {', '.join(broken)}.", told

@@ -75,9 +75,8 @@ def compute_scores(
     ['snd']
     """
     chosen = choose(scores)
-    mixed = [name for name in chosen if _fact(name, "mixed")]
-    if mixed and has_strings(target):
-        chosen, mixed = {name: chosen[name] for name in chosen if name not in mixed}, []
+    if has_strings(target):
+        chosen = {name: one for name, one in chosen.items() if not _fact(name, "mixed")}
     check_source(chosen, source)
     own = hasattr(model, "backbone") and not chosen.keys() <= SCORES.keys()
     outputs = outputs_of(
@@ -85,7 +84,7 @@ def compute_scores(
         source=source,
         target=target,
         features=own or any(_fact(name, "of_features") for name in chosen),
-        mixed=bool(mixed),
+        mixed=any(_fact(name, "mixed") for name in chosen),
         batch_size=batch_size,
         predict=predict,
     )
