@@ -18,6 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+import dann.config.schema  # noqa: F401  configs name what it stores
 from dann.checks import did_you_mean
 from dann.config.building import ConfigError, check_targets, entries
 from dann.training.run_directory import as_argument, quoted

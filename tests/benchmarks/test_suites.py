@@ -1,5 +1,8 @@
 """All ways of a suite do the same work; ways are timed in turns."""
 
+import pathlib
+import subprocess
+import sys
 import types
 
 import keras
@@ -14,6 +17,13 @@ from benchmarks.suites import input as input_suite  # noqa: E402
 from benchmarks.suites import jacobian, step  # noqa: E402
 from benchmarks.timing import Comparison, Times, in_turns, table  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
+
+RUN = pathlib.Path(__file__).parents[2] / "benchmarks/run.py"
+
+
+def test_the_script_reads_its_config_and_names_its_suites():
+    done = subprocess.run([sys.executable, RUN, "suite=none"], capture_output=True, text=True)
+    assert (done.returncode, "'jacobian'" in done.stderr) == (1, True), done.stderr
 
 
 def task(name):
