@@ -2,11 +2,11 @@
 
 import numpy as np
 from support.closed_forms import central_differences, softmax
-from support.networks import linear_parts, weights_of, with_random_weights
+from support.networks import linear, linear_parts, weights_of, with_random_weights
 from support.one_step import check_step, label_loss
 from support.pair import STRENGTH
 
-from dann.adaptation import AdversarialModel
+from dann.adaptation import DANN, AdversarialModel
 
 
 def binary_losses(scores, labels):
@@ -79,10 +79,20 @@ def moved(loss, weights, radius):
     return [w + radius * slope / length for w, slope in zip(weights, slopes, strict=True)]
 
 
+def linear_model(method, **kwargs):
+    """f = x A, c = f B, and the heads that are given, without biases."""
+    arguments = {**linear_parts(), "strength": STRENGTH, **kwargs}
+    return with_random_weights(method(**arguments))
+
+
+def linear_dann(**kwargs):
+    """d = f w."""
+    return linear_model(DANN, **{"domain_head": linear(4, 1, "domain_head"), **kwargs})
+
+
 def model_with(regularizer, **kwargs):
     """A network `x A B` that learns the labels, with a regularizer and without an adversary."""
-    joining = {"strength": None, "regularizers": [regularizer], **kwargs}
-    return with_random_weights(AdversarialModel(**linear_parts(), **joining))
+    return linear_model(AdversarialModel, strength=None, regularizers=[regularizer], **kwargs)
 
 
 def check_regularizer(model, mode, loss, **tolerance):

@@ -3,19 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from formulas import dann_by_hand
+from formulas import dann_by_hand, linear_dann
 from support.differentiate import WAYS
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear_parts, weights_of
 from support.one_step import MODES, check_step, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
 from dann.adaptation import DANN, SourceOnly
-
-
-def linear_dann(**kwargs):
-    """f = x A, c = f B, d = f w, without biases."""
-    arguments = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH, **kwargs}
-    return with_random_weights(DANN(**linear_parts(), **arguments))
 
 
 def test_the_strength_of_the_model_is_that_of_its_reversal():

@@ -4,11 +4,12 @@ import functools
 
 import numpy as np
 import pytest
+from formulas import linear_model
 from keras import ops
 from scipy import optimize
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear, weights_of
 from support.one_step import MODES, check_adversarial_step
-from support.pair import SOURCE, STRENGTH, TARGET
+from support.pair import SOURCE, TARGET
 
 from dann.adaptation import FDAL
 from dann.adaptation.f_divergences import DIVERGENCES
@@ -29,9 +30,8 @@ FORMULAS = {
 
 
 def linear_fdal(**kwargs):
-    """f = x A, c = f B, h = f W, without biases."""
-    model = FDAL(**linear_parts(), critic=linear(4, 3, "critic"), strength=STRENGTH, **kwargs)
-    with_random_weights(model)
+    """h = f W."""
+    model = linear_model(FDAL, critic=linear(4, 3, "critic"), **kwargs)
     model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
     return model
 

@@ -3,15 +3,15 @@
 import keras
 import numpy as np
 import pytest
+from formulas import linear_model
 from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear, weights_of
 from support.one_step import MODES, check_step, step
 
 import dann
 from dann.adaptation import Invariant
 from dann.schedules import GaninSchedule
-from dann.training import fit
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(7, 3)).astype("float32")
@@ -45,7 +45,7 @@ def small(nuisances, strength=0.7, **kwargs):
     length = 15 if kwargs.get("given_label") else 4
     heads = {name: linear(length, 2 if name == "site" else 1) for name in nuisances}
     settings = {"nuisances": nuisances, "heads": heads, "strength": strength, **kwargs}
-    return with_random_weights(Invariant(**linear_parts(), **settings))
+    return linear_model(Invariant, **settings)
 
 
 def by_hand(model, weights, y, given):
@@ -198,28 +198,6 @@ def test_it_comes_back_from_a_file_and_trains_on_as_before(reloaded):
         one.fit(X, MASKED, batch_size=4, shuffle=False, verbose=0)
     assert_all_close(model.get_weights(), again.get_weights(), rtol=1e-5, atol=1e-7)
     assert again.reversals["age"].schedule == GaninSchedule(20)
-
-
-class Batches(keras.utils.PyDataset):
-    """One batch for ever, from a step on."""
-
-    start = 0
-
-    def __len__(self):
-        return 8
-
-    def __getitem__(self, index):
-        return X, MASKED
-
-
-def test_a_training_that_stopped_resumes(tmp_path):
-    whole, first, second = full(), full(), full()
-    for model in (first, second):
-        model.set_weights(whole.get_weights())
-    fit(whole, Batches(), tmp_path / "whole", epochs=3, steps_per_epoch=2, verbose=0)
-    fit(first, Batches(), tmp_path / "parts", epochs=1, steps_per_epoch=2, verbose=0)
-    fit(second, Batches(), tmp_path / "parts", epochs=3, steps_per_epoch=2, verbose=0)
-    assert_all_equal(second.get_weights(), whole.get_weights())
 
 
 @pytest.mark.tensorflow

@@ -4,11 +4,11 @@ import functools
 
 import numpy as np
 import pytest
-from formulas import binary_losses
+from formulas import binary_losses, linear_model
 from support.closed_forms import softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear, weights_of
 from support.one_step import MODES, check_adversarial_step, step
-from support.pair import SOURCE, STRENGTH, TARGET
+from support.pair import SOURCE, TARGET
 
 from dann.adaptation import MADA
 
@@ -16,10 +16,8 @@ INPUTS = np.concatenate([SOURCE, TARGET])
 
 
 def linear_mada(**kwargs):
-    """f = x A, c = f B, d_k = (softmax(c)_k f) w_k, without biases."""
-    head = linear(4, 1, "domain_head")
-    model = MADA(**linear_parts(), domain_head=head, strength=STRENGTH, **kwargs)
-    return with_random_weights(model)
+    """d_k = (softmax(c)_k f) w_k."""
+    return linear_model(MADA, domain_head=linear(4, 1, "domain_head"), **kwargs)
 
 
 def domain_loss(a, *heads, predictions, smoothing):

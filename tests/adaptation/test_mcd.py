@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from formulas import moved
+from formulas import linear_model, moved
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear, weights_of
 from support.one_step import MODES, check_step, label_loss, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
@@ -14,9 +14,8 @@ from dann.adaptation import FDAL, MCD, MDD
 
 
 def linear_mcd(**kwargs):
-    """f = x A, c1 = f B, c2 = f C, without biases."""
-    head = linear(4, 3, "second_head")
-    return with_random_weights(MCD(**linear_parts(), second_head=head, strength=STRENGTH, **kwargs))
+    """c2 = f C."""
+    return linear_model(MCD, second_head=linear(4, 3, "second_head"), **kwargs)
 
 
 def discrepancy_of(a, b, c):

@@ -4,19 +4,18 @@ import functools
 
 import numpy as np
 import pytest
+from formulas import linear_model
 from support.closed_forms import softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear, weights_of
 from support.one_step import MODES, check_adversarial_step, step
-from support.pair import SOURCE, STRENGTH, TARGET
+from support.pair import SOURCE, TARGET
 
 from dann.adaptation import MDD
 
 
 def linear_mdd(**kwargs):
-    """f = x A, c = f B, a = f W, without biases."""
-    head = linear(4, 3, "adversarial_head")
-    arguments = {"strength": STRENGTH, **kwargs}
-    return with_random_weights(MDD(**linear_parts(), adversarial_head=head, **arguments))
+    """a = f W."""
+    return linear_model(MDD, adversarial_head=linear(4, 3, "adversarial_head"), **kwargs)
 
 
 def disparity_loss(a, w, predicted, gamma):

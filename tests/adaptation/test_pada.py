@@ -5,11 +5,11 @@ import functools
 import keras
 import numpy as np
 import pytest
-from formulas import binary_losses
+from formulas import binary_losses, linear_model
 from support.closed_forms import softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear, weights_of
 from support.one_step import MODES, check_adversarial_step, step
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 from dann.adaptation import PADA
 
@@ -18,11 +18,10 @@ SAMPLE_WEIGHTS = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
 
 
 def linear_pada(class_weights=CLASS_WEIGHTS, **kwargs):
-    """f = x A, c = f B, d = f w, without biases."""
-    head = linear(4, 1, "domain_head")
-    model = PADA(**linear_parts(), domain_head=head, strength=STRENGTH, **kwargs)
+    """d = f w."""
+    model = linear_model(PADA, domain_head=linear(4, 1, "domain_head"), **kwargs)
     model.class_weights.assign(class_weights)
-    return with_random_weights(model)
+    return model
 
 
 def label_loss(a, b, of_examples=1.0):

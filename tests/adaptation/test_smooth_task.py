@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from formulas import binary_losses, certainty, confusion, moved
+from formulas import binary_losses, certainty, confusion, linear_dann, linear_model, moved
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.networks import linear, weights_of
 from support.one_step import MODES, check_step, label_loss, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
@@ -17,12 +17,6 @@ RADIUS, WEIGHT, TEMPERATURE = 0.3, 1.7, 2.5
 INPUTS, DOMAIN = np.concatenate([SOURCE, TARGET]), np.repeat([0, 1], 5)
 
 
-def smooth_dann(radius=RADIUS, **kwargs):
-    """f = x A, c = f B, d = f w, without biases."""
-    arguments = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH, **kwargs}
-    return with_random_weights(DANN(**linear_parts(), task_radius=radius, **arguments))
-
-
 def domain_loss(a, w):
     return np.mean(binary_losses((INPUTS @ a @ w)[:, 0], DOMAIN))
 
@@ -30,7 +24,7 @@ def domain_loss(a, w):
 @pytest.mark.parametrize("passes", ["joint", "separate"])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_step_is_the_gradient_at_the_moved_weights(mode, passes):
-    model = smooth_dann(passes=passes)
+    model = linear_dann(task_radius=RADIUS, passes=passes)
     a, b, w = weights_of(model)
     a, b = moved(label_loss, [a, b], RADIUS)
     of_label = central_differences(label_loss, [a, b])
@@ -41,7 +35,7 @@ def test_the_step_is_the_gradient_at_the_moved_weights(mode, passes):
 
 
 def test_evaluation_does_not_move_the_weights():
-    model = smooth_dann()
+    model = linear_dann(task_radius=RADIUS)
     a, b, _ = weights_of(model)
     model.compile(keras.optimizers.SGD(1.0))
     logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
@@ -102,7 +96,7 @@ def test_it_trains_in_half_precision(policy):
 
 
 def test_a_label_loss_of_zero_moves_nothing():
-    logs, slopes = step(smooth_dann(), "graph", sample_weight=np.zeros(5))
+    logs, slopes = step(linear_dann(task_radius=RADIUS), "graph", sample_weight=np.zeros(5))
     assert logs["label/loss"] == 0
     assert np.isfinite(slopes[0]).all()
     assert np.abs(slopes[0]).max() > 0  # the domain loss's
@@ -110,9 +104,8 @@ def test_a_label_loss_of_zero_moves_nothing():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_cdan_e_with_mcc_and_a_smooth_task_is_the_sum_of_its_parts_at_the_moved_weights(mode):
-    settings = {"entropy_conditioning": True, "strength": STRENGTH, "task_radius": 1.0}
-    settings |= {"domain_head": linear(12, 1), "regularizers": [MCC(WEIGHT, TEMPERATURE)]}
-    model = with_random_weights(CDAN(**linear_parts(), **settings))
+    settings = {"entropy_conditioning": True, "task_radius": 1.0, "domain_head": linear(12, 1)}
+    model = linear_model(CDAN, regularizers=[MCC(WEIGHT, TEMPERATURE)], **settings)
     a, b, w = weights_of(model)
     a, b = moved(label_loss, [a, b], 1.0)
     # Constants to the gradient: predictions, and the weights of the examples in both terms.

@@ -7,7 +7,9 @@ best source classifier reaches on the target follows from its direction, the fir
 import numpy as np
 import pytest
 from support.shifted_classes import (
+    CENTERS,
     SIZE,
+    drawn,
     linear_backbone,
     nearer_classes,
     target_accuracies,
@@ -34,11 +36,6 @@ from dann.schedules import GaninSchedule
 SHORT = 200
 
 
-def drawn(rng, centers, labels):
-    inputs = centers[labels] + rng.normal(scale=0.3, size=(SIZE, 2))
-    return inputs.astype("float32"), labels
-
-
 def mostly_one_class(seed):
     """Two classes at (-1, 0) and (1, 0); the target is moved by (.9, 1.2), 4 of 5 are the first.
 
@@ -47,8 +44,7 @@ def mostly_one_class(seed):
     """
     rng = np.random.default_rng(seed)
     source, target = rng.permutation(SIZE) % 2, (rng.permutation(SIZE) >= 0.8 * SIZE).astype(int)
-    centers = np.array([[-1.0, 0.0], [1.0, 0.0]])
-    return *drawn(rng, centers, source), *drawn(rng, centers + [0.9, 1.2], target)
+    return *drawn(rng, CENTERS, source), *drawn(rng, CENTERS + [0.9, 1.2], target)
 
 
 def turned_by_50(seed):

@@ -3,9 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from formulas import linear_model
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences
-from support.networks import linear_parts, weights_of, with_random_weights
+from support.networks import weights_of
 from support.one_step import MODES, check_step, label_loss, step
 from support.pair import SOURCE, STRENGTH, TARGET
 
@@ -22,9 +23,8 @@ def tanh_critic():
 
 
 def wdgrl(critic_steps=1, **kwargs):
-    settings = {"strength": STRENGTH, "critic_steps": critic_steps, "gradient_penalty": PENALTY}
-    model = WDGRL(**linear_parts(), domain_head=tanh_critic(), **settings, **kwargs)
-    return with_random_weights(model)
+    settings = {"critic_steps": critic_steps, "gradient_penalty": PENALTY, **kwargs}
+    return linear_model(WDGRL, domain_head=tanh_critic(), **settings)
 
 
 def draw(monkeypatch, size):

@@ -12,7 +12,6 @@ SOURCE = RNG.normal(size=(6, 3)).astype("float32")
 TARGET = (RNG.normal(size=(6, 3)) + 0.5).astype("float32")
 LABELS = np.array([0, 1, 1, 0, 1, 0])
 DATA = ({"source": SOURCE, "target": TARGET}, LABELS)
-SHAPES = [(3, 2), (2, 2), (2, 1)]  # backbone, label head, discriminator
 
 
 def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
@@ -20,7 +19,7 @@ def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
 
     That of a `CDAN` takes the products of features and predictions.
     """
-    shapes = [*SHAPES[:2], (4, 1) if cls is CDAN else (2, 1)]
+    shapes = [(3, 2), (2, 2), (4, 1) if cls is CDAN else (2, 1)]
     model = cls(
         network((3, 2), "backbone"),
         label_head=network((2, 2), "label_head"),
@@ -35,36 +34,21 @@ def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
 
 
 def field_by_hand(flat, strength):
-    """The field of `linear_dann` from the chain rule on paper, in double precision."""
-    w, c, d = (
-        part.reshape(shape) for part, shape in zip(np.split(flat, [6, 10]), SHAPES, strict=True)
-    )
+    """The field of `linear_dann` from the chain rule on paper, in double precision.
+
+    The predictions of a `CDAN`, whose discriminator has twice as many weights, get no gradient and
+    move all the same.
+    """
+    w, c, d = flat[:6].reshape(3, 2), flat[6:10].reshape(2, 2), flat[10:].reshape(2, -1)
     x_s, x_t = SOURCE.astype(float), TARGET.astype(float)
     residual = (softmax(x_s @ w @ c) - np.eye(2)[LABELS]) / len(LABELS)
     x = np.concatenate([x_s, x_t])
-    domain = np.repeat([[0.0], [1.0]], [len(x_s), len(x_t)], axis=0)
-    error = (1 / (1 + np.exp(-(x @ w @ d))) - domain) / len(x)
-    of_w = x_s.T @ residual @ c.T - strength * (x.T @ error @ d.T)
-    return np.concatenate(
-        [of_w.ravel(), ((x_s @ w).T @ residual).ravel(), ((x @ w).T @ error).ravel()]
-    )
-
-
-def cdan_field_by_hand(flat, strength):
-    """The field of a linear `CDAN`, whose predictions get no gradient and move all the same."""
-    w, c, d = (
-        part.reshape(shape)
-        for part, shape in zip(np.split(flat, [6, 10]), [(3, 2), (2, 2), (2, 2)], strict=True)
-    )
-    x_s, x_t = SOURCE.astype(float), TARGET.astype(float)
-    residual = (softmax(x_s @ w @ c) - np.eye(2)[LABELS]) / len(LABELS)
-    x = np.concatenate([x_s, x_t])
-    predictions = softmax(x @ w @ c)
-    products = (x @ w)[:, :, None] * predictions[:, None, :]
+    factors = softmax(x @ w @ c) if d.shape[1] > 1 else np.ones((len(x), 1))
+    products = (x @ w)[:, :, None] * factors[:, None, :]
     domain = np.repeat([0.0, 1.0], [len(x_s), len(x_t)])
     logits = np.sum(products * d, axis=(1, 2))
     error = (1 / (1 + np.exp(-logits)) - domain)[:, None] / len(x)
-    of_w = x_s.T @ residual @ c.T - strength * (x.T @ (error * (predictions @ d.T)))
+    of_w = x_s.T @ residual @ c.T - strength * (x.T @ (error * (factors @ d.T)))
     of_d = np.sum(error[:, :, None] * products, axis=0)
     return np.concatenate([of_w.ravel(), ((x_s @ w).T @ residual).ravel(), of_d.ravel()])
 

@@ -18,6 +18,7 @@ from support.networks import linear
 
 SEEDS = range(3)
 SIZE = 512
+CENTERS = np.array([[-1.0, 0.0], [1.0, 0.0]])
 
 
 def linear_backbone():
@@ -25,23 +26,22 @@ def linear_backbone():
     return linear(2, 2, "backbone")
 
 
-def shifted_classes(seed):
+def drawn(rng, centers, labels):
+    """Inputs around the centers of their classes, and the labels."""
+    inputs = centers[labels] + rng.normal(scale=0.3, size=(SIZE, 2))
+    return inputs.astype("float32"), labels
+
+
+def shifted_classes(seed, shift=(1.5, 2.0)):
     """Returns source inputs and labels, target inputs and labels; the last are for the score."""
     rng = np.random.default_rng(seed)
-    labels = [rng.permutation(SIZE) % 2 for _ in range(2)]
-    centers = np.array([[-1.0, 0.0], [1.0, 0.0]])
-    shifts = np.array([[0.0, 0.0], [1.5, 2.0]])
-    inputs = [
-        (centers[of] + shift + rng.normal(scale=0.3, size=(SIZE, 2))).astype("float32")
-        for of, shift in zip(labels, shifts, strict=True)
-    ]
-    return inputs[0], labels[0], inputs[1], labels[1]
+    source, target = (rng.permutation(SIZE) % 2 for _ in range(2))
+    return *drawn(rng, CENTERS, source), *drawn(rng, CENTERS + shift, target)
 
 
 def nearer_classes(seed):
     """The same with the target moved towards the source."""
-    source, labels, target, target_labels = shifted_classes(seed)
-    return source, labels, target - np.array([0.6, 0.8], "float32"), target_labels
+    return shifted_classes(seed, (0.9, 1.2))
 
 
 def target_accuracies(model, steps=600, rate=0.01, problem=shifted_classes, start=None):
