@@ -8,7 +8,6 @@ from support.arrays import assert_all_close
 
 from dann.adaptation import DANN, DIRTT, MCD
 from dann.data import pair
-from dann.layers import BinaryDense
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -78,11 +77,6 @@ def application():
 
 BACKBONES = {
     "a layer": (lambda: called(layers.Dense(6)), (4,)),
-    "normalization and dropout": (
-        lambda: sequential(layers.BatchNormalization(), layers.Dropout(0.2), layers.Dense(6)),
-        (4,),
-    ),
-    "binary": (lambda: sequential(layers.BatchNormalization(), BinaryDense(6)), (4,)),
     "recurrent, of words": (
         lambda: sequential(layers.Embedding(9, 4), layers.GRU(6), entry=(5,), dtype="int32"),
         (5,),

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_close
-from support.closed_forms import softmax
+from support.closed_forms import sign, softmax
 from support.networks import linear, weights_of, with_random_weights
 from support.one_step import MODES, step
 from support.pair import LABELS, SOURCE, STRENGTH, TARGET
@@ -18,10 +18,6 @@ def two_binary_layers(way):
     settings = {"use_bias": False, "clip": False, "way": way}
     layers = BinaryDense(4, input_estimator=None, **settings), BinaryDense(4, **settings)
     return keras.Sequential([keras.Input((3,)), *layers])
-
-
-def sign(values):
-    return np.where(values >= 0, 1.0, -1.0)
 
 
 def expected(weights, strength):

@@ -181,16 +181,12 @@ def test_labels_may_be_of_any_kind(labels):
     assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
 
 
-def full(**kwargs):
-    kwargs = {"strength": {"site": 0.4, "age": GaninSchedule(20)}, "balanced": "site", **kwargs}
-    backbone = dann.networks.mlp_backbone((3,), hidden_units=(6,))
-    model = Invariant(backbone, 3, nuisances=SITE | AGE, given_label=True, **kwargs)
-    model.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), metrics=["accuracy"])
-    return model
-
-
 def test_it_comes_back_from_a_file_and_trains_on_as_before(reloaded):
-    model = full(regularizers=[dann.MCC()])
+    settings = {"strength": {"site": 0.4, "age": GaninSchedule(20)}, "balanced": "site"}
+    settings |= {"given_label": True, "regularizers": [dann.MCC()]}
+    backbone = dann.networks.mlp_backbone((3,), hidden_units=(6,))
+    model = Invariant(backbone, 3, nuisances=SITE | AGE, **settings)
+    model.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), metrics=["accuracy"])
     model.fit(X, MASKED, batch_size=4, shuffle=False, verbose=0)
     again = reloaded(model)
     assert_all_equal(again.get_weights(), model.get_weights())

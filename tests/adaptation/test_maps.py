@@ -61,7 +61,6 @@ def test_a_domain_head_that_pools_descends_the_mean_over_examples(mode):
 
 
 METHODS = {
-    "dann": (DANN, {}),
     "smooth_task": (DANN, {"task_radius": 0.3}),
     "separate": (DANN, {"passes": "separate"}),
     "entropy": (DANN, {"regularizers": [ConditionalEntropy(0.5)]}),

@@ -51,12 +51,3 @@ def field_by_hand(flat, strength):
     of_w = x_s.T @ residual @ c.T - strength * (x.T @ (error * (factors @ d.T)))
     of_d = np.sum(error[:, :, None] * products, axis=0)
     return np.concatenate([of_w.ravel(), ((x_s @ w).T @ residual).ravel(), of_d.ravel()])
-
-
-def central_differences(function, point, width=1e-5):
-    """The Jacobian of a function of a vector."""
-    columns = [
-        (function(point + width * unit) - function(point - width * unit)) / (2 * width)
-        for unit in np.eye(len(point))
-    ]
-    return np.stack(columns, axis=-1)

@@ -4,7 +4,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from linear_models import DATA, central_differences, field_by_hand, linear_dann
+from linear_models import DATA, field_by_hand, linear_dann
+from support.closed_forms import jacobian_by_differences
 from support.networks import network
 
 import dann
@@ -107,7 +108,7 @@ def eigenvalues_of(found):
 def test_the_spectrum_is_that_of_the_training_field_by_differences(cls, strength, field, tolerance):
     model, weights = linear_dann(strength, cls=cls)
     flat = np.concatenate([weight.ravel() for weight in weights])
-    true = np.linalg.eigvals(central_differences(field, flat))
+    true = np.linalg.eigvals(jacobian_by_differences(field, flat))
     found = minmax_spectrum(model, DATA)
     eigenvalues = eigenvalues_of(found)
     assert len(eigenvalues) == len(true)
@@ -173,7 +174,7 @@ def test_faster_heads_multiply_their_part_of_the_field():
     model.compile(dann.optimizers.faster_heads(model, keras.optimizers.SGD(0.02), 3.0))
     factors = np.repeat([1.0, 3.0, 3.0], [6, 4, 2])
     flat = np.concatenate([weight.ravel() for weight in weights])
-    jacobian = central_differences(lambda w: factors * field_by_hand(w, 0.7), flat)
+    jacobian = jacobian_by_differences(lambda w: factors * field_by_hand(w, 0.7), flat)
     true = np.linalg.eigvals(jacobian)
     model.optimizer.build(model.trainable_variables)
     found = minmax_spectrum(model, DATA)

@@ -5,7 +5,8 @@ import importlib
 import keras
 import numpy as np
 import pytest
-from linear_models import DATA, SOURCE, TARGET, central_differences
+from linear_models import DATA, SOURCE, TARGET
+from support.closed_forms import jacobian_by_differences
 from support.networks import network
 
 from dann.adaptation import SourceOnly
@@ -47,7 +48,7 @@ def test_of_another_network_they_are_those_of_central_differences_example_by_exa
     norms = {}
     for domain, inputs in (("source", SOURCE), ("target", TARGET)):
         matrices = [
-            central_differences(lambda x: np.tanh(x @ FIRST) @ SECOND, x.astype(float))
+            jacobian_by_differences(lambda x: np.tanh(x @ FIRST) @ SECOND, x.astype(float))
             for x in inputs[:3]
         ]
         each = [expected_of(np.linalg.svd(matrix, compute_uv=False)) for matrix in matrices]

@@ -5,10 +5,6 @@ import itertools
 import numpy as np
 
 
-def sign(x):
-    return np.where(x >= 0, 1.0, -1.0)
-
-
 def same_widths(length, size, stride, dilation):
     """Padding so that there are ceil(length / stride) outputs, the odd one at the end."""
     outputs = -(-length // stride)

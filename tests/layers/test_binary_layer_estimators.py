@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from numpy_convolution import sign
 from small_binary_layers import built, inputs_for
 from support.arrays import assert_all_equal
+from support.closed_forms import sign
 from support.differentiate import as_array as array
 
 from dann.autodiff import gradients

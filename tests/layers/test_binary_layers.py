@@ -4,8 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from numpy_convolution import gradients_of_bilinear, sign
+from numpy_convolution import gradients_of_bilinear
 from small_binary_layers import LAYERS, TRANSPOSED, built, by_numpy, inputs_for
+from support.closed_forms import sign
 from support.differentiate import as_array as array
 
 from dann import layers

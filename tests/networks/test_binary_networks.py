@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support.closed_forms import sign
 
 from dann.layers import BinaryConv2D, BinaryDense
 from dann.networks import (
@@ -41,10 +42,6 @@ def with_random_statistics(model, seed=0):
         layer.moving_mean.assign(rng.normal(size=shape))
         layer.moving_variance.assign(rng.uniform(0.5, 2, shape))
     return model
-
-
-def sign(values):
-    return np.where(values >= 0, 1.0, -1.0)
 
 
 def normalized(values, layer):

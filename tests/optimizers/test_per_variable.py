@@ -8,9 +8,7 @@ import pytest
 from constant_gradient import MODES, assert_resumes, each_mode, sum_of_layers, train, values
 from support.arrays import assert_all_close
 
-import dann
-from dann.layers import BinaryDense
-from dann.optimizers import Bop, FlipRatio, PerVariable
+from dann.optimizers import Bop, PerVariable
 
 Decay = keras.optimizers.schedules.InverseTimeDecay
 PARTS = {
@@ -104,24 +102,3 @@ def test_an_unused_optimizer_comes_back_from_its_config_through_json():
     again = keras.saving.deserialize_keras_object(config)
     assert again.get_config() == optimizer.get_config()
     assert (again.rules, again.loss_scale_factor) == (("binary", "bias"), 8.0)
-
-
-RNG = np.random.default_rng(0)
-PAIR = {name: RNG.normal(size=(24, 6)).astype("float32") for name in ("source", "target")}
-
-
-def test_in_a_method_bop_trains_the_binary_kernels_and_the_rest_trains_beside_them():
-    backbone = dann.networks.binary_mlp_backbone((6,), hidden_units=(8, 5))
-    head = dann.networks.binary_label_head(5, 3, hidden_units=(4,))
-    one = dann.DANN(backbone, label_head=head, strength=0.5)
-    optimizer = PerVariable({"binary": Bop(0.2, 1e-4)}, rest=keras.optimizers.Adam(0.01))
-    one.compile(optimizer, jit_compile=False)
-    before = values(one.trainable_variables)
-    options = {"batch_size": 8, "verbose": 0, "callbacks": [FlipRatio()]}
-    logs = one.fit(PAIR, np.arange(24) % 3, **options).history
-    layers = [x for x in (*backbone.layers, *head.layers) if isinstance(x, BinaryDense)]
-    for kernel in values(layer.kernel for layer in layers):
-        np.testing.assert_array_equal(np.abs(kernel), np.ones_like(kernel))
-    for now, then in zip(values(one.trainable_variables), before, strict=True):
-        assert (now != then).any()
-    assert {f"flips/{layer.name}" for layer in layers} <= set(logs)

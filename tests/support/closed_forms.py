@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def sign(values):
+    """+1 also at 0."""
+    return np.where(values >= 0, 1.0, -1.0)
+
+
 def softmax(logits):
     """Softmax of the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
@@ -12,6 +17,13 @@ def softmax(logits):
 def cross_entropy(logits, labels):
     """Mean cross-entropy of integer labels."""
     return -np.mean(np.log(softmax(logits)[np.arange(len(labels)), labels]))
+
+
+def jacobian_by_differences(function, point, width=1e-5):
+    """The Jacobian of a function of a vector, by central differences in double precision."""
+    moves = width * np.eye(len(point))
+    columns = [(function(point + move) - function(point - move)) / (2 * width) for move in moves]
+    return np.stack(columns, axis=-1)
 
 
 def central_differences(function, arrays, width=1e-6):
