@@ -6,12 +6,11 @@ from formulas import binary_losses, certainty, linear_model
 from support.closed_forms import softmax
 from support.networks import linear, linear_parts, weights_of
 from support.one_step import MODES, check_adversarial_step
-from support.pair import SOURCE, TARGET
+from support.pair import BOTH
 
 from dann.adaptation import CDAN
 
 EXACT, RANDOMISED = 12, 11  # of 4 features and 3 classes
-INPUTS = np.concatenate([SOURCE, TARGET])
 
 
 def linear_cdan(max_units=EXACT, **kwargs):
@@ -37,14 +36,14 @@ def test_loss_and_every_gradient_match_the_formula(mode, conditioning, smoothing
     model = linear_cdan(max_units, **settings)
     a, b, _ = weights_of(model)
     projections = [np.array(one, "float64") for one in model.multilinear_map.weights]
-    predictions = softmax(INPUTS @ a @ b)
+    predictions = softmax(BOTH @ a @ b)
     weights = np.ones(10)
     if conditioning:
         weights = np.concatenate([certainty(part) for part in np.split(predictions, 2)])
     labels = np.repeat([smoothing, 1 - smoothing], 5)
 
     def domain_loss(a, w):
-        scores = products(INPUTS @ a, predictions, projections) @ w
+        scores = products(BOTH @ a, predictions, projections) @ w
         return np.mean(weights * binary_losses(scores[:, 0], labels))
 
     check_adversarial_step(model, mode, "domain/loss", domain_loss)

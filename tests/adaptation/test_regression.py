@@ -7,13 +7,12 @@ from formulas import binary_losses
 from support.closed_forms import central_differences
 from support.networks import linear, weights_of, with_random_weights
 from support.one_step import MODES, check_adversarial_step, step
-from support.pair import PAIR, SOURCE, STRENGTH, TARGET
+from support.pair import BOTH, PAIR, SOURCE, STRENGTH
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
 
 LABELS = np.array([0.5, -1.25, 2.0, 0.0, 3.5])
 REGRESSION = {"y": LABELS, "loss": "mse", "metrics": ["mae"]}
-INPUTS = np.concatenate([SOURCE, TARGET])
 DOMAIN = np.repeat([[0.0], [1.0]], 5, axis=0)
 
 
@@ -40,7 +39,7 @@ def check(model, mode, name, loss):
 @pytest.mark.parametrize("mode", MODES)
 def test_dann_matches_the_formula(mode):
     model = linear_regression(DANN, domain_head=linear(4, 1, "domain_head"), strength=STRENGTH)
-    check(model, mode, "domain/loss", lambda a, w: np.mean(binary_losses(INPUTS @ a @ w, DOMAIN)))
+    check(model, mode, "domain/loss", lambda a, w: np.mean(binary_losses(BOTH @ a @ w, DOMAIN)))
 
 
 @pytest.mark.parametrize("disparity", ["absolute_error", "squared_error"])
@@ -50,11 +49,11 @@ def test_mdd_matches_the_formula(mode, disparity):
     settings = {"disparity": disparity, "gamma": 1.5, "strength": STRENGTH}
     model = linear_regression(MDD, adversarial_head=head, **settings)
     a, b, _ = weights_of(model)
-    predicted = INPUTS @ a @ b  # constants in the disparity
+    predicted = BOTH @ a @ b  # constants in the disparity
     size = np.abs if disparity == "absolute_error" else np.square
 
     def loss(a, w):
-        error = size(INPUTS @ a @ w - predicted)
+        error = size(BOTH @ a @ w - predicted)
         return 1.5 * error[:5].mean() - error[5:].mean()
 
     check(model, mode, "disparity/loss", loss)
@@ -76,7 +75,7 @@ def test_other_methods_without_classes_learn_numbers_too(method):
 def test_the_disparity_is_the_mean_over_several_outputs():
     model = linear_regression(MDD, outputs=2, disparity="squared_error")
     a, b, w = weights_of(model)
-    squares = (INPUTS @ a @ (w - b)) ** 2
+    squares = (BOTH @ a @ (w - b)) ** 2
     model.compile(keras.optimizers.SGD(0.0), loss="mse")
     logs = model.train_on_batch(PAIR, np.stack([LABELS, -LABELS], axis=1), return_dict=True)
     expected = 4 * squares[:5].mean() - squares[5:].mean()

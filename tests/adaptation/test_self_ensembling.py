@@ -44,18 +44,6 @@ def test_loss_and_every_gradient_match_the_formula(mode, decay):
     assert int(regularizer.teacher.step) == 4
 
 
-def test_the_teacher_begins_as_the_classifier_and_averages_its_steps():
-    regularizer = SelfEnsembling(decay=0.999)
-    model = model_with(regularizer)
-    model.compile(keras.optimizers.SGD(0.1))
-    seen = []
-    for _ in range(3):
-        seen.append(weights_of(model))
-        model.fit(PAIR, LABELS, batch_size=5, verbose=0)
-        means = [np.mean(values, axis=0) for values in zip(*seen, strict=True)]
-        assert_all_close(numbers(regularizer.teacher.network), means, rtol=1e-5)
-
-
 def test_moving_statistics_go_into_the_teacher_too():
     backbone = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
     regularizer = SelfEnsembling()

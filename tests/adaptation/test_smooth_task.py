@@ -8,17 +8,17 @@ from support.arrays import assert_all_close
 from support.closed_forms import central_differences, softmax
 from support.networks import linear, weights_of
 from support.one_step import MODES, check_step, label_loss, step
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.pair import BOTH, LABELS, PAIR, STRENGTH, TARGET
 
 from dann.adaptation import CDAN, DANN, MCC, VirtualAdversarial
 from dann.schedules import GaninSchedule
 
 RADIUS, WEIGHT, TEMPERATURE = 0.3, 1.7, 2.5
-INPUTS, DOMAIN = np.concatenate([SOURCE, TARGET]), np.repeat([0, 1], 5)
+DOMAIN = np.repeat([0, 1], 5)
 
 
 def domain_loss(a, w):
-    return np.mean(binary_losses((INPUTS @ a @ w)[:, 0], DOMAIN))
+    return np.mean(binary_losses((BOTH @ a @ w)[:, 0], DOMAIN))
 
 
 @pytest.mark.parametrize("passes", ["joint", "separate"])
@@ -109,12 +109,12 @@ def test_cdan_e_with_mcc_and_a_smooth_task_is_the_sum_of_its_parts_at_the_moved_
     a, b, w = weights_of(model)
     a, b = moved(label_loss, [a, b], 1.0)
     # Constants to the gradient: predictions, and the weights of the examples in both terms.
-    predictions = softmax(INPUTS @ a @ b)
+    predictions = softmax(BOTH @ a @ b)
     of_domain = np.concatenate([certainty(part) for part in np.split(predictions, 2)])
     of_target = certainty(softmax(TARGET @ a @ b / TEMPERATURE))
 
     def conditioned(a, w):
-        products = (INPUTS @ a)[:, :, None] * predictions[:, None, :]
+        products = (BOTH @ a)[:, :, None] * predictions[:, None, :]
         return np.mean(of_domain * binary_losses((products.reshape(10, 12) @ w)[:, 0], DOMAIN))
 
     def confused(a, b):

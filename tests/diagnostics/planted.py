@@ -102,17 +102,8 @@ class OneUnitSoftmax(keras.layers.Layer):
         return ops.exp(inputs) / ops.sum(ops.exp(inputs), axis=-1, keepdims=True)
 
 
-def softmax_head(last):
-    """A discriminator of one unit that ends in `last`, a softmax."""
-    inputs = keras.Input((2,))
-    hidden = keras.layers.Dense(16, activation="relu")(inputs)
-    return keras.Model(inputs, last(keras.layers.Dense(1)(hidden)), name="domain_head")
-
-
 def saturated():
     """A binary layer behind weights so large that hardly an input lies within [-1, 1]."""
-    inputs = keras.Input((2,))
     large = keras.initializers.RandomNormal(stddev=60.0, seed=1)
-    hidden = BinarySign(name="binary")(keras.layers.Dense(32, kernel_initializer=large)(inputs))
-    features = keras.layers.Dense(2)(hidden)
-    return dann(backbone=keras.Model(inputs, features, name="backbone"))
+    layers = keras.layers.Dense(32, kernel_initializer=large), BinarySign(name="binary")
+    return dann(backbone=keras.Sequential([keras.Input((2,)), *layers, keras.layers.Dense(2)]))

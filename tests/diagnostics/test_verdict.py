@@ -119,7 +119,8 @@ def test_a_method_that_adapts_without_an_adversary_is_no_source_only():
 @pytest.mark.filterwarnings("ignore:(?s).*a softmax over axis")
 def test_a_discriminator_that_ends_in_a_softmax_over_one_unit_is_dead():
     """It gives 1 for everything, and no gradient."""
-    model = planted.dann(head=planted.softmax_head(planted.OneUnitSoftmax()))
+    layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(1), planted.OneUnitSoftmax()]
+    model = planted.dann(head=keras.Sequential([keras.Input((2,)), *layers]))
     name, state, reasons = said_of(model)
     assert (name, state) == ("discriminator dead", "no gradient")
     assert any("`domain/spread` is 0" in reason for reason in reasons)
