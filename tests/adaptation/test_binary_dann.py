@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import sign, softmax
-from support.networks import linear, weights_of, with_random_weights
+from support.formulas import linear_dann
+from support.networks import weights_of
 from support.one_step import MODES, step
-from support.pair import LABELS, SOURCE, STRENGTH, TARGET
+from support.pair import BOTH, LABELS, STRENGTH
 
-from dann.adaptation import DANN
 from dann.layers import BinaryDense
 
 
@@ -23,8 +23,7 @@ def two_binary_layers(way):
 def expected(weights, strength):
     """Gradients of f = sign(x sign(K1)) sign(K2), c = f B, d = f w, each STE a mask of ones."""
     first, second, b, w = weights
-    inputs = np.concatenate([SOURCE, TARGET])
-    hidden = inputs @ sign(first)
+    hidden = BOTH @ sign(first)
     features = sign(hidden) @ sign(second)
     label_slope = (softmax(features[:5] @ b) - np.eye(3)[LABELS]) / 5
     sigmoid = 1 / (1 + np.exp(-features @ w))
@@ -35,7 +34,7 @@ def expected(weights, strength):
     masks = [np.abs(kernel) <= 1 for kernel in (first, second)]
     assert all(0 < mask.mean() < 1 for mask in (*masks, np.abs(hidden) <= 1))
     return [
-        masks[0] * (inputs.T @ hidden_slope),
+        masks[0] * (BOTH.T @ hidden_slope),
         masks[1] * (sign(hidden).T @ feature_slope),
         features[:5].T @ label_slope,
         features.T @ domain_slope,
@@ -45,8 +44,7 @@ def expected(weights, strength):
 @pytest.mark.parametrize("way", ["override", "stop_gradient"])
 @pytest.mark.parametrize("mode", MODES)
 def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adversary(mode, way):
-    heads = {"label_head": linear(4, 3), "domain_head": linear(4, 1)}
-    model = DANN(two_binary_layers(way), **heads, strength=STRENGTH)
-    gradients = expected(weights_of(with_random_weights(model)), STRENGTH)
+    model = linear_dann(backbone=two_binary_layers(way))
+    gradients = expected(weights_of(model), STRENGTH)
     _, slopes = step(model, mode)
     assert_all_close(slopes, gradients)

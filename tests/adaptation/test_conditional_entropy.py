@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from formulas import check_regularizer, entropy, model_with
 from support.closed_forms import softmax
+from support.formulas import check_regularizer, entropy, model_with
 from support.one_step import MODES
 from support.pair import TARGET
 

@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from formulas import dann_by_hand, linear_dann
 from support.differentiate import WAYS
+from support.formulas import dann_by_hand, linear_dann
 from support.networks import linear_parts, weights_of
 from support.one_step import MODES, check_step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET

@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from formulas import divergence, entropy, worst
 from support import lacking
 from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, softmax
+from support.formulas import divergence, entropy, worst
 from support.networks import linear_parts, weights_of, with_random_weights
 from support.one_step import MODES, label_loss, step
 from support.pair import LABELS, PAIR, SOURCE, TARGET

@@ -4,9 +4,9 @@ import functools
 
 import numpy as np
 import pytest
-from formulas import linear_model
 from keras import ops
 from scipy import optimize
+from support.formulas import linear_model
 from support.networks import linear, weights_of
 from support.one_step import MODES, check_adversarial_step
 from support.pair import SOURCE, TARGET

@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 import pytest
-from formulas import binary_losses, linear_model
 from support.closed_forms import softmax
+from support.formulas import binary_losses, linear_model
 from support.networks import linear, weights_of
 from support.one_step import MODES, check_adversarial_step
 from support.pair import BOTH

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from formulas import dann_by_hand
 from keras import layers
 from support.arrays import assert_all_close
+from support.formulas import dann_by_hand
 from support.networks import weights_of, with_random_weights
 from support.one_step import MODES, check_step, step
 from support.pair import STRENGTH

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from formulas import certainty, check_regularizer, confusion, model_with
 from support.closed_forms import softmax
+from support.formulas import certainty, check_regularizer, confusion, model_with
 from support.networks import weights_of
 from support.one_step import MODES
 from support.pair import TARGET

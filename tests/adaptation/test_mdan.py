@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from formulas import binary_losses, linear_dann, linear_model
 from support import lacking
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, cross_entropy, softmax
+from support.formulas import binary_losses, linear_dann, linear_model
 from support.networks import linear, weights_of
 from support.one_step import MODES, check_step, label_loss, step
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET

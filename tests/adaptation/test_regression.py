@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from formulas import binary_losses
 from support.closed_forms import central_differences
+from support.formulas import binary_losses
 from support.networks import linear, weights_of, with_random_weights
 from support.one_step import MODES, check_adversarial_step, step
 from support.pair import BOTH, PAIR, SOURCE, STRENGTH

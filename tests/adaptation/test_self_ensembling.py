@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from formulas import check_regularizer, model_with
 from support.arrays import assert_all_close
 from support.closed_forms import softmax
+from support.formulas import check_regularizer, model_with
 from support.networks import weights_of
 from support.one_step import MODES, step
 from support.pair import LABELS, PAIR, TARGET

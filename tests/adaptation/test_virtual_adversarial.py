@@ -5,10 +5,10 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from formulas import check_regularizer, divergence, model_with, unit, worst
 from keras import ops
 from support.arrays import assert_all_equal
 from support.closed_forms import softmax
+from support.formulas import check_regularizer, divergence, model_with, unit, worst
 from support.networks import weights_of, with_random_weights
 from support.one_step import MODES
 from support.pair import PAIR, SOURCE, TARGET

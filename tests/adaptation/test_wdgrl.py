@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from formulas import linear_model
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences
+from support.formulas import linear_model
 from support.networks import weights_of
 from support.one_step import MODES, check_step, label_loss, step
 from support.pair import SOURCE, STRENGTH, TARGET

@@ -5,7 +5,8 @@ import numpy as np
 import planted
 import pytest
 from keras import ops
-from support.networks import linear, linear_parts, weights_of, with_random_weights
+from support.formulas import dann_by_hand, linear_model
+from support.networks import linear, linear_parts, weights_of
 from support.one_step import MODES
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 
@@ -22,25 +23,16 @@ INPUTS = np.random.default_rng(5).normal(size=(16, 3)).astype("float32")
 
 
 def linear_dann(cls=dann.DANN, strength=STRENGTH, **kwargs):
-    head = linear(4, 1, "domain_head")
-    model = cls(**linear_parts(), domain_head=head, strength=strength, **kwargs)
+    model = linear_model(cls, domain_head=linear(4, 1), strength=strength, **kwargs)
     model.compile("sgd")
-    return with_random_weights(model)
-
-
-def slope_of_head(weights):
-    """`dD/dw` of the domain loss `D`, with `d = f w`; dBCE/dd = sigmoid - domain."""
-    a, _, w = weights
-    features = np.concatenate([SOURCE, TARGET]) @ a
-    slope = (1 / (1 + np.exp(-features @ w)) - np.repeat([[0.0], [1.0]], 5, axis=0)) / 10
-    return features.T @ slope
+    return model
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_healthy_reversal_is_certified_to_the_strength_as_numpy_has_it(mode, way):
     model = linear_dann(way=way)
-    of_head = slope_of_head(weights_of(model))
+    _, (*_, of_head) = dann_by_hand(weights_of(model), SOURCE, LABELS, TARGET)
     found = certify(model, DATA, mode=mode)
     assert found["reversal/state"] == "alive"
     assert found["reversal/cosine"] == pytest.approx(-1, abs=1e-6)
@@ -64,7 +56,7 @@ def test_a_reloaded_model_gets_the_same_certificate(reloaded):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_that_reverses_is_certified(method):
-    model = with_random_weights(getattr(dann, method)(**linear_parts(), strength=0.3))
+    model = linear_model(getattr(dann, method), strength=0.3)
     model.compile("sgd")
     found = certify(model, DATA, mode="eager")
     assert found["reversal/state"] == "alive"

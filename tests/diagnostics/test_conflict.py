@@ -6,8 +6,9 @@ import keras
 import numpy as np
 import pytest
 from support.closed_forms import softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.formulas import linear_dann
+from support.networks import linear_parts, weights_of
+from support.pair import BOTH, LABELS, PAIR, STRENGTH
 
 import dann
 from dann.diagnostics import gradient_conflict
@@ -20,9 +21,7 @@ def deep_dann(**kwargs):
     inputs = keras.Input((3,))
     first = keras.layers.Dense(5, use_bias=False, name="first")(inputs)
     outputs = keras.layers.Dense(4, use_bias=False, name="second")(first)
-    parts = linear_parts() | {"backbone": keras.Model(inputs, outputs, name="backbone")}
-    head = linear(4, 1, "domain_head")
-    model = with_random_weights(dann.DANN(**parts, domain_head=head, strength=STRENGTH, **kwargs))
+    model = linear_dann(backbone=keras.Model(inputs, outputs), **kwargs)
     model.compile("sgd")
     return model
 
@@ -30,13 +29,12 @@ def deep_dann(**kwargs):
 def by_hand(weights):
     """Gradients of `A_1` and `A_2`: of the label loss, and of the reversed domain loss."""
     a1, a2, b, w = weights
-    inputs = np.concatenate([SOURCE, TARGET])
-    features = inputs @ a1 @ a2
+    features = BOTH @ a1 @ a2
     label = np.zeros_like(features)
     label[:5] = (softmax(features[:5] @ b) - np.eye(3)[LABELS]) / 5 @ b.T
     domain = np.repeat([[0.0], [1.0]], 5, axis=0)
     reverse = -STRENGTH * (1 / (1 + np.exp(-features @ w)) - domain) / 10 @ w.T
-    return [[inputs.T @ slope @ a2.T, (inputs @ a1).T @ slope] for slope in (label, reverse)]
+    return [[BOTH.T @ slope @ a2.T, (BOTH @ a1).T @ slope] for slope in (label, reverse)]
 
 
 def cosine(a, b):
