@@ -29,13 +29,6 @@ FORMULAS = {
 }
 
 
-def linear_fdal(**kwargs):
-    """h = f W."""
-    model = linear_model(FDAL, critic=linear(4, 3, "critic"), **kwargs)
-    model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
-    return model
-
-
 def predictions(a, b):
     return [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
 
@@ -50,7 +43,8 @@ def minus_divergence(a, w, predicted, divergence):
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, divergence):
-    model = linear_fdal(divergence=divergence)
+    model = linear_model(FDAL, critic=linear(4, 3, "critic"), divergence=divergence)
+    model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
     predicted = predictions(*weights_of(model)[:2])
     loss = functools.partial(minus_divergence, predicted=predicted, divergence=divergence)
     check_adversarial_step(model, mode, "divergence/loss", loss)

@@ -13,15 +13,10 @@ from support.pair import BOTH
 from dann.adaptation import MADA
 
 
-def linear_mada(**kwargs):
-    """d_k = (softmax(c)_k f) w_k."""
-    return linear_model(MADA, domain_head=linear(4, 1, "domain_head"), **kwargs)
-
-
 def domain_loss(a, *heads, predictions, smoothing):
     """Equation 4: the sum over classes of the mean over examples of both domains.
 
-    The predictions are constants.
+    `d_k = (softmax(c)_k f) w_k`; the predictions are constants.
     """
     domain = np.repeat([smoothing, 1 - smoothing], 5)
     losses = []
@@ -34,7 +29,8 @@ def domain_loss(a, *heads, predictions, smoothing):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
-    model = linear_mada(domain_label_smoothing=smoothing)
+    settings = {"domain_head": linear(4, 1, "domain_head"), "domain_label_smoothing": smoothing}
+    model = linear_model(MADA, **settings)
     a, b, *heads = weights_of(model)
     assert len(heads) == 3
     predictions = softmax(BOTH @ a @ b)

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from support.closed_forms import softmax
-from support.formulas import linear_dann
+from support.formulas import linear_dann, linear_model
 from support.networks import linear_parts, weights_of
 from support.pair import BOTH, LABELS, PAIR, STRENGTH
 
@@ -73,8 +73,7 @@ def test_dropout_draws_the_same_in_all_passes():
 
     inputs = keras.Input((3,))
     dropped = keras.layers.Dropout(0.5)(keras.layers.Dense(4)(inputs))
-    parts = linear_parts() | {"backbone": keras.Model(inputs, dropped, name="backbone")}
-    model = OneLoss(**parts)
+    model = linear_model(OneLoss, backbone=keras.Model(inputs, dropped))
     model.compile("sgd")
     assert gradient_conflict(model, DATA, mode="eager")["conflict/cosine"] == pytest.approx(1)
 

@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from support.networks import linear, linear_parts
+from support.formulas import linear_dann
+from support.networks import linear
 from support.pair import BOTH, LABELS, PAIR
 
-import dann
 from dann.diagnostics import straight_through_health
 from dann.layers import BinaryDense, BinarySign
 
@@ -26,8 +26,7 @@ def test_the_share_that_passes_is_that_within_one():
 def test_the_share_is_that_of_both_domains_together(passes):
     inputs = keras.Input((3,))
     features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
-    parts = linear_parts() | {"backbone": keras.Model(inputs, features, name="backbone")}
-    model = dann.DANN(**parts, passes=passes)
+    model = linear_dann(backbone=keras.Model(inputs, features), passes=passes)
     found = straight_through_health(model, (PAIR, LABELS))
     assert found["binary/sign/passed"] == pytest.approx(np.mean(np.abs(BOTH) <= 1))
 

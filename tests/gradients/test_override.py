@@ -5,11 +5,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.differentiate import BACKEND, DTYPES, bits, tensor, value_and_gradients
+from support.differentiate import BACKEND, DTYPES, EDGES, bits, tensor, value_and_gradients
 
 from dann.gradients import binary_sign, override_gradient, reverse_gradient, surrogate_gradient
-
-EDGES = [-np.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan]
 
 halved = override_gradient(lambda inputs: inputs, lambda upstream, inputs: upstream / 2)
 

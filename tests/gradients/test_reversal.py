@@ -7,6 +7,7 @@ from keras import ops
 from support.differentiate import (
     BACKEND,
     DTYPES,
+    EDGES,
     WAYS,
     bits,
     derivative,
@@ -15,8 +16,6 @@ from support.differentiate import (
 )
 
 from dann.gradients import reverse_gradient
-
-EDGES = [-np.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan]
 
 
 def reversal(strength, way):

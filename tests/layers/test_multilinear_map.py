@@ -13,9 +13,8 @@ PREDICTIONS = RNG.dirichlet(np.ones(3), size=5).astype("float32")
 EXACT, RANDOMISED = 12, 11  # of 4 features and 3 predictions
 
 
-def products(layer, features=FEATURES, predictions=PREDICTIONS):
-    inputs = [keras.ops.convert_to_tensor(one) for one in (features, predictions)]
-    return keras.ops.convert_to_numpy(layer(inputs))
+def products(layer):
+    return keras.ops.convert_to_numpy(layer([FEATURES, PREDICTIONS]))
 
 
 def test_the_projections_are_standard_normal_and_differ():
