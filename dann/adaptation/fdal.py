@@ -5,7 +5,7 @@ from keras import ops
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import predicted
 from dann.adaptation.f_divergences import DIVERGENCES
-from dann.adaptation.networks import second_head
+from dann.adaptation.networks import second_label_head
 from dann.checks import check_choice
 
 
@@ -65,7 +65,7 @@ class FDAL(AdversarialModel):
     ):
         super().__init__(*args, strength=strength, **kwargs)
         self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
-        self.critic = second_head("critic", critic, self)
+        self.critic = second_label_head("critic", critic, self)
 
     def method_losses(self, batch, labels, reversal, training):
         divergence = DIVERGENCES[self.divergence]

@@ -4,7 +4,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import at_least_single, labelled_parts
-from dann.adaptation.networks import second_head as fitting_head
+from dann.adaptation.networks import second_label_head
 
 
 @METHODS.register("mcd")
@@ -53,7 +53,7 @@ class MCD(AdversarialModel):
 
     def __init__(self, *args, strength: Any = 10.0, second_head: Any = None, **kwargs):
         super().__init__(*args, strength=strength, **kwargs)
-        self.second_head = fitting_head("second_head", second_head, self)
+        self.second_head = second_label_head("second_head", second_head, self)
 
     def method_losses(self, batch, labels, reversal, training):
         labelled = self.second_head(labelled_parts(batch.features), training=training)

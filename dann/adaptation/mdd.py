@@ -5,7 +5,7 @@ from keras import ops
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import predicted
 from dann.adaptation.labels import refuse_classes
-from dann.adaptation.networks import second_head
+from dann.adaptation.networks import second_label_head
 from dann.checks import check_choice, check_number
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")
@@ -91,7 +91,7 @@ class MDD(AdversarialModel):
         if self.num_classes == 1:
             refuse_classes(self, f"a label head of 1 output; errors are {DISPARITIES[1:]}")
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.adversarial_head = second_head("adversarial_head", adversarial_head, self)
+        self.adversarial_head = second_label_head("adversarial_head", adversarial_head, self)
 
     def method_losses(self, batch, labels, reversal, training):
         scores = batch.behind_reversal(self.adversarial_head, reversal, training)

@@ -121,7 +121,7 @@ def fitting_domain_head(
     return head
 
 
-def second_head(name: str, head: Any, model: Any) -> Any:
+def second_label_head(name: str, head: Any, model: Any) -> Any:
     """Returns a head with the label head's shapes and weights of its own.
 
     `None` makes one with the label head's layers. `name` is that of the argument and of a head that

@@ -3,7 +3,6 @@
 `sdat` is CDAN with it, and registered beside CDAN; any method takes `task_radius`.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,18 +10,8 @@ from keras import ops
 
 from dann.adaptation.batch import added
 from dann.adaptation.fitting import mean_over_replicas
+from dann.adaptation.frozen import frozen
 from dann.autodiff import gradients
-
-
-def frozen(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
-    """Returns a scope in which nothing that a model or layer assigns to its variables survives.
-
-    Every scope begins with the same seeds, so that two passes draw the same noise. `values` are
-    pairs of a variable and the tensor that it reads as instead. The scope holds the losses that
-    layers add.
-    """
-    variables = [*model.variables, *getattr(model, "metrics_variables", [])]
-    return keras.StatelessScope([*((v, v.value) for v in variables), *values], collect_losses=True)
 
 
 def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[str, Any], list]:

@@ -5,8 +5,8 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import size_of
+from dann.adaptation.frozen import frozen
 from dann.adaptation.networks import fitting_domain_head
-from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
 

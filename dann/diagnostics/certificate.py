@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.frozen import frozen
 from dann.adaptation.networks import graph_of
-from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients, vjp
 from dann.diagnostics.passes import (
     adversarial,

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from dann.adaptation.smooth_task import frozen
+from dann.adaptation.frozen import frozen
 from dann.data.examples import in_batches
 from dann.diagnostics.passes import DOMAINS, adversarial, as_tensors, to_numpy
 

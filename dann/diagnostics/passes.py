@@ -9,7 +9,7 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.batch import added
-from dann.adaptation.smooth_task import frozen
+from dann.adaptation.frozen import frozen
 from dann.checks import check_choice
 
 DOMAINS: tuple[str, ...] = ("source", "target")

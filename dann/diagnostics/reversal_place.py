@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation.smooth_task import frozen
+from dann.adaptation.frozen import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.passes import as_vector, at_weights
 from dann.layers import GradientReversal

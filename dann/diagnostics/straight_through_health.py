@@ -8,8 +8,8 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.batch import parts_of
+from dann.adaptation.frozen import frozen
 from dann.adaptation.networks import graph_of
-from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.diagnostics.passes import as_tensors, to_numpy
 from dann.layers import BinarySign

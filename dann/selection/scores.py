@@ -3,7 +3,8 @@
 A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
 registered in `SCORES` with these facts: `reads`, the examples it needs (`"target"`,
 `"labelled source"` or `"labelled source, target"`); `of_features=True` if it needs features,
-`mixed=True` if it needs the logits of mixtures, and `of_numbers=True` if it also scores regression.
+`mixed=True` if it needs the logits of mixtures, `of_numbers=True` if it also scores regression, and
+`least_source` and `least_target`, the least numbers of examples where that is not 1.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

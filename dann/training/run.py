@@ -131,7 +131,33 @@ class Run:
     def _train(self):
         if not (self.resume and self.directory.has_checkpoints()):
             self._begin_anew()
-        summary = {
+        summary = self._facts()
+        if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
+            print(f"warning: {remark}", file=sys.stderr)
+        views = [self._train_baseline(summary)]
+        print(f"{self.domains.name}: {self.name}, {self.trainer.steps} steps")
+        callbacks = [*self.watchers, EpochLines(), *self.callbacks]
+        folder = self.directory.checkpoints
+        history = self._fit(self.model, self.pairs, folder, self.clock, callbacks).history
+        accuracies, predicted = self._test(self.host)
+        adapts = self.model.terms or self.model.regularizers or self.model.oracle
+        alone = {} if adapts else self._of_features(self.host)
+        summary.update({**_times(self.clock), **accuracies, **alone, **self._final_scores(history)})
+        self.directory.save_classifier(self.model.classifier)
+        predict = partial(self.host.predict, self.model.classifier)
+        table = predictions.target_predictions(self.domains, predict)
+        self.directory.write_predictions(table)
+        self.directory.write_summary(summary)
+        self._tell(summary, history, table)
+        title = _title(self.name, accuracies)
+        views.append((title, run_figures.features_of(self.host, self.domains)))
+        self._draw(history, views, predicted)
+        print(f"Written to {self.directory}")
+        return summary
+
+    def _facts(self):
+        """What is known of a run before it trains, as the beginning of its summary."""
+        facts = {
             "method": self.name,
             "oracle": self.model.oracle,
             "source": self.domains.source,
@@ -143,37 +169,28 @@ class Run:
             "backend": keras.backend.backend(),
         }
         if self.domains.nuisances:
-            summary["nuisances"] = self.domains.nuisances.kinds
-        if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
-            print(f"warning: {remark}", file=sys.stderr)
-        before, label, found = self.host, "before training", {}
-        plain = "strength 0" if self.domains.nuisances else "source only"
+            facts["nuisances"] = self.domains.nuisances.kinds
+        return facts
+
+    def _train_baseline(self, summary):
+        """Adds what a baseline comes to; returns a title and features to draw, else the model's."""
         if isinstance(self.baseline, Mapping):
             shared = {k: v for k, v in self.baseline.items() if k.startswith("source_only/")}
             summary.update(shared)
-        elif self.baseline is not None:
-            before, label = HostModel(self.baseline), plain
-            print(f"{self.domains.name}: {plain}, {self.trainer.steps} steps")
-            clock, folder = Clock(), self.directory.baseline_checkpoints
-            pairs = self._batches(self.baseline)
-            self._fit(self.baseline, pairs, folder, clock, [EpochLines()])
-            found = self._test(before)[0]
-            told = {**_times(clock), **found, **self._of_features(before)}
-            summary.update({f"source_only/{key}": value for key, value in told.items()})
-        views = [(_title(label, found), run_figures.features_of(before, self.domains))]
-        print(f"{self.domains.name}: {self.name}, {self.trainer.steps} steps")
-        callbacks = [*self.watchers, EpochLines(), *self.callbacks]
-        folder = self.directory.checkpoints
-        history = self._fit(self.model, self.pairs, folder, self.clock, callbacks).history
-        found, predicted = self._test(self.host)
-        adapts = self.model.terms or self.model.regularizers or self.model.oracle
-        alone = {} if adapts else self._of_features(self.host)
-        summary.update({**_times(self.clock), **found, **alone, **self._final_scores(history)})
-        self.directory.save_classifier(self.model.classifier)
-        predict = partial(self.host.predict, self.model.classifier)
-        table = predictions.target_predictions(self.domains, predict)
-        self.directory.write_predictions(table)
-        self.directory.write_summary(summary)
+        if self.baseline is None or isinstance(self.baseline, Mapping):
+            return "before training", run_figures.features_of(self.host, self.domains)
+        name = "strength 0" if self.domains.nuisances else "source only"
+        print(f"{self.domains.name}: {name}, {self.trainer.steps} steps")
+        host, clock = HostModel(self.baseline), Clock()
+        pairs, folder = self._batches(self.baseline), self.directory.baseline_checkpoints
+        self._fit(self.baseline, pairs, folder, clock, [EpochLines()])
+        accuracies, _ = self._test(host)
+        told = {**_times(clock), **accuracies, **self._of_features(host)}
+        summary.update({f"source_only/{key}": value for key, value in told.items()})
+        return _title(name, accuracies), run_figures.features_of(host, self.domains)
+
+    def _tell(self, summary, history, table):
+        """Prints the results, and whether the source alone had better be kept."""
         nuisances = self.domains.nuisances
         report = predictions.nuisance_report if nuisances else predictions.accuracy_table
         print(report(summary))
@@ -188,11 +205,6 @@ class Run:
         domain_accuracy = history.get("domain/accuracy", ())[:epochs]
         if remark := predictions.source_only_remark(summary, domain_accuracy):
             print(remark)
-        title = _title(self.name, found)
-        views.append((title, run_figures.features_of(self.host, self.domains)))
-        self._draw(history, views, predicted)
-        print(f"Written to {self.directory}")
-        return summary
 
     def _begin_anew(self):
         """Deletes what an earlier run left. At no moment do old checkpoints lie by a new config."""

@@ -2,8 +2,8 @@ import keras
 from keras import ops
 
 from dann.adaptation.batch import HALF, at_least_single, is_movable
+from dann.adaptation.frozen import frozen
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
-from dann.adaptation.smooth_task import frozen
 from dann.autodiff import gradients
 from dann.checks import check_number
 
