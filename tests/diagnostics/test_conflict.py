@@ -44,7 +44,7 @@ def cosine(a, b):
 
 def test_what_is_not_finite_has_no_ratio():
     model = deep_dann()
-    model.set_weights([np.full(w.shape, np.nan, "float32") for w in model.get_weights()])
+    model.backbone.set_weights([np.full(w.shape, np.nan) for w in model.backbone.weights])
     assert np.isnan(gradient_conflict(model, DATA, mode="eager")["conflict/ratio"])
 
 
