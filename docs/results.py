@@ -78,18 +78,16 @@ def name(method):
 
 def draw(results):
     """The chart: source only, control and DANN for each task."""
+    accuracies = results[results["measure"] == "target/accuracy"].replace({"method": NAMES})
+    runs = (100 * accuracies.set_index(["experiment", "method"])["value"]).groupby(level=[0, 1])
+    names = [NAMES[one] for one in ("source_only", CONTROL, "dann")]
+    means, spreads = (one.unstack().loc[BARS.values(), names] for one in (runs.mean(), runs.std()))
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots()
-    colors = {"source_only": "#9aa0b5", CONTROL: "#c9a26b", "dann": "#4051b5"}
-    accuracies = results[results["measure"] == "target/accuracy"]
-    shares = 100 * accuracies.set_index(["method", "experiment"])["value"]
-    for place, (method, color) in enumerate(colors.items()):
-        runs = shares[method].groupby("experiment")
-        at = [number + 0.27 * (place - 1) for number in range(len(BARS))]
-        means, spreads = runs.mean()[BARS.values()], runs.std()[BARS.values()]
-        axes.bar(at, means, 0.25, yerr=spreads, color=color, label=NAMES[method], capsize=2)
-    axes.set(ylim=(0, 100), ylabel="target accuracy, %")
-    axes.set_xticks(range(len(BARS)), BARS, fontsize=8)
+    colors = ["#9aa0b5", "#c9a26b", "#4051b5"]
+    means.plot.bar(ax=axes, yerr=spreads, color=colors, width=0.8, capsize=2, rot=0)
+    axes.set(ylim=(0, 100), ylabel="target accuracy, %", xlabel="")
+    axes.set_xticklabels(BARS, fontsize=8)
     axes.grid(axis="y", color="0.9")
     axes.set_axisbelow(True)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
