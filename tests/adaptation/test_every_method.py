@@ -90,6 +90,7 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
     if name not in DRAWS:
         assert_all_equal(before, after)
+        assert_all_equal(before[: len(model.variables)], model.variables)  # nor does `evaluate`
         assert float(model.total(terms)) == pytest.approx(logs["loss"], rel=1e-5)
     assert set(terms) <= set(logs)
 
