@@ -26,7 +26,7 @@ class Configured:
         return f"{type(self).__name__}({arguments})"
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and repr(other) == repr(self)
+        return type(other) is type(self) and self.get_config() == other.get_config()
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash(type(self))

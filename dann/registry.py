@@ -42,8 +42,14 @@ class Registry(dict[str, T]):
 
         def add(thing: Any) -> Any:
             self[name], self.facts[name] = thing, facts
-            if self.saved:
+            if self.saved and _is_unknown_to_keras(thing):
                 keras.saving.register_keras_serializable("dann")(thing)
             return thing
 
         return add
+
+
+def _is_unknown_to_keras(thing):
+    """Whether neither the class nor another of its name is registered."""
+    unnamed = keras.saving.get_registered_name(thing) == thing.__name__
+    return unnamed and keras.saving.get_registered_object(f"dann>{thing.__name__}") is None

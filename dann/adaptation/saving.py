@@ -15,8 +15,13 @@ def serialized(arguments: dict[str, Any]) -> dict[str, Any]:
 
 def deserialized(config: dict[str, Any]) -> dict[str, Any]:
     """Returns the arguments of a constructor from a config."""
-    restored = keras.saving.deserialize_keras_object
-    return {key: restored(value) for key, value in config.items() if key != "load_after"}
+    return {
+        key: keras.saving.deserialize_keras_object(value)
+        if isinstance(value, dict | list)  # a text may be the name of a custom object
+        else value
+        for key, value in config.items()
+        if key != "load_after"
+    }
 
 
 def seeds_of(model: keras.Model) -> list[Any]:

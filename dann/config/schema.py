@@ -43,7 +43,7 @@ class TrainConfig:
     schedule: dict[str, Any] = MISSING
     optimizer: dict[str, Any] = MISSING
     trainer: Trainer = MISSING
-    distribution: Distribution = MISSING
+    distribution: Distribution = dataclasses.field(default_factory=Distribution)
     callbacks: dict[str, Any] = MISSING
     augmentation: dict[str, Any] = MISSING
     regularizers: dict[str, Any] = dataclasses.field(default_factory=dict)

@@ -56,17 +56,19 @@ def npz(
     check_apart(paths, os.path.samefile, "files")
     columns, parts = {"inputs": "x", "labels": "y", "groups": groups}, {}
     names = [name for name in (*columns.values(), *kinds) if name]
-    names += [f"{name}_test" for name in names]
     for domain, path in paths.items():
         try:
             with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                found = {key: file[key] for key in file if key in names}
+                found = {
+                    ending: {name: file[name + ending] for name in names if name + ending in file}
+                    for ending in ("", "_test")
+                }
         except ValueError as error:  # NumPy advises to trust the file
             raise ValueError(f"Expected an .npz file of numbers. Received: {path}") from error
-        parts[domain] = picked(domain, found, columns, kinds)
-        if "x_test" in found and domain != "target new":
-            test = {key.removesuffix("_test"): found[key] for key in found if key.endswith("_test")}
-            parts[f"{domain} test"] = picked(f"{domain} test", test, columns, kinds)
+        parts[domain] = picked(domain, found[""], columns, kinds)
+        if "x" in found["_test"] and domain != "target new":
+            part = f"{domain} test"
+            parts[part] = picked(part, found["_test"], columns, kinds)
     return pair_of_parts(
         parts,
         source_name=source_name or paths["source"].stem,

@@ -132,7 +132,7 @@ def measure(
     found, left_out = {}, {}
     data = as_batch(model, data)
     of_few = data if few is None else first(data, few)
-    chosen = choose(diagnostics or list(DIAGNOSTICS))
+    chosen = choose(list(DIAGNOSTICS) if diagnostics is None else diagnostics)
     for number, (name, function) in enumerate(chosen.items(), 1):
         known = DIAGNOSTICS.get(name, Diagnostic(function))
         tell(f"{number}/{len(chosen)} {name}: {known.question}")

@@ -16,12 +16,16 @@ class StrengthSchedule(Configured, abc.ABC):
     """A strength as a function of the number of training steps so far.
 
     Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, and
-    keep their constructor's `arguments` in attributes of these names.
+    return their constructor's arguments from `get_config`.
     """
 
     @abc.abstractmethod
     def __call__(self, step: Any) -> Any:
         """Returns the strength at `step`: a float32 scalar of at least 0."""
+
+    @abc.abstractmethod
+    def get_config(self) -> dict:
+        """Returns the constructor's arguments."""
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -32,13 +36,14 @@ class Constant(StrengthSchedule):
         value: The strength, at least 0. Defaults to `1.0`.
     """
 
-    arguments = ("value",)
-
     def __init__(self, value: float = 1.0):
         self.value = check_number("value", value, low=0)
 
     def __call__(self, step: Any) -> Any:
         return ops.convert_to_tensor(self.value, "float32")
+
+    def get_config(self) -> dict:
+        return {"value": self.value}
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -63,8 +68,6 @@ class GaninSchedule(StrengthSchedule):
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.2.
     """
 
-    arguments = ("total_steps", "gamma", "high")
-
     def __init__(self, total_steps: int, gamma: float = 10.0, high: float = 1.0):
         self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
         self.gamma = check_number("gamma", gamma, low=0, above=True)
@@ -73,6 +76,9 @@ class GaninSchedule(StrengthSchedule):
     def __call__(self, step: Any) -> Any:
         progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
         return self.high * _rise(self.gamma * progress)
+
+    def get_config(self) -> dict:
+        return {"total_steps": self.total_steps, "gamma": self.gamma, "high": self.high}
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -100,8 +106,6 @@ class WarmStart(StrengthSchedule):
           counts steps this way.
     """
 
-    arguments = ("low", "high", "alpha", "steps")
-
     def __init__(self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000):
         self.low = check_number("low", low, low=0)
         self.high = check_number("high", high, low=low)
@@ -111,6 +115,9 @@ class WarmStart(StrengthSchedule):
     def __call__(self, step: Any) -> Any:
         rise = _rise(self.alpha * ops.cast(step, "float32") / self.steps)
         return self.low + (self.high - self.low) * rise
+
+    def get_config(self) -> dict:
+        return {"low": self.low, "high": self.high, "alpha": self.alpha, "steps": self.steps}
 
 
 def _rise(x: Any) -> Any:

@@ -9,6 +9,7 @@ from support.arrays import assert_all_equal
 import dann
 from dann.layers import DomainBlend
 from dann.networks import cnn_backbone, mlp_backbone
+from dann.registry import Registry
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(16, 4)).astype("float32")
@@ -60,3 +61,25 @@ def test_a_model_that_was_saved_in_between_trains_as_if_it_was_not(make, inputs,
 
 def test_the_config_says_what_to_import_where_keras_does_not_find_the_class():
     assert with_dropout().get_config()["load_after"] == "import dann"
+
+
+def test_a_text_in_a_config_is_not_taken_for_a_custom_object(tmp_path):
+    model = dann.DANN(mlp_backbone((4,), (6,)), num_classes=2, name="turned")
+    model.save(tmp_path / "a.keras")
+    again = keras.models.load_model(tmp_path / "a.keras", custom_objects={"turned": abs})
+    assert again.name == "turned"
+
+
+def test_registering_a_method_takes_no_name_from_another():
+    class DANN(dann.DANN):
+        """A user's namesake."""
+
+    @keras.saving.register_keras_serializable("mine")
+    class Mine(dann.DANN):
+        """Registered under a name of its own."""
+
+    methods = Registry(saved=True)
+    methods.register("namesake")(DANN)
+    methods.register("mine")(Mine)
+    assert keras.saving.get_registered_object("dann>DANN") is dann.DANN
+    assert keras.saving.get_registered_name(Mine) == "mine>Mine"

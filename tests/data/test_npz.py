@@ -38,8 +38,10 @@ def test_a_test_set_is_kept(files, labels):
 
 def test_nuisances_of_one_file_are_read_with_those_of_its_test_set(tmp_path):
     site, test = np.array(["b", "a"])[Y % 2], {"x_test": X[:4], "y_test": Y[:4]}
-    np.savez(tmp_path / "a.npz", x=X, y=Y, site=site, site_test=site[:4], **test)
-    found = npz(tmp_path / "a.npz", nuisances=["site"])
-    assert found.nuisances.kinds == {"site": 2}
+    test |= {"drug_test": site, "drug_test_test": site[:4]}  # a nuisance's name may end so
+    np.savez(tmp_path / "a.npz", x=X, y=Y, **test)
+    found = npz(tmp_path / "a.npz", nuisances=["drug_test"])
+    assert found.nuisances.kinds == {"drug_test": 2}
     for part, size in (("train", 30), ("test", 4)):
-        np.testing.assert_array_equal(getattr(found.nuisances, part)["site"], 1 - Y[:size] % 2)
+        read = getattr(found.nuisances, part)["drug_test"]
+        np.testing.assert_array_equal(read, 1 - Y[:size] % 2)
