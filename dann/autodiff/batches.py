@@ -30,8 +30,8 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
 
     Args:
         function: Takes a batch of inputs and returns a batch of outputs, `(batch, ...)`, each of
-            which depends on its own input alone. Or a Keras model of one input; it is called with
-            `training=False`. Of a model with several inputs write `lambda a: model([a, b])`.
+            which depends on its own input alone. Or a Keras model; it is called with
+            `training=False`.
         inputs: Floating-point tensor or array, `(batch, ...)`.
 
     Returns:
@@ -147,6 +147,12 @@ def independent_batch(function: Any, inputs: Any) -> Any:
             two calls, as with dropout in training.
     """
     model = isinstance(function, keras.Model)
+    if model and len(getattr(function, "inputs", None) or ()) > 1:
+        raise TypeError(
+            "Jacobians of a batch are by one tensor; of a model with several inputs write "
+            "`batch_jacobian(lambda a: model([a, b]), a)`. Received: a model with "
+            f"{len(function.inputs)} inputs"
+        )
     x = floating_tensor(inputs, "inputs")
     if not model and engine.has_value(x) and x.shape[0] > 1:
         with reading_as([]):  # a layer's seed advances in it, and no state is kept
