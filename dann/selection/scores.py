@@ -76,8 +76,10 @@ def compute_scores(
     ['snd']
     """
     chosen = choose(scores)
-    if has_strings(target):
+    mixed = any(_fact(name, "mixed") for name in chosen)
+    if mixed and has_strings(target):
         chosen = {name: one for name, one in chosen.items() if not _fact(name, "mixed")}
+        mixed = False
     check_source(chosen, source)
     own = hasattr(model, "backbone") and not chosen.keys() <= SCORES.keys()
     outputs = outputs_of(
@@ -85,7 +87,7 @@ def compute_scores(
         source=source,
         target=target,
         features=own or any(_fact(name, "of_features") for name in chosen),
-        mixed=any(_fact(name, "mixed") for name in chosen),
+        mixed=mixed,
         batch_size=batch_size,
         predict=predict,
     )
