@@ -105,8 +105,12 @@ ON_TURNED = {"problem": turned_by_50, "steps": SHORT, "rate": 0.03}
 # on nearer classes .83, on one that is mostly of one class .71 and on a turned one .78.
 ADAPTING = {
     "dann": (of_domains, 0.955, {}),
-    "dann smoothed": (lambda: of_domains(domain_label_smoothing=0.1), 0.955, {"steps": 1200}),
-    "cdan": (lambda: of_domains(CDAN, 4), 0.875, {}),
+    "dann smoothed": (
+        lambda: of_domains(domain_label_smoothing=0.1, strength=0.3),
+        0.955,
+        {"steps": 1200},
+    ),
+    "cdan": (lambda: of_domains(CDAN, 4, strength=0.3), 0.875, {}),
     "cdan_e": (lambda: of_domains(CDAN, 4, entropy_conditioning=True), 0.875, {}),
     "dann at moved weights": (lambda: of_domains(task_radius=0.05), 0.955, {}),
     "mada": (lambda: of_domains(MADA), 0.875, {}),
