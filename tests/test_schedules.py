@@ -79,6 +79,7 @@ def test_a_decay_drives_an_optimizer_and_comes_back(rate, rates):
         (lambda: Constant(float("inf")), ValueError),
         (lambda: GaninDecay(0.0), ValueError),
         (lambda: Scaled(GaninDecay(), 0), ValueError),
+        (lambda: Scaled(0.1, 10.0), TypeError),
     ],
 )
 def test_bad_values_are_refused(make, error):

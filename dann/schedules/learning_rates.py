@@ -72,6 +72,10 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float):
+        if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
+            raise TypeError(
+                f"Argument `schedule` must be a schedule of Keras. Received: {schedule!r}"
+            )
         self.schedule = schedule
         self.factor = check_number("factor", factor, low=0, above=True)
 

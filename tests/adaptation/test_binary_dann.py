@@ -10,7 +10,9 @@ from support.networks import weights_of
 from support.one_step import MODES, step
 from support.pair import BOTH, LABELS, STRENGTH
 
+from dann.adaptation import DANN
 from dann.layers import BinaryDense
+from dann.networks import binary_label_head, binary_mlp_backbone, domain_head
 
 
 def two_binary_layers(way):
@@ -48,3 +50,30 @@ def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adver
     gradients = expected(weights_of(model), STRENGTH)
     _, slopes = step(model, mode)
     assert_all_close(slopes, gradients)
+
+
+def binary_dann(strength):
+    keras.utils.set_random_seed(3)
+    backbone = binary_mlp_backbone((3,), hidden_units=(6, 4))
+    label_head = binary_label_head(4, 3, hidden_units=(5,))
+    judge = domain_head(4, hidden_units=(3,))
+    model = DANN(backbone, label_head=label_head, domain_head=judge, strength=strength)
+    for layer in [*backbone.layers, *label_head.layers]:
+        if isinstance(layer, BinaryDense):
+            layer.kernel.constraint = None  # a step of length 1 would be cut
+    return model
+
+
+@pytest.mark.tensorflow
+def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization():
+    labels_alone, weak, strong = (
+        [np.array(slope) for slope in step(binary_dann(strength), "graph")[1]]
+        for strength in (0.0, 1.0, 3.0)
+    )
+    of_backbone = len(binary_dann(0.0).backbone.trainable_variables)
+    reached = []
+    for alone, once, thrice in zip(labels_alone, weak, strong, strict=True):
+        reached.append(np.abs(once - alone).max() > 1e-3)
+        np.testing.assert_allclose(thrice - alone, 3 * (once - alone), rtol=1e-3, atol=1e-5)
+    assert all(reached[:of_backbone])  # the adversary's part is there, and
+    assert not any(reached[of_backbone:])  # neither head is reversed
