@@ -27,6 +27,25 @@ def test_a_schedule_comes_back_from_json(schedule):
     assert keras.saving.deserialize_keras_object(config) == schedule
 
 
+class Own(StrengthSchedule):
+    """A user's, which keeps its argument as it came."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self, step):
+        return self.value
+
+    def get_config(self):
+        return {"value": self.value}
+
+
+def test_schedules_are_equal_by_their_arguments():
+    assert Own(1) == Own(1.0)
+    assert len({Own(1), Own(1.0), Own(2)}) == 2
+    assert Own(0.3) != Constant(0.3)
+
+
 @pytest.mark.parametrize("step", [0, 1, 250, 999, 1000, 5000])
 def test_ganin_schedule_follows_its_formula(step):
     progress = min(step / 1000, 1.0)

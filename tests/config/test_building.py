@@ -15,7 +15,7 @@ from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
 from dann.schedules import GaninSchedule, StrengthSchedule
-from dann.training import RunDirectory
+from dann.training import Distribution, RunDirectory
 
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
@@ -283,3 +283,7 @@ def test_a_text_that_is_meant_as_a_switch_is_refused():
         building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))
     column = {"label": "no"}  # a reader's text is none
     assert building.instantiate(column, ()) == column
+
+
+def test_without_a_distribution_a_run_has_one_device():
+    assert Distribution(**composed("~distribution").distribution).kind is None

@@ -98,6 +98,16 @@ def test_the_discrepancy_is_that_of_the_double_sum_at_the_median_distance():
     assert found["mmd/squared"] == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_null_is_the_95_percent_quantile_for_domains_that_are_dealt_at_random():
+    gram, width = kernel_matrix(SOURCE, TARGET)
+    squared, null = with_null(gram, 60, seed=3)
+    both, rng = np.concatenate([SOURCE, TARGET]), np.random.default_rng(3)
+    dealt = [rng.permutation(np.arange(110) < 60) for _ in range(200)]
+    others = [squared_mmd(both[one], both[~one], width) for one in dealt]
+    assert squared == pytest.approx(squared_mmd(SOURCE, TARGET, width))
+    assert null == pytest.approx(np.quantile(others, 0.95))
+
+
 def test_one_distribution_stays_below_the_null_quantile_19_times_of_20():
     rng = np.random.default_rng(6)
     below = 0
