@@ -18,7 +18,7 @@ def test_a_number_in_range_comes_back_as_a_float_or_an_integer_of_pythons():
     assert values == [2.0, 0.5, 1.0]
     assert all(type(value) is float for value in values)
     assert type(check_integer("k", np.int64(3), low=1)) is int
-    assert check_choice("way", "a", ("a", "b")) == "a"
+    assert check_choice("implementation", "a", ("a", "b")) == "a"
 
 
 NUMBER, INTEGER = "`x` must be a finite number", "`k` must be an integer"
@@ -37,7 +37,12 @@ NUMBER, INTEGER = "`x` must be a finite number", "`k` must be an integer"
         (check_integer, ("k", 9), {"high": 8}, f"{INTEGER} of at most 8. "),
         (check_integer, ("k", -1), {"low": 0, "high": 8}, f"{INTEGER} from 0 to 8. "),
         (check_integer, ("k", 1), {"low": 2, "why": "because"}, "at least 2, because. Received"),
-        (check_choice, ("way", "c", ("a", "b")), {}, "one of 'a', 'b'. Received: way='c'"),
+        (
+            check_choice,
+            ("implementation", "c", ("a", "b")),
+            {},
+            "one of 'a', 'b'. Received: implementation='c'",
+        ),
         (check_choice, ("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]), {}, "one of 'Net1'. Rec"),
     ],
 )

@@ -29,8 +29,8 @@ STEPS += ["network.label_head.hidden_units=[]", "schedule.high=0.3"]
 METHODS = {
     "dann": (dann.DANN, {}),
     "els": (dann.DANN, {"domain_label_smoothing": 0.1}),
-    "dann_stop_gradient": (dann.DANN, {"way": "stop_gradient"}),
-    "dann_separate": (dann.DANN, {"passes": "separate"}),
+    "dann_stop_gradient": (dann.DANN, {"implementation": "stop_gradient"}),
+    "dann_separate": (dann.DANN, {"joint_forward": False}),
     "cdan": (dann.CDAN, {}),
     "cdan_e": (dann.CDAN, {"entropy_conditioning": True}),
     "sdat": (dann.CDAN, {"task_radius": 0.05}),

@@ -21,7 +21,8 @@ _STRENGTHS = {"dann": (0.0, 0.3, 1.0, 3.0, 10.0), "fairlearn": (0.0, 1.0, 10.0, 
 
 class Task(NamedTuple):
     """Inputs `(n, ...)`, classes and nuisance `(n,)`, which examples are trained on, `(n,)`, and
-    the layers between inputs and outputs, as functions that make them."""
+    the layers between inputs and outputs, as functions that make them.
+    """
 
     x: np.ndarray
     y: np.ndarray
@@ -32,7 +33,8 @@ class Task(NamedTuple):
 
 def tasks() -> dict[str, Task]:
     """Returns scikit-learn's breast cancer table, where it is to be hidden whether the texture is
-    above its median, and seglearn's exercises of ten people, who are to be hidden."""
+    above its median, and seglearn's exercises of ten people, who are to be hidden.
+    """
     from seglearn.datasets import load_watch  # pyright: ignore[reportMissingImports]
 
     features = [lambda: layers.Dense(8, "relu")]

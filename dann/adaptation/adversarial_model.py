@@ -21,8 +21,8 @@ from dann.adaptation.networks import NAMES_OF_ADAPT, OneCall, features_of, fitti
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.saving import deserialized, load_state, save_state, serialized
 from dann.adaptation.smooth_task import smooth_terms
-from dann.checks import check_choice, check_number
-from dann.gradients.reversal import refuse_names
+from dann.checks import check_number
+from dann.gradients.reversal import reject_foreign_names
 from dann.layers import GradientReversal
 from dann.registry import Registry
 from dann.schedules import StrengthSchedule
@@ -31,7 +31,7 @@ from dann.schedules import StrengthSchedule
 # variant of the class; `needs` are arguments without a default, with values to try them.
 METHODS: Registry[type] = Registry(saved=True)
 
-_ARGUMENTS = ("backbone", "label_head", "passes", "regularizers", "task_radius")
+_ARGUMENTS = ("backbone", "label_head", "joint_forward", "regularizers", "task_radius")
 
 
 class AdversarialModel(keras.Model):
@@ -59,10 +59,10 @@ class AdversarialModel(keras.Model):
             `dann.networks.label_head`, for maps to one layer that classifies each position.
         strength: Strength of the reversal: a number of at least 0, a schedule of `dann.schedules`,
             or `None` for a method without one. Defaults to `0.1`, to which the script rises.
-        way: How the reversal is built; see `dann.layers.GradientReversal`.
-        passes: `"joint"` (default) runs the backbone once over both domains, so that its batch
-            normalization sees their mixture. `"separate"` runs it on each; what layers add to the
-            loss then counts by the parts' sizes, so that means over a pass are as in a joint one.
+        implementation: How the reversal is built; see `dann.layers.GradientReversal`.
+        joint_forward: Whether the backbone runs once over both domains, so that its batch
+            normalization sees their mixture. `False` runs it on each domain separately; losses
+            that layers add are then weighted by the domains' sizes. Defaults to `True`.
         augmentation: Keras layers, one or a list, under `"source"` and `"target"`, for training;
             under `"blend"` one such as `DomainBlend`, from `[source, target]` to the source.
         regularizers: Objects of `dann.adaptation.Regularizer`, or one. Defaults to none.
@@ -86,14 +86,14 @@ class AdversarialModel(keras.Model):
         label_head: Any = None,
         *,
         strength: float | StrengthSchedule | None = 0.1,
-        way: str = "override",
-        passes: str = "joint",
+        implementation: str = "override",
+        joint_forward: bool = True,
         augmentation: dict[str, Any] | None = None,
         regularizers: Sequence[Regularizer] | Regularizer = (),
         task_radius: float = 0.0,
         **kwargs,
     ):
-        refuse_names(kwargs, NAMES_OF_ADAPT)
+        reject_foreign_names(kwargs, NAMES_OF_ADAPT)
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = features_of(backbone, self.supports_maps)
@@ -108,8 +108,10 @@ class AdversarialModel(keras.Model):
         self.num_classes: int = 1 if isinstance(self.logits_shape, dict) else self.logits_shape[-1]
         self.reversal: Any = None
         if strength is not None:
-            self.reversal = GradientReversal(strength, way=way, name="reversal")
-        self.passes = check_choice("passes", passes, ("joint", "separate"))
+            self.reversal = GradientReversal(
+                strength, implementation=implementation, name="reversal"
+            )
+        self.joint_forward = joint_forward
         self.augmentation = as_layers(augmentation or {})
         self.regularizers = check_regularizers(regularizers, self.logits_shape)
         self.task_radius = check_number("task_radius", task_radius, low=0)
@@ -175,7 +177,7 @@ class AdversarialModel(keras.Model):
     def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of each part of a pair, by the same names."""
         given = self.backbone, parts_of(inputs), training
-        if self.passes == "joint":
+        if self.joint_forward:
             return in_one_pass(*given)
         return self._in_one_call(function=lambda: in_own_passes(*given, self.add_loss))
 
@@ -275,7 +277,7 @@ class AdversarialModel(keras.Model):
         own["augmentation"] = dict(self.augmentation)
         if self.reversal is not None:
             strength = self.reversal.schedule or self.reversal.initial_strength
-            own |= {"strength": strength, "way": self.reversal.way}
+            own |= {"strength": strength, "implementation": self.reversal.implementation}
         return {**super().get_config(), **serialized(own)}
 
     @classmethod

@@ -111,7 +111,7 @@ def in_one_pass(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
     if any(shape != shapes[0] for shape in shapes):
         raise ValueError(
             "One pass takes parts of one shape; for domains of different lengths give the method "
-            f'`passes="separate"`. Received: shapes {dict(zip(parts, shapes, strict=True))}'
+            f"`joint_forward=False`. Received: shapes {dict(zip(parts, shapes, strict=True))}"
         )
     together = keras.tree.map_structure(lambda *one: ops.concatenate(one), *parts.values())
     outputs = network(together, training=training)

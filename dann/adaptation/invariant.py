@@ -126,9 +126,9 @@ class Invariant(AdversarialModel):
                 "There must be a nuisance, none called as a label, and with `given_label` classes. "
                 f"Received: nuisances={dict(nuisances)} and label outputs {self.label_shapes}"
             )
-        way = kwargs.get("way", "override")
+        implementation = kwargs.get("implementation", "override")
         self.reversals = {
-            name: GradientReversal(one, way, name=f"{name}_reversal")
+            name: GradientReversal(one, implementation, name=f"{name}_reversal")
             for name, one in strengths.items()
         }
         length = self.feature_shape[-1]

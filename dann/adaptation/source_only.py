@@ -12,7 +12,7 @@ class SourceOnly(AdversarialModel):
     `fit` needs pairs.
 
     Args:
-        passes: As in `AdversarialModel`; it matters if there is a labelled target.
+        joint_forward: As in `AdversarialModel`; it matters if there is a labelled target.
 
     The other arguments are those of `AdversarialModel`, without those of a reversal.
     """

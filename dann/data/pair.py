@@ -35,7 +35,7 @@ def pair(
     `dann.data.ImageFiles`. Then each batch reads only its rows.
 
     Domains may differ in length or size, such as windows of 30 and of 20 steps, for a method with
-    `passes="separate"` and a network that takes both.
+    `joint_forward=False` and a network that takes both.
 
     A domain may also be a dataset of batches `(inputs, labels)`: a `tf.data.Dataset`, a torch
     `DataLoader`, a `keras.utils.PyDataset`, a generator, anything that is iterable. Its batches are

@@ -63,7 +63,7 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
 
 def _of_pair(model, x):
     parts = list(parts_of(model.augment(x, True)).values())
-    if model.passes == "joint":
+    if model.joint_forward:
         parts = [keras.tree.map_structure(lambda *one: ops.concatenate(one), *parts)]
     found = []
     for part in parts:

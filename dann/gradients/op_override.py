@@ -8,7 +8,9 @@ from typing import Any
 import keras
 
 if keras.backend.backend() != "tensorflow":
-    raise ImportError("Only TensorFlow overrides operations; use another `way` than 'op_override'")
+    raise ImportError(
+        "Only TensorFlow overrides operations; use another `implementation` than 'op_override'"
+    )
 
 import tensorflow as tf
 

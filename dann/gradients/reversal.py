@@ -12,7 +12,7 @@ from dann.gradients.stop_gradient import surrogate_gradient
 
 
 @keras.saving.register_keras_serializable("dann")
-def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") -> Any:
+def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "override") -> Any:
     """Returns `inputs` unchanged and reverses the gradient that flows back through them.
 
     - forward: `y = x`
@@ -28,16 +28,17 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
         inputs: Floating-point tensor of any shape.
         strength: Scale of the reversed gradient, the paper's lambda: a number, a tensor or a
             variable, at least 0. Defaults to `1.0`.
-        way: `"override"` gives the backward pass directly. `"stop_gradient"` composes it; it works
-            under every transformation of every backend, but turns `-0.0` into `+0.0` and an
-            infinite input into NaN. `"op_override"` overrides a TensorFlow operation.
+        implementation: `"override"` replaces the backward pass. `"stop_gradient"` composes it from
+            differentiable operations; it works under every transformation of every backend, but
+            turns `-0.0` into `+0.0` and an infinite input into NaN. `"op_override"` overrides a
+            TensorFlow operation.
 
     Returns:
         A tensor of the shape and type of `inputs`.
 
     Raises:
         TypeError: If `inputs` are not floating, or `strength` is not a number, tensor or variable.
-        ValueError: If `way` is unknown, or `strength` is a number below 0 or not finite.
+        ValueError: If `implementation` is unknown, or `strength` is a number below 0 or not finite.
 
     Example:
 
@@ -53,7 +54,9 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, way: str = "override") ->
     if not (ops.is_tensor(strength) or isinstance(strength, keras.Variable)):
         check_strength(strength)
     strength = ops.cast(ops.stop_gradient(ops.convert_to_tensor(strength)), inputs.dtype)
-    return WAYS[check_choice("way", way, WAYS)](inputs, strength)
+    return IMPLEMENTATIONS[check_choice("implementation", implementation, IMPLEMENTATIONS)](
+        inputs, strength
+    )
 
 
 def check_strength(strength: Any) -> float:
@@ -65,7 +68,7 @@ def check_strength(strength: Any) -> float:
     return check_number("strength", strength, low=0, why=why)
 
 
-def refuse_names(arguments: Mapping[str, Any], others: Mapping[str, str] = {}) -> None:
+def reject_foreign_names(arguments: Mapping[str, Any], others: Mapping[str, str] = {}) -> None:
     """Raises a `TypeError` for an argument by the name that it has elsewhere.
 
     Args:
@@ -90,7 +93,7 @@ def _by_op_override(inputs, strength):
     return reverse_op_gradient(inputs, strength)
 
 
-WAYS = {
+IMPLEMENTATIONS = {
     "override": override_gradient(
         forward=lambda inputs, strength: inputs,
         backward=lambda upstream, inputs, strength: (

@@ -10,7 +10,7 @@ from dann.gradients.estimators import Estimator, get_estimator
 @keras.saving.register_keras_serializable("dann")
 def binary_sign(
     inputs: Any,
-    way: str = "override",
+    implementation: str = "override",
     estimator: str | Estimator = "htanh",
     sharpness: Any = None,
     seed: Any = None,
@@ -31,8 +31,9 @@ def binary_sign(
 
     Args:
         inputs: Floating-point tensor of any shape.
-        way: `"override"`, `"stop_gradient"` or, on TensorFlow and for `"htanh"`, `"op_override"`;
-            see `reverse_gradient`. All three agree in value and gradient, at the infinities too.
+        implementation: `"override"`, `"stop_gradient"` or, on TensorFlow and for `"htanh"`,
+            `"op_override"`; see `reverse_gradient`. All three agree in value and gradient, also at
+            the infinities.
         estimator: A name in `dann.gradients.estimators.ESTIMATORS`, or an object of that package.
             Defaults to `"htanh"`.
         sharpness: For `"ede"` its `t`, for `"reste"` its `o`: a number above 0, a tensor or a
@@ -45,8 +46,8 @@ def binary_sign(
 
     Raises:
         TypeError: If `inputs` are not floating.
-        ValueError: If `way` or `estimator` is unknown, the estimator has no such way, or it takes
-            no `sharpness` or `seed`.
+        ValueError: If `estimator` is unknown, it has no such `implementation`, or it takes no
+            `sharpness` or `seed`.
 
     Example:
 
@@ -58,4 +59,4 @@ def binary_sign(
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
     """
-    return get_estimator(estimator)(inputs, way, sharpness, seed)
+    return get_estimator(estimator)(inputs, implementation, sharpness, seed)

@@ -39,15 +39,15 @@ class BinaryLayer(keras.layers.Layer):
             layer of a network does. Defaults to `"htanh"`.
         kernel_estimator: How to quantize the kernel: a name, an object, a function or a layer,
             never `None`. Defaults to `"htanh"`.
-        way: How to build the gradients: `"override"` (default), `"stop_gradient"` or
+        implementation: How to build the gradients: `"override"` (default), `"stop_gradient"` or
             `"op_override"`; see `dann.gradients.binary_sign`.
         clip: Whether `WeightClip` keeps latent weights in [-1, 1]. Your own constraint replaces
             it. Defaults to `True`.
 
     Raises:
         TypeError: If the kernel has no estimator.
-        ValueError: If an estimator or `way` is unknown; if the inputs' estimator depends on the
-            whole batch; or if `dtype` or `lora_rank` would replace the binary kernel.
+        ValueError: If an estimator or `implementation` is unknown; if the inputs' estimator
+            depends on the whole batch; or if `dtype` or `lora_rank` would replace the binary kernel.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), algorithm 1.
@@ -61,7 +61,7 @@ class BinaryLayer(keras.layers.Layer):
         *args,
         input_estimator: str | Estimator | Callable | None = "htanh",
         kernel_estimator: str | Estimator | Callable = "htanh",
-        way: str = "override",
+        implementation: str = "override",
         clip: bool = True,
         **kwargs,
     ):
@@ -70,19 +70,19 @@ class BinaryLayer(keras.layers.Layer):
             self._refuse_float()
         self.input_estimator = name_or_estimator(input_estimator)
         self.kernel_estimator = name_or_estimator(kernel_estimator)
-        self.way = way
+        self.implementation = implementation
         self.clip = clip
         self.input_sign = None
         if input_estimator is not None:
             self.input_sign = self._sign(_activation_estimator(self.input_estimator), "input_sign")
         self.kernel_quantizer = get_kernel_estimator(self.kernel_estimator, self.channel_axes)
-        self.kernel_quantizer.check_way(way)
+        self.kernel_quantizer.check_implementation(implementation)
         self.kernel_sign = self._sign(self.kernel_quantizer.of_codes, "kernel_sign")
         if clip and getattr(self, self.constraint) is None:
             setattr(self, self.constraint, WeightClip())
 
     def _sign(self, estimator, name):
-        return BinarySign(self.way, estimator, name=name, dtype=self.dtype_policy)
+        return BinarySign(self.implementation, estimator, name=name, dtype=self.dtype_policy)
 
     def _refuse_float(self, *args, **kwargs):
         rank = getattr(self, "lora_rank", None)
@@ -153,7 +153,7 @@ class BinaryLayer(keras.layers.Layer):
             **super().get_config(),
             "input_estimator": keras.saving.serialize_keras_object(self.input_estimator),
             "kernel_estimator": keras.saving.serialize_keras_object(self.kernel_estimator),
-            "way": self.way,
+            "implementation": self.implementation,
             "clip": self.clip,
         }
 

@@ -26,7 +26,7 @@ class BinarySign(keras.layers.Layer):
     that is saved with the model.
 
     Args:
-        way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
+        implementation: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
             TensorFlow and for `"htanh"`, `"op_override"`. They agree in value and gradient; see
             `dann.gradients.binary_sign`.
         estimator: A name or an object of `dann.gradients.estimators`. Defaults to `"htanh"`.
@@ -42,7 +42,7 @@ class BinarySign(keras.layers.Layer):
         The same as the input.
 
     Raises:
-        ValueError: If `way` or `estimator` is unknown, or the estimator has no such way.
+        ValueError: If `estimator` is unknown or has no such `implementation`.
         TypeError: If `estimator` is neither a name nor an estimator.
 
     Example:
@@ -56,12 +56,14 @@ class BinarySign(keras.layers.Layer):
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
     """
 
-    def __init__(self, way: str = "override", estimator: str | Estimator = "htanh", **kwargs):
+    def __init__(
+        self, implementation: str = "override", estimator: str | Estimator = "htanh", **kwargs
+    ):
         super().__init__(**kwargs)
         self.identifier = name_or_estimator(estimator)
         self.estimator = get_estimator(self.identifier)
-        self.estimator.check_way(way)
-        self.way = way
+        self.estimator.check_implementation(implementation)
+        self.implementation = implementation
         self.supports_masking = True
         self.step = self.sharpness = self.seed_generator = None
         if isinstance(self.estimator, Sharpened):
@@ -80,7 +82,7 @@ class BinarySign(keras.layers.Layer):
             # A copy, because torch changes the variable in place at the next call of the same step.
             sharpness = ops.copy(self.sharpness)
         seed = self.seed_generator if training else None
-        return binary_sign(inputs, self.way, self.estimator, sharpness, seed)
+        return binary_sign(inputs, self.implementation, self.estimator, sharpness, seed)
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
@@ -98,4 +100,8 @@ class BinarySign(keras.layers.Layer):
 
     def get_config(self):
         estimator = keras.saving.serialize_keras_object(self.identifier)
-        return {**super().get_config(), "way": self.way, "estimator": estimator}
+        return {
+            **super().get_config(),
+            "implementation": self.implementation,
+            "estimator": estimator,
+        }

@@ -6,7 +6,7 @@ from keras import ops
 
 from dann.checks import check_choice
 from dann.gradients import reverse_gradient
-from dann.gradients.reversal import WAYS, check_strength, refuse_names
+from dann.gradients.reversal import IMPLEMENTATIONS, check_strength, reject_foreign_names
 from dann.layers.state import add_state
 from dann.schedules import StrengthSchedule, as_schedule
 
@@ -33,7 +33,7 @@ class GradientReversal(keras.layers.Layer):
             `keras.optimizers.schedules`, or a function from the step, a float, to the strength, in
             operations of Keras and registered with `@keras.saving.register_keras_serializable()`.
             Defaults to `1.0`.
-        way: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
+        implementation: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
             TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
 
     Call arguments:
@@ -50,7 +50,7 @@ class GradientReversal(keras.layers.Layer):
     Raises:
         TypeError: If `strength` is neither a number nor a schedule.
         ValueError: If `strength` is negative or not finite, is a function that is not registered,
-            or is set although there is a schedule; if `way` is unknown.
+            or is set although there is a schedule; if `implementation` is unknown.
 
     Example:
 
@@ -70,15 +70,15 @@ class GradientReversal(keras.layers.Layer):
     def __init__(
         self,
         strength: float | StrengthSchedule | Callable[[Any], Any] = 1.0,
-        way: str = "override",
+        implementation: str = "override",
         **kwargs,
     ):
-        refuse_names(kwargs)
+        reject_foreign_names(kwargs)
         super().__init__(**kwargs)
         self.schedule = as_schedule(strength)
         start: Any = float(self.schedule(0)) if self.schedule else strength
         self.initial_strength = check_strength(start)
-        self.way = check_choice("way", way, WAYS)
+        self.implementation = check_choice("implementation", implementation, IMPLEMENTATIONS)
         self.supports_masking = True
         # Not in `build`, because callbacks may set the strength before the first batch.
         self.step = add_state(self, "step", "int", 0)
@@ -106,7 +106,8 @@ class GradientReversal(keras.layers.Layer):
         # A copy, because torch changes the variable in place at the next call of the same step.
         strength = ops.copy(self.strength)
         return keras.tree.map_structure(
-            lambda tensor: reverse_gradient(tensor, strength, way=self.way), inputs
+            lambda tensor: reverse_gradient(tensor, strength, implementation=self.implementation),
+            inputs,
         )
 
     def compute_output_shape(self, input_shape):
@@ -114,4 +115,4 @@ class GradientReversal(keras.layers.Layer):
 
     def get_config(self):
         strength = keras.saving.serialize_keras_object(self.schedule or self.initial_strength)
-        return {**super().get_config(), "strength": strength, "way": self.way}
+        return {**super().get_config(), "strength": strength, "implementation": self.implementation}

@@ -17,7 +17,7 @@ class RSign(BinarySign):
     Args:
         axis: Axis of the channels. Defaults to `-1`.
         threshold_initializer: Initializer of `a`. Defaults to `"zeros"`, the paper's.
-        way: As in `BinarySign`.
+        implementation: As in `BinarySign`.
         estimator: As in `BinarySign`. Defaults to `"htanh"`; the paper's is `"approx_sign"`.
 
     Input shape:
@@ -42,11 +42,11 @@ class RSign(BinarySign):
         self,
         axis: int = -1,
         threshold_initializer="zeros",
-        way: str = "override",
+        implementation: str = "override",
         estimator: str | Estimator = "htanh",
         **kwargs,
     ):
-        super().__init__(way, estimator, **kwargs)
+        super().__init__(implementation, estimator, **kwargs)
         self.axis = axis
         self.threshold_initializer = keras.initializers.get(threshold_initializer)
 

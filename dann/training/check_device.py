@@ -40,7 +40,7 @@ def check_device(distribution: Distribution | None = None) -> Iterator[str]:
     """
     yield f"devices: {hardware()}; {keras.backend.backend()}, Keras {keras.__version__}"
     for way in ("override", "stop_gradient"):
-        yield f"reversal, way={way!r}: {_compared('the reversal', *_reversal(way), 1e-6)}"
+        yield f"reversal, {way}: {_compared('the reversal', *_reversal(way), 1e-6)}"
     with keras.device("cpu"):
         begin, reference = _update("float32", run_eagerly=True)
     for precision, tolerance in _TOLERANCES.items():
@@ -66,7 +66,7 @@ def _compared(name, found, expected, tolerance):
 def _reversal(way):
     """The gradient of the reversal, and `-strength` times the upstream gradient."""
     x, upstream = np.random.default_rng(0).normal(size=(2, 4, 5)).astype("float32")
-    _, products = vjp(lambda x: reverse_gradient(x, _STRENGTH, way=way), [x], [upstream])
+    _, products = vjp(lambda x: reverse_gradient(x, _STRENGTH, implementation=way), [x], [upstream])
     return keras.ops.convert_to_numpy(products[0]), -_STRENGTH * upstream
 
 

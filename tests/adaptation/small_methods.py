@@ -47,7 +47,7 @@ def small(name, **kwargs):
 
 FACTS, CLASSES = adaptation.METHODS.facts, dict(adaptation.METHODS)
 METHODS = {name: functools.partial(small, name) for name in sorted(CLASSES)}
-SCHEDULED = {"strength": GaninSchedule(100), "passes": "separate"}
+SCHEDULED = {"strength": GaninSchedule(100), "joint_forward": False}
 METHODS["dann_schedule"] = functools.partial(small, "dann", **SCHEDULED)
 VARIANTS = {name for name, facts in FACTS.items() if "arguments" in facts} | {"dann_schedule"}
 BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, adaptation.SourceOnly)}

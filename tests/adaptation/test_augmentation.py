@@ -71,15 +71,15 @@ def test_the_numbers_of_words_are_not_rounded(domain):
     assert model.augmentation[domain].seen == "int32"
 
 
-@pytest.mark.parametrize("passes", ["joint", "separate"])
-def test_images_of_bytes_reach_a_layer_as_floats_and_others_stay_as_they_are(passes):
+@pytest.mark.parametrize("joint_forward", [True, False])
+def test_images_of_bytes_reach_a_layer_as_floats_and_others_stay_as_they_are(joint_forward):
     images = IMAGES.astype("uint8")
     model = of_images(source=[Seen(), RandomConvolution()])
     pair = {"source": images, "target": images}
     found = model.augment(pair, training=True)
     assert model.augmentation["source"].layers[0].seen == "float32"
     assert found["target"] is images
-    model.passes = passes
+    model.joint_forward = joint_forward
     expected, seen = (model.extract(one, training=False)["target"] for one in (pair, found))
     assert_all_close([keras.ops.convert_to_numpy(seen)], [keras.ops.convert_to_numpy(expected)])
 

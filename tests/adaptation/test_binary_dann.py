@@ -15,9 +15,9 @@ from dann.layers import BinaryDense
 from dann.networks import binary_label_head, binary_mlp_backbone, domain_head
 
 
-def two_binary_layers(way):
+def two_binary_layers(implementation):
     """`x -> sign(sign-free x K1) K2` in signs of the kernels; nothing clips what a step does."""
-    settings = {"use_bias": False, "clip": False, "way": way}
+    settings = {"use_bias": False, "clip": False, "implementation": implementation}
     layers = BinaryDense(4, input_estimator=None, **settings), BinaryDense(4, **settings)
     return keras.Sequential([keras.Input((3,)), *layers])
 
@@ -43,10 +43,12 @@ def expected(weights, strength):
     ]
 
 
-@pytest.mark.parametrize("way", ["override", "stop_gradient"])
+@pytest.mark.parametrize("implementation", ["override", "stop_gradient"])
 @pytest.mark.parametrize("mode", MODES)
-def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adversary(mode, way):
-    model = linear_dann(backbone=two_binary_layers(way))
+def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adversary(
+    mode, implementation
+):
+    model = linear_dann(backbone=two_binary_layers(implementation))
     gradients = expected(weights_of(model), STRENGTH)
     _, slopes = step(model, mode)
     assert_all_close(slopes, gradients)

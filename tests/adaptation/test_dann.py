@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from support.differentiate import WAYS
+from support.differentiate import IMPLEMENTATIONS
 from support.formulas import dann_by_hand, linear_dann
 from support.networks import linear_parts, weights_of
 from support.one_step import MODES, check_step
@@ -29,7 +29,11 @@ def test_the_strength_of_the_model_is_that_of_its_reversal():
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"way": way, "passes": passes} for way in WAYS for passes in ("joint", "separate")),
+        *(
+            {"implementation": implementation, "joint_forward": joint_forward}
+            for implementation in IMPLEMENTATIONS
+            for joint_forward in (True, False)
+        ),
         *({"domain_label_smoothing": smoothing} for smoothing in (0.1, 0.5)),
     ],
 )
@@ -44,12 +48,12 @@ def test_loss_and_every_gradient_match_the_formula(mode, settings):
     assert logs["domain/accuracy"] == pytest.approx(np.mean(right))
 
 
-@pytest.mark.parametrize(("passes", "mean"), [("joint", 0.95), ("separate", 1.9)])
-def test_passes_decide_what_batch_normalization_sees(passes, mean):
+@pytest.mark.parametrize(("joint_forward", "mean"), [(True, 0.95), (False, 1.9)])
+def test_passes_decide_what_batch_normalization_sees(joint_forward, mean):
     """Source all 0, target all 2: 95% of the way to mean 1 in one pass; to 0, then to 2 in two."""
     entry = keras.Input((1,))
     normalization = keras.layers.BatchNormalization(momentum=0.05, scale=False, center=False)
     backbone = keras.Model(entry, normalization(entry))
-    model = DANN(backbone, num_classes=2, passes=passes)
+    model = DANN(backbone, num_classes=2, joint_forward=joint_forward)
     model({"source": np.zeros((4, 1)), "target": 2 * np.ones((4, 1))}, training=True)
     assert float(normalization.moving_mean[0]) == pytest.approx(mean, rel=1e-5)

@@ -98,14 +98,14 @@ def test_domains_of_different_lengths_train_in_separate_passes():
     layers.append(keras.layers.GlobalAveragePooling1D())
     lengths = {"source": 9, "target": 6}
     series = {name: RNG.normal(size=(12, n, 2)).astype("float32") for name, n in lengths.items()}
-    model = dann.CDAN(keras.Sequential(layers), 3, passes="separate")
+    model = dann.CDAN(keras.Sequential(layers), 3, joint_forward=False)
     model.compile(keras.optimizers.SGD(0.0))
     pairs = dann.data.pair((series["source"], LABELS), series["target"], batch_size=12)
     logs = model.fit(pairs, verbose=0).history
     expected = cross_entropy(model, series["source"], LABELS)
     assert logs["label/loss"] == [pytest.approx(expected, rel=1e-5)]
     joint = dann.CDAN(model.backbone, 3)
-    with pytest.raises(ValueError, match='`passes="separate"`'):
+    with pytest.raises(ValueError, match="`joint_forward=False`"):
         joint(series)
 
 
@@ -123,13 +123,15 @@ def test_several_labels_an_example_have_sigmoids_and_their_accuracy():
 
 @pytest.mark.jax
 @pytest.mark.parametrize("radius", [0.0, 1e-7])
-@pytest.mark.parametrize("passes", ["joint", "separate"])
-def test_losses_of_layers_are_those_of_both_domains_together(passes, radius):
+@pytest.mark.parametrize("joint_forward", [True, False])
+def test_losses_of_layers_are_those_of_both_domains_together(joint_forward, radius):
     entry = keras.Input((4,))
     weight, activity = keras.regularizers.L2(0.5), keras.regularizers.L2(0.3)
     losses = {"kernel_regularizer": weight, "activity_regularizer": activity}
     dense = keras.layers.Dense(6, **losses, use_bias=False)
-    model = DANN(keras.Model(entry, dense(entry)), 3, passes=passes, task_radius=radius)
+    model = DANN(
+        keras.Model(entry, dense(entry)), 3, joint_forward=joint_forward, task_radius=radius
+    )
     model.compile(keras.optimizers.SGD(0.0))
     kernel = dense.get_weights()[0]
     logs = model.train_on_batch(INPUTS, LABELS, return_dict=True)

@@ -62,7 +62,7 @@ def test_a_domain_head_that_pools_descends_the_mean_over_examples(mode):
 
 METHODS = {
     "smooth_task": (DANN, {"task_radius": 0.3}),
-    "separate": (DANN, {"passes": "separate"}),
+    "separate": (DANN, {"joint_forward": False}),
     "entropy": (DANN, {"regularizers": [ConditionalEntropy(0.5)]}),
     "mdan": (MDAN, {"num_sources": 2}),
     "source_only": (SourceOnly, {}),

@@ -21,10 +21,10 @@ def domain_loss(a, w):
     return np.mean(binary_losses((BOTH @ a @ w)[:, 0], DOMAIN))
 
 
-@pytest.mark.parametrize("passes", ["joint", "separate"])
+@pytest.mark.parametrize("joint_forward", [True, False])
 @pytest.mark.parametrize("mode", MODES)
-def test_the_step_is_the_gradient_at_the_moved_weights(mode, passes):
-    model = linear_dann(task_radius=RADIUS, passes=passes)
+def test_the_step_is_the_gradient_at_the_moved_weights(mode, joint_forward):
+    model = linear_dann(task_radius=RADIUS, joint_forward=joint_forward)
     a, b, w = weights_of(model)
     a, b = moved(label_loss, [a, b], RADIUS)
     of_label = central_differences(label_loss, [a, b])

@@ -60,11 +60,11 @@ def expected(weights, shares):
     ]
 
 
-@pytest.mark.parametrize("passes", ["joint", "separate"])
+@pytest.mark.parametrize("joint_forward", [True, False])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, passes, monkeypatch):
+def test_loss_and_every_gradient_match_the_formula(mode, joint_forward, monkeypatch):
     shares = draw(monkeypatch, 5)
-    model = wdgrl(passes=passes)
+    model = wdgrl(joint_forward=joint_forward)
     a, b, u, v = weights_of(model)
     gradients = expected([a, b, u, v], shares)
     terms = {"critic/distance": distance(a, u, v), "critic/penalty": penalty(a, u, v, shares)}

@@ -16,7 +16,7 @@ from dann.gradients import binary_sign, reverse_gradient
 from dann.layers import GradientReversal
 from dann.schedules import Constant, GaninSchedule, StrengthSchedule, WarmStart
 
-WAYS = ["stop_gradient"] + ["op_override"] * (keras.backend.backend() == "tensorflow")
+IMPLEMENTATIONS = ["stop_gradient"] + ["op_override"] * (keras.backend.backend() == "tensorflow")
 DATA = PAIR, LABELS
 METHODS = ["CDAN", "DALN", "FDAL", "MADA", "MCD", "MDAN", "MDD", "PADA", "WDGRL"]
 INPUTS = np.random.default_rng(5).normal(size=(16, 3)).astype("float32")
@@ -28,10 +28,10 @@ def linear_dann(cls=dann.DANN, strength=STRENGTH, **kwargs):
     return model
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_healthy_reversal_is_certified_to_the_strength_as_numpy_has_it(mode, way):
-    model = linear_dann(way=way)
+    model = linear_dann(implementation=way)
     _, (*_, of_head) = dann_by_hand(weights_of(model), SOURCE, LABELS, TARGET)
     found = certify(model, DATA, mode=mode)
     assert found["reversal/state"] == "alive"

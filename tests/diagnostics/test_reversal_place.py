@@ -262,9 +262,9 @@ RIGHT = {
     ),
     "a head of several logits": lambda: network(GradientReversal(0.5), head=lambda n: dense(4)),
     "strength of 10": lambda: network(GradientReversal(10.0)),
-    "by stop_gradient": lambda: network(GradientReversal(0.5, way="stop_gradient")),
+    "by stop_gradient": lambda: network(GradientReversal(0.5, implementation="stop_gradient")),
     "method with a deep head": lambda: method(domain_head=head_with(dense(), dense())),
-    "method in two passes": lambda: method(passes="separate"),
+    "method in two passes": lambda: method(joint_forward=False),
     "method with a regularizer": lambda: method(regularizers=[dann.MCC()]),
 }
 

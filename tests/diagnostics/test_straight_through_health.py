@@ -22,11 +22,11 @@ def test_the_share_that_passes_is_that_within_one():
     }
 
 
-@pytest.mark.parametrize("passes", ["joint", "separate"])
-def test_the_share_is_that_of_both_domains_together(passes):
+@pytest.mark.parametrize("joint_forward", [True, False])
+def test_the_share_is_that_of_both_domains_together(joint_forward):
     inputs = keras.Input((3,))
     features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
-    model = linear_dann(backbone=keras.Model(inputs, features), passes=passes)
+    model = linear_dann(backbone=keras.Model(inputs, features), joint_forward=joint_forward)
     found = straight_through_health(model, (PAIR, LABELS))
     assert found["binary/sign/passed"] == pytest.approx(np.mean(np.abs(BOTH) <= 1))
 

@@ -17,7 +17,7 @@ STRENGTH = 0.7
 INPUTS = np.float32([[-2.0, -1.0, -0.5], [-0.0, 0.0, 0.5], [1.0, 2.0, -1.5], [0.25, -0.25, 1.25]])
 WEIGHTS = np.float32([[0.3, -0.2, 0.5], [0.4, -0.5, 0.1], [-0.4, 0.2, 0.3], [0.1, 0.6, -0.3]])
 
-WAYS = ["override", "stop_gradient", "op_override"]
+IMPLEMENTATIONS = ["override", "stop_gradient", "op_override"]
 # A function, the layer around it, its value and what stands for its derivative.
 FUNCTIONS = {
     "reversal": (
@@ -114,27 +114,29 @@ CONTEXTS = {
     "SavedModel": reloaded,
 }
 
-each_way = pytest.mark.parametrize("way", WAYS)
+each_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 each_function = pytest.mark.parametrize("name", FUNCTIONS)
 
 
-@each_way
+@each_implementation
 @each_function
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_value_and_gradient_are_right(context, name, way, tmp_path):
+def test_value_and_gradient_are_right(context, name, implementation, tmp_path):
     function, _, value, slope = FUNCTIONS[name]
     folder = [tmp_path] if context == "SavedModel" else []
-    seen = CONTEXTS[context](functools.partial(function, way=way), tf.constant(INPUTS), *folder)
+    seen = CONTEXTS[context](
+        functools.partial(function, implementation=implementation), tf.constant(INPUTS), *folder
+    )
     np.testing.assert_allclose(seen[0], value, 1e-6, 1e-6)
     np.testing.assert_allclose(seen[1], slope * WEIGHTS * (1.0 + value), 1e-6, 1e-6)
 
 
-@each_way
+@each_implementation
 @each_function
 @pytest.mark.parametrize("compiled", [False, True])
-def test_derivatives_of_other_kinds_compose_the_slope(name, way, compiled):
+def test_derivatives_of_other_kinds_compose_the_slope(name, implementation, compiled):
     function, _, _, slope = FUNCTIONS[name]
-    function = functools.partial(function, way=way)
+    function = functools.partial(function, implementation=implementation)
 
     def differentiate(inputs):
         upstream = tf.ones(INPUTS.shape)
@@ -166,7 +168,7 @@ def weighted_sum(weights, outputs):
     return keras.ops.sum(weights * outputs, axis=-1)
 
 
-@each_way
+@each_implementation
 @each_function
 @pytest.mark.parametrize(
     ("options", "policy", "tolerance"),
@@ -178,11 +180,13 @@ def weighted_sum(weights, outputs):
         ({"jit_compile": False}, "mixed_bfloat16", 1e-2),
     ],
 )
-def test_a_step_of_fit_descends_the_gradient(name, way, options, policy, tolerance):
+def test_a_step_of_fit_descends_the_gradient(name, implementation, options, policy, tolerance):
     """From a first kernel I to I - X' (w s) / n, for the loss mean over n rows of sum w y."""
     _, make, _, slope = FUNCTIONS[name]
     dense = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity", dtype=policy)
-    model = keras.Sequential([keras.Input((3,)), dense, make(way=way, dtype=policy)])
+    model = keras.Sequential(
+        [keras.Input((3,)), dense, make(implementation=implementation, dtype=policy)]
+    )
     model.compile(keras.optimizers.SGD(1.0), weighted_sum, **options)
     model.fit(INPUTS, WEIGHTS, batch_size=4, shuffle=False, verbose=0)
     expected = np.eye(3) - INPUTS.T @ (WEIGHTS * slope) / 4

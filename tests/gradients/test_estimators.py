@@ -1,4 +1,4 @@
-"""Every estimator against its published formulas, in every type and mode, both ways."""
+"""Every estimator against its published formulas, in every type and mode, both implementations."""
 
 import copy
 import functools
@@ -39,7 +39,7 @@ NAMES_TO_COMPILE = [
     name for name in PUBLISHED if "(" not in name or "kernel" in name or "." in name
 ]
 WAYS = ["override", "stop_gradient"]
-each_way = pytest.mark.parametrize("way", WAYS)
+each_implementation = pytest.mark.parametrize("implementation", WAYS)
 
 
 def points(dtype, name):
@@ -62,11 +62,11 @@ def points(dtype, name):
     return np.stack([row, np.full_like(row, 0.25)])
 
 
-def sign_by(name, way, seed=None):
+def sign_by(name, implementation, seed=None):
     estimator, sharpness = PUBLISHED[name].estimator, PUBLISHED[name].sharpness
 
     def function(inputs):
-        return binary_sign(inputs, way, estimator, sharpness, seed)
+        return binary_sign(inputs, implementation, estimator, sharpness, seed)
 
     return function
 
@@ -111,8 +111,10 @@ def spacing(dtype):
 )
 def test_value_and_gradient_are_those_published_in_every_type_and_way(name, compiled):
     dtypes = DTYPES[:3] if compiled else DTYPES
-    ways = [*WAYS, "op_override"] if name == "htanh" and BACKEND == "tensorflow" else WAYS
-    cases = [(dtype, way) for dtype in dtypes for way in ways]
+    implementations = (
+        [*WAYS, "op_override"] if name == "htanh" and BACKEND == "tensorflow" else WAYS
+    )
+    cases = [(dtype, implementation) for dtype in dtypes for implementation in implementations]
     inputs = {dtype: points(dtype, name) for dtype in dtypes}
     draws = np.random.default_rng(1).normal(size=1000)
     upstreams = {
@@ -120,7 +122,7 @@ def test_value_and_gradient_are_those_published_in_every_type_and_way(name, comp
         for dtype, array in inputs.items()
     }
     pairs = values_and_gradients(
-        [sign_by(name, way) for _, way in cases],
+        [sign_by(name, implementation) for _, implementation in cases],
         [inputs[dtype] for dtype, _ in cases],
         [upstreams[dtype] for dtype, _ in cases],
         compiled,
@@ -135,8 +137,11 @@ def test_value_and_gradient_are_those_published_in_every_type_and_way(name, comp
                 for array in (slope, gradient)
             )
         assert_gradient(name, gradient, slope, upstreams[dtype], dtype)
-    for dtype, way in itertools.product(dtypes, ways[1:]):
-        (value, gradient), (other_value, other) = seen[dtype, ways[0]], seen[dtype, way]
+    for dtype, implementation in itertools.product(dtypes, implementations[1:]):
+        (value, gradient), (other_value, other) = (
+            seen[dtype, implementations[0]],
+            seen[dtype, implementation],
+        )
         np.testing.assert_array_equal(bits(other_value), bits(value))
         if PUBLISHED[name].same_bits:
             np.testing.assert_array_equal(other, gradient)
@@ -148,21 +153,21 @@ def test_no_estimator_is_forgotten():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "way"),
+    ("estimator", "implementation"),
     [*itertools.product(["htanh", "ternary"], WAYS)]
     + [("approx_sign", "override"), ("reste", "override")]
     + [("htanh", "op_override")] * (BACKEND == "tensorflow"),
 )
-def test_an_infinite_upstream_stays_behind_the_mask(estimator, way):
+def test_an_infinite_upstream_stays_behind_the_mask(estimator, implementation):
     def function(inputs):
-        return binary_sign(inputs, way, estimator)
+        return binary_sign(inputs, implementation, estimator)
 
     inputs = tensor([-2.0, 0.5, 2.0], "float32")
     _, (gradient,) = value_and_gradients(function, inputs, upstream=np.full(3, np.inf))
     assert gradient.tolist() == [0.0, np.inf, 0.0]
 
 
-@each_way
+@each_implementation
 @pytest.mark.parametrize(
     ("estimator", "second"),
     [
@@ -171,12 +176,12 @@ def test_an_infinite_upstream_stays_behind_the_mask(estimator, way):
         ("ede", lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2),
     ],
 )
-def test_the_second_derivative_is_that_of_the_curve(estimator, second, way):
+def test_the_second_derivative_is_that_of_the_curve(estimator, second, implementation):
     """Of y + y^3: 4 slope' + 6 y slope^2."""
     sharpness = 1.0 if estimator == "ede" else None
 
     def function(inputs):
-        outputs = binary_sign(inputs, way, estimator, sharpness)
+        outputs = binary_sign(inputs, implementation, estimator, sharpness)
         return outputs + outputs**3
 
     x = np.array([-0.75, -0.25, 0.5], "float32")
@@ -187,7 +192,7 @@ def test_the_second_derivative_is_that_of_the_curve(estimator, second, way):
 
 def test_stochastic_draws_by_the_hard_sigmoid_and_keeps_the_gradient_of_htanh():
     inputs = np.repeat(np.array([-1.5, -1, -0.5, 0, 0.8, 1, 2], "float32"), 20_000)
-    functions = [sign_by("stochastic", way, seed=3) for way in WAYS]
+    functions = [sign_by("stochastic", implementation, seed=3) for implementation in WAYS]
     pairs = [value_and_gradients(function, inputs, compiled=True) for function in functions]
     for drawn, (gradient,) in pairs:
         assert set(drawn.tolist()) == {-1.0, 1.0}
@@ -199,12 +204,12 @@ def test_stochastic_draws_by_the_hard_sigmoid_and_keeps_the_gradient_of_htanh():
     np.testing.assert_array_equal(pairs[0][0], pairs[1][0])
 
 
-@each_way
-def test_magnitudes_are_those_of_the_channels(way):
+@each_implementation
+def test_magnitudes_are_those_of_the_channels(implementation):
     kernel = np.array([[[1.0, -2.0]], [[-0.5, 0.25]]], "float32")
 
     def scaled_by(axis):
-        return as_array(binary_sign(kernel, way, MagnitudeAware(axis)))
+        return as_array(binary_sign(kernel, implementation, MagnitudeAware(axis)))
 
     np.testing.assert_allclose(scaled_by(-1), [[[0.75, -1.125]], [[-0.75, 1.125]]])
     np.testing.assert_allclose(scaled_by(0), [[[1.5, -1.5]], [[-0.375, 0.375]]])
@@ -213,15 +218,22 @@ def test_magnitudes_are_those_of_the_channels(way):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_both_ways_have_the_same_second_derivatives(name):
-    """Of the squares of their values: what looks constant to one way is so to the other."""
+    """Differentiates squared values, so that a constant value would change the result."""
     estimator = PUBLISHED[name].estimator
     inputs = np.random.default_rng(5).uniform(-1.4, 1.4, (3, 4)).astype("float32")
     upstream = np.arange(12, dtype="float32").reshape(3, 4) - 5
 
-    def squares(inputs, way):
-        return keras.ops.multiply(upstream, keras.ops.square(binary_sign(inputs, way, estimator)))
+    def squares(inputs, implementation):
+        return keras.ops.multiply(
+            upstream, keras.ops.square(binary_sign(inputs, implementation, estimator))
+        )
 
-    seen = [derivative(lambda x, way=way: squares(x, way), inputs, order=2) for way in WAYS]
+    seen = [
+        derivative(
+            lambda x, implementation=implementation: squares(x, implementation), inputs, order=2
+        )
+        for implementation in WAYS
+    ]
     assert np.isfinite(seen[0]).all()
     assert seen[0].any()
     np.testing.assert_allclose(*seen, rtol=2e-4, atol=2e-4 * np.abs(seen[0]).max())

@@ -8,7 +8,7 @@ from support.differentiate import (
     BACKEND,
     DTYPES,
     EDGES,
-    WAYS,
+    IMPLEMENTATIONS,
     bits,
     derivative,
     tensor,
@@ -18,22 +18,22 @@ from support.differentiate import (
 from dann.gradients import reverse_gradient
 
 
-def reversal(strength, way):
-    return functools.partial(reverse_gradient, strength=strength, way=way)
+def reversal(strength, implementation):
+    return functools.partial(reverse_gradient, strength=strength, implementation=implementation)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("way", WAYS)
-def test_the_value_stays_and_the_gradient_is_reversed(way, dtype, compiled):
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_the_value_stays_and_the_gradient_is_reversed(implementation, dtype, compiled):
     inputs = tensor(EDGES, dtype)
     upstream = np.linspace(-4.0, 6.0, len(EDGES))
     # 0.25 and these multiples of 1 are exact in every type.
     value, (gradient,) = value_and_gradients(
-        reversal(0.25, way), inputs, upstream=upstream, compiled=compiled
+        reversal(0.25, implementation), inputs, upstream=upstream, compiled=compiled
     )
     np.testing.assert_array_equal(gradient.astype("float64"), -0.25 * upstream)
-    if way == "stop_gradient":
+    if implementation == "stop_gradient":
         expected = [np.nan if np.isinf(x) else x + 0.0 for x in EDGES]
         np.testing.assert_array_equal(value.astype("float64"), expected)
     else:
@@ -41,35 +41,37 @@ def test_the_value_stays_and_the_gradient_is_reversed(way, dtype, compiled):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("way", WAYS)
-def test_nothing_overflows_near_the_end_of_float16(way, compiled):
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_nothing_overflows_near_the_end_of_float16(implementation, compiled):
     inputs = tensor([60000.0, -60000.0], "float16")
-    value, (gradient,) = value_and_gradients(reversal(2.0, way), inputs, compiled=compiled)
+    value, (gradient,) = value_and_gradients(
+        reversal(2.0, implementation), inputs, compiled=compiled
+    )
     assert value.tolist() == [60000.0, -60000.0]
     assert gradient.tolist() == [-2.0, -2.0]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("way", WAYS[1:])
-def test_the_ways_agree_to_the_last_bit_on_finite_data(way, dtype):
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS[1:])
+def test_the_ways_agree_to_the_last_bit_on_finite_data(implementation, dtype):
     generator = np.random.default_rng(0)
     inputs = tensor(generator.normal(scale=10, size=1000), dtype)
     upstream = generator.normal(size=1000)
     results = [
         value_and_gradients(reversal(0.7, one), inputs, upstream=upstream)
-        for one in ("override", way)
+        for one in ("override", implementation)
     ]
     (value, (gradient,)), (other_value, (other_gradient,)) = results
     np.testing.assert_array_equal(bits(other_value), bits(value))
     np.testing.assert_array_equal(bits(other_gradient), bits(gradient))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_higher_derivatives_compose_the_reversal(way):
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_higher_derivatives_compose_the_reversal(implementation):
     """(d/dx)^n of y + y^4 is (-strength)^n (d/dy)^n of it, on every backend."""
 
     def function(inputs):
-        outputs = reverse_gradient(inputs, 0.5, way=way)
+        outputs = reverse_gradient(inputs, 0.5, implementation=implementation)
         return outputs + outputs**4
 
     inputs = tensor([-2.0, 0.0, 1.0, 3.0], "float32")
@@ -81,9 +83,9 @@ def test_higher_derivatives_compose_the_reversal(way):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("way", WAYS)
-def test_strength_gets_no_gradient(way, compiled):
-    function = functools.partial(reverse_gradient, way=way)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_strength_gets_no_gradient(implementation, compiled):
+    function = functools.partial(reverse_gradient, implementation=implementation)
     inputs, strength = tensor([3.0, 4.0, 5.0], "float32"), tensor([0.5, 2.0, 0.0], "float32")
     _, gradients = value_and_gradients(function, inputs, strength, compiled=compiled)
     assert [gradient.tolist() for gradient in gradients] == [[-0.5, -2.0, 0.0], [0.0] * 3]
@@ -91,8 +93,8 @@ def test_strength_gets_no_gradient(way, compiled):
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="counts TensorFlow traces")
 @pytest.mark.parametrize("kind", ["tensor", "keras", "tensorflow", "trainable tensorflow"])
-@pytest.mark.parametrize("way", WAYS)
-def test_a_strength_that_changes_takes_one_trace(way, kind):
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_a_strength_that_changes_takes_one_trace(implementation, kind):
     import tensorflow as tf
 
     make = keras.Variable if kind == "keras" else tf.Variable
@@ -100,11 +102,11 @@ def test_a_strength_that_changes_takes_one_trace(way, kind):
 
     @tf.function(autograph=False)
     def gradient(inputs, number):
-        traces.append(way)
+        traces.append(implementation)
         strength = number if kind == "tensor" else variable
         with tf.GradientTape() as tape:
             tape.watch(inputs)
-            outputs = reverse_gradient(inputs, strength, way=way)
+            outputs = reverse_gradient(inputs, strength, implementation=implementation)
         return tape.gradient(outputs, inputs)
 
     for value in (0.25, 0.5, 3.0):
@@ -124,9 +126,12 @@ def test_a_strength_that_is_no_number_of_at_least_zero_is_refused(strength, erro
 
 
 def test_an_unknown_way_and_integers_are_refused():
-    for dtype, way, error in (("float32", "ste", ValueError), ("int32", "override", TypeError)):
+    for dtype, implementation, error in (
+        ("float32", "ste", ValueError),
+        ("int32", "override", TypeError),
+    ):
         with pytest.raises(error):
-            reverse_gradient(ops.array([1, 2], dtype), way=way)
+            reverse_gradient(ops.array([1, 2], dtype), implementation=implementation)
 
 
 @pytest.mark.skipif(BACKEND != "jax", reason="forward mode of JAX")

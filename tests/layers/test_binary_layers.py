@@ -84,19 +84,21 @@ def check_gradients(layer, inputs, scale, value, tolerance):
 
 @pytest.mark.parametrize("scaled", [pytest.param(False, marks=pytest.mark.tensorflow), True])
 @pytest.mark.parametrize(
-    ("cls", "way"),
+    ("cls", "implementation"),
     [*((cls, "override") for cls in LAYERS), (BinaryConv1D, "stop_gradient")],
     ids=name_of,
 )
-def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, way, scaled):
+def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, implementation, scaled):
     """Scaled as the kernel is; the scale itself has none."""
     if scaled:
-        layer = built(cls, way=way, use_bias=False, kernel_estimator="magnitude_aware")
+        layer = built(
+            cls, implementation=implementation, use_bias=False, kernel_estimator="magnitude_aware"
+        )
         check_gradients(layer, inputs_for(cls), array(layer.kernel_scale()), 0, 1e-4)
         return
     padded = cls not in (BinaryDense, *TRANSPOSED)
     arguments = {"padding": "same", "pad_values": 1} if padded else {}
-    layer = built(cls, way=way, use_bias=False, **arguments)
+    layer = built(cls, implementation=implementation, use_bias=False, **arguments)
     check_gradients(layer, inputs_for(cls), 1.0, arguments.get("pad_values", 0), tolerance=0)
 
 

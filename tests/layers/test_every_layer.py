@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_equal
-from support.differentiate import WAYS, as_array, value_and_gradients
+from support.differentiate import IMPLEMENTATIONS, as_array, value_and_gradients
 
 from dann import layers
 from dann.gradients import binary_sign
@@ -40,11 +40,14 @@ SAME = {"padding": "same", "pad_values": 1}
 DEPTHWISE = {"kernel_size": 3, "kernel_estimator": "dorefa"}
 AS_IT_IS = {"input_estimator": None, "kernel_estimator": SwishSign(2.0), "clip": False}
 CASES = [
-    *(Case(GradientReversal, {"strength": 0.5, "way": way}) for way in WAYS),
+    *(
+        Case(GradientReversal, {"strength": 0.5, "implementation": implementation})
+        for implementation in IMPLEMENTATIONS
+    ),
     Case(GradientReversal, {"strength": GaninSchedule(total_steps=10)}),
-    *(Case(BinarySign, {"way": way}) for way in WAYS),
+    *(Case(BinarySign, {"implementation": implementation}) for implementation in IMPLEMENTATIONS),
     *(Case(BinarySign, {"estimator": name}) for name in ("ede", "stochastic", "identity")),
-    Case(BinarySign, {"way": "stop_gradient", "estimator": SwishSign(2.0)}),
+    Case(BinarySign, {"implementation": "stop_gradient", "estimator": SwishSign(2.0)}),
     Case(layers.RSign, {}),
     Case(layers.RPReLU, {}),
     Case(layers.BatchNormalization, {"momentum": 0.9}),
@@ -59,7 +62,9 @@ CASES = [
     Case(layers.BinaryConv3D, CONV | SAME, (VOLUMES,), (4, 5, 3, 2)),
     Case(layers.BinaryDepthwiseConv2D, DEPTHWISE, output=(4, 3, 4)),
     Case(layers.BinaryConv1DTranspose, CONV | {"strides": 2}, (SERIES,), (11, 2)),
-    Case(layers.BinaryConv2DTranspose, CONV | {"way": "stop_gradient"}, output=(8, 7, 2)),
+    Case(
+        layers.BinaryConv2DTranspose, CONV | {"implementation": "stop_gradient"}, output=(8, 7, 2)
+    ),
     Case(layers.BinaryConv3DTranspose, CONV | {"kernel_size": 2}, (VOLUMES,), (5, 6, 4, 2)),
 ]
 KEEPS_MASKS = GradientReversal, BinarySign, layers.RSign, layers.RPReLU, layers.BinaryDense

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 from support import lacking
-from support.differentiate import WAYS, value_and_gradients
+from support.differentiate import IMPLEMENTATIONS, value_and_gradients
 
 from dann.autodiff import gradients
 from dann.layers import GradientReversal
@@ -94,12 +94,12 @@ def test_each_of_several_inputs_is_reversed_and_keeps_its_place():
     np.testing.assert_allclose(found, [[-1.5, -1.5], [-0.5, -0.5]])
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("compiled", [False, True])
-def test_two_calls_of_a_step_have_each_its_own_strength(way, compiled):
+def test_two_calls_of_a_step_have_each_its_own_strength(implementation, compiled):
     """`d/dx (a y(x) + b y(2 x)) = -(s(0) a + 2 s(1) b)`, with `y` the reversal."""
     schedule = GaninSchedule(total_steps=4)
-    reversal = GradientReversal(schedule, way=way)
+    reversal = GradientReversal(schedule, implementation=implementation)
     a, b = np.array([1.0, -2.0], "float32"), np.array([0.5, 3.0], "float32")
 
     def twice(x):

@@ -51,7 +51,7 @@ def of_policy(layer, policy):
         (lambda: GradientReversal(-0.1), ValueError),
         (lambda: GradientReversal(float("nan")), ValueError),
         (lambda: GradientReversal("1.0"), TypeError),
-        (lambda: GradientReversal(way="reverse"), ValueError),
+        (lambda: GradientReversal(implementation="reverse"), ValueError),
         (lambda: GradientReversal(lambda step: 1.0), ValueError),  # has no name for files
         (lambda: GradientReversal(function_whose_name_another_has()), ValueError),
         (lambda: with_strength(1.0, -1), ValueError),
@@ -59,10 +59,15 @@ def of_policy(layer, policy):
         (lambda: BinaryDense(2, kernel_estimator=None), ValueError),
         (lambda: BinaryDense(2, input_estimator=lambda x: x), ValueError),
         (lambda: BinaryDense(2, kernel_estimator=keras.layers.PReLU()), ValueError),
-        (lambda: BinaryDense(2, way="ste"), ValueError),
+        (lambda: BinaryDense(2, implementation="ste"), ValueError),
         (lambda: GradientReversal(lambda_=0.3), TypeError),
-        (lambda: BinaryDense(2, way="op_override", kernel_estimator="ede"), ValueError),
-        (lambda: BinaryDense(2, way="op_override", kernel_estimator="magnitude_aware"), ValueError),
+        (lambda: BinaryDense(2, implementation="op_override", kernel_estimator="ede"), ValueError),
+        (
+            lambda: BinaryDense(
+                2, implementation="op_override", kernel_estimator="magnitude_aware"
+            ),
+            ValueError,
+        ),
         (lambda: BinaryDense(2, input_estimator=MagnitudeAware()), ValueError),
         (lambda: BinaryDense(2, kernel_estimator=DoReFa()), ValueError),
         (lambda: BinaryDense(2, dtype="int8_from_float32"), ValueError),

@@ -35,7 +35,7 @@ WRONG = {
         "method.strength=${no.key}": "method.strength: ",
         "paths.data_dir=nowhere": "paths.data_dir must be an existing directory",
         "schedule.high=-1": "method.strength: Argument `high` must be",
-        "method.way=other": "Received: way='other'",
+        "method.implementation=other": "Received: implementation='other'",
         "trainer.steps=250": "trainer.steps must be a multiple of trainer.steps_per_epoch",
         "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
         "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) must hold mnist/ for mnist",

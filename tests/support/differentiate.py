@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 BACKEND = keras.backend.backend()
-WAYS = ["override", "stop_gradient"] + ["op_override"] * (BACKEND == "tensorflow")
+IMPLEMENTATIONS = ["override", "stop_gradient"] + ["op_override"] * (BACKEND == "tensorflow")
 # Zeros, edges of the clip, and what is not finite.
 EDGES = [-np.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan]
 DTYPES = ["float32", "float16", "bfloat16"] + ["float64"] * (BACKEND == "tensorflow")

@@ -10,7 +10,7 @@ from dann.training.check_device import DeviceError, check_device
 def test_this_machine_passes_every_check_in_the_precision_that_it_had():
     lines = dict(line.split(": ", 1) for line in check_device())
     steps = [f"step in {name}" for name in ("float32", "mixed_bfloat16", "mixed_float16")]
-    ways = [f"reversal, way={way!r}" for way in ("override", "stop_gradient")]
+    ways = [f"reversal, implementation={way!r}" for way in ("override", "stop_gradient")]
     assert list(lines) == ["devices", *ways, *steps]
     assert keras.config.dtype_policy().name == "float32"
     off = {name: float(lines[name].split()[0]) for name in steps}

@@ -21,21 +21,21 @@ class Estimator(Configured, abc.ABC):
     - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN
     - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
 
-    `way="override"` uses `slope`; `way="stop_gradient"` differentiates `curve`, the function with
-    that slope. Subclasses keep their constructor's `arguments` in attributes of these names.
+    `implementation="override"` uses `slope`; `implementation="stop_gradient"` differentiates
+    `curve`, the function with that slope. Subclasses keep their constructor's `arguments` in attributes of these names.
 
     Attributes:
         arguments: Names of the constructor's arguments.
         bits: Bits that a code takes.
         signed: Whether codes may be negative.
         pooled: Whether a value depends on the others in its tensor, and so on the batch.
-        ways: Names of the ways to build it.
+        implementations: Names of the implementations.
     """
 
     bits = 1
     signed = True
     pooled = False
-    ways: tuple[str, ...] = ("override", "stop_gradient")
+    implementations: tuple[str, ...] = ("override", "stop_gradient")
 
     @abc.abstractmethod
     def slope(self, inputs: Any, *extras: Any) -> Any:
@@ -93,20 +93,20 @@ class Estimator(Configured, abc.ABC):
         return ()
 
     def __call__(
-        self, inputs: Any, way: str = "override", sharpness: Any = None, seed: Any = None
+        self, inputs: Any, implementation: str = "override", sharpness: Any = None, seed: Any = None
     ) -> Any:
         """Quantizes a floating-point tensor; see `dann.gradients.binary_sign`."""
         inputs = floating_tensor(inputs)
         extras = [ops.stop_gradient(value) for value in self.extras(inputs, sharpness, seed)]
-        return getattr(self, f"_by_{self.check_way(way)}")(inputs, *extras)
+        return getattr(self, f"_by_{self.check_implementation(implementation)}")(inputs, *extras)
 
-    def check_way(self, way: str) -> str:
-        """Returns `way` if the estimator has it.
+    def check_implementation(self, implementation: str) -> str:
+        """Returns `implementation` if the estimator has it.
 
         Raises:
             ValueError: If it does not have it.
         """
-        return check_choice("way", way, self.ways)
+        return check_choice("implementation", implementation, self.implementations)
 
     @functools.cached_property
     def _by_override(self):

@@ -40,7 +40,7 @@ class Quantizer(StraightThrough):
     >>> layer = BinaryDense(3, input_estimator=ste_sign, kernel_estimator=ste_sign)
     """
 
-    ways = ("override",)
+    implementations = ("override",)
 
     def __init__(self, function: Callable[[Any], Any]):
         self.function = function

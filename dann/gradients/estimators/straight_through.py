@@ -35,13 +35,13 @@ class Htanh(StraightThrough):
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = dL/dy` where `|x| <= 1`, else `0`
 
-    It is the one estimator with `way="op_override"`.
+    It is the one estimator with `implementation="op_override"`.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
     """
 
-    ways = ("override", "stop_gradient", "op_override")
+    implementations = ("override", "stop_gradient", "op_override")
 
     @property
     def _by_op_override(self):
@@ -141,11 +141,11 @@ class Stochastic(StraightThrough):
         self.seed = None if seed is None else check_integer("seed", seed)
 
     def __call__(
-        self, inputs: Any, way: str = "override", sharpness: Any = None, seed: Any = None
+        self, inputs: Any, implementation: str = "override", sharpness: Any = None, seed: Any = None
     ) -> Any:
         if seed is None:
-            return _HTANH(inputs, self.check_way(way), sharpness)
-        return super().__call__(inputs, way, sharpness, seed)
+            return _HTANH(inputs, self.check_implementation(implementation), sharpness)
+        return super().__call__(inputs, implementation, sharpness, seed)
 
     def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
         super().extras(inputs, sharpness, None)
