@@ -6,9 +6,9 @@ import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import sign, softmax
 from support.formulas import linear_dann
-from support.networks import weights_of
-from support.one_step import MODES, step
-from support.pair import BOTH, LABELS, STRENGTH
+from support.networks import read_weights
+from support.pair import ALL_INPUTS, LABELS, STRENGTH
+from support.training_step import MODES, step
 
 from dann.adaptation import DANN
 from dann.layers import BinaryDense
@@ -25,7 +25,7 @@ def two_binary_layers(implementation):
 def expected(weights, strength):
     """Gradients of f = sign(x sign(K1)) sign(K2), c = f B, d = f w, each STE a mask of ones."""
     first, second, b, w = weights
-    hidden = BOTH @ sign(first)
+    hidden = ALL_INPUTS @ sign(first)
     features = sign(hidden) @ sign(second)
     label_slope = (softmax(features[:5] @ b) - np.eye(3)[LABELS]) / 5
     sigmoid = 1 / (1 + np.exp(-features @ w))
@@ -36,7 +36,7 @@ def expected(weights, strength):
     masks = [np.abs(kernel) <= 1 for kernel in (first, second)]
     assert all(0 < mask.mean() < 1 for mask in (*masks, np.abs(hidden) <= 1))
     return [
-        masks[0] * (BOTH.T @ hidden_slope),
+        masks[0] * (ALL_INPUTS.T @ hidden_slope),
         masks[1] * (sign(hidden).T @ feature_slope),
         features[:5].T @ label_slope,
         features.T @ domain_slope,
@@ -49,7 +49,7 @@ def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adver
     mode, implementation
 ):
     model = linear_dann(backbone=two_binary_layers(implementation))
-    gradients = expected(weights_of(model), STRENGTH)
+    gradients = expected(read_weights(model), STRENGTH)
     _, slopes = step(model, mode)
     assert_all_close(slopes, gradients)
 

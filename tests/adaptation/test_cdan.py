@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from support.closed_forms import softmax
-from support.formulas import binary_losses, certainty, linear_model
-from support.networks import linear, linear_parts, weights_of
-from support.one_step import MODES, check_adversarial_step
-from support.pair import BOTH
+from support.formulas import binary_losses, certainty_weights, linear_model
+from support.networks import linear, linear_parts, read_weights
+from support.pair import ALL_INPUTS
+from support.training_step import MODES, check_adversarial_step
 
 from dann.adaptation import CDAN
 
@@ -34,16 +34,16 @@ def test_loss_and_every_gradient_match_the_formula(mode, conditioning, smoothing
     """Predictions and entropies are constants in the domain loss."""
     settings = {"entropy_conditioning": conditioning, "domain_label_smoothing": smoothing}
     model = linear_cdan(max_units, **settings)
-    a, b, _ = weights_of(model)
+    a, b, _ = read_weights(model)
     projections = [np.array(one, "float64") for one in model.multilinear_map.weights]
-    predictions = softmax(BOTH @ a @ b)
+    predictions = softmax(ALL_INPUTS @ a @ b)
     weights = np.ones(10)
     if conditioning:
-        weights = np.concatenate([certainty(part) for part in np.split(predictions, 2)])
+        weights = np.concatenate([certainty_weights(part) for part in np.split(predictions, 2)])
     labels = np.repeat([smoothing, 1 - smoothing], 5)
 
     def domain_loss(a, w):
-        scores = products(BOTH @ a, predictions, projections) @ w
+        scores = products(ALL_INPUTS @ a, predictions, projections) @ w
         return np.mean(weights * binary_losses(scores[:, 0], labels))
 
     check_adversarial_step(model, mode, "domain/loss", domain_loss)

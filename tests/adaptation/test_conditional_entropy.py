@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 from support.closed_forms import softmax
-from support.formulas import check_regularizer, entropy, model_with
-from support.one_step import MODES
+from support.formulas import check_regularizer, entropy, regularized_model
 from support.pair import TARGET
+from support.training_step import MODES
 
 from dann.adaptation import ConditionalEntropy
 from dann.adaptation.batch import Batch
@@ -14,7 +14,7 @@ from dann.adaptation.batch import Batch
 
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode):
-    model = model_with(ConditionalEntropy(1.7))
+    model = regularized_model(ConditionalEntropy(1.7))
     check_regularizer(model, mode, lambda a, b: entropy(softmax(TARGET @ a @ b)))
 
 

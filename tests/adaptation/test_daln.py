@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from keras import ops
 from support.closed_forms import central_differences, softmax
-from support.networks import linear_parts, weights_of, with_random_weights
-from support.one_step import MODES, check_step, label_loss, step
+from support.networks import linear_parts, read_weights, with_random_weights
 from support.pair import SOURCE, STRENGTH, TARGET
+from support.training_step import MODES, check_step, label_loss, step
 
 from dann.adaptation import DALN
 from dann.adaptation.daln import nuclear_norm
@@ -32,7 +32,7 @@ def discrepancy_of(a, b):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode):
     model = linear_daln()
-    a, b = weights_of(model)
+    a, b = read_weights(model)
     label_a, label_b = central_differences(label_loss, [a, b])
     discrepancy_a, discrepancy_b = central_differences(discrepancy_of, [a, b])
     gradients = [label_a + STRENGTH * discrepancy_a, label_b - discrepancy_b]

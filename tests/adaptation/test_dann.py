@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from support.differentiate import IMPLEMENTATIONS
 from support.formulas import dann_by_hand, linear_dann
-from support.networks import linear_parts, weights_of
-from support.one_step import MODES, check_step
+from support.networks import linear_parts, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.training_step import MODES, check_step
 
 from dann.adaptation import DANN, SourceOnly
 
@@ -40,7 +40,7 @@ def test_the_strength_of_the_model_is_that_of_its_reversal():
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, settings):
     model = linear_dann(**settings)
-    a, _, w = weights = weights_of(model)
+    a, _, w = weights = read_weights(model)
     right = np.concatenate([SOURCE @ a @ w < 0, TARGET @ a @ w > 0])
     smoothing = settings.get("domain_label_smoothing", 0.0)
     logs = check_step(model, mode, *dann_by_hand(weights, SOURCE, LABELS, TARGET, smoothing))

@@ -3,13 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from support import lacking
+from support import torch_skips
 from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, softmax
-from support.formulas import divergence, entropy, worst
-from support.networks import linear_parts, weights_of, with_random_weights
-from support.one_step import MODES, label_loss, step
+from support.formulas import divergence, entropy, worst_perturbation
+from support.networks import linear_parts, read_weights, with_random_weights
 from support.pair import LABELS, PAIR, SOURCE, TARGET
+from support.training_step import MODES, label_loss, step
 
 from dann.adaptation import DANN, DIRTT
 from dann.networks import label_head, mlp_backbone
@@ -31,7 +31,7 @@ def linear_dirt_t(**kwargs):
 def terms_at(a, b):
     """Each term as a function of the weights, with what is a constant to the gradient fixed."""
     clean = softmax(TARGET @ a @ b)
-    perturbed = TARGET + worst(TARGET, DIRECTION, a @ b, RADIUS)
+    perturbed = TARGET + worst_perturbation(TARGET, DIRECTION, a @ b, RADIUS)
     teacher = softmax(TARGET @ TEACHER[0] @ TEACHER[1])
     return {
         "teacher": lambda a, b: divergence(teacher, softmax(TARGET @ a @ b)),
@@ -50,7 +50,7 @@ def test_loss_and_every_gradient_match_the_formula(mode, target_weight, toleranc
     drawn = keras.ops.convert_to_tensor(DIRECTION)
     monkeypatch.setattr(keras.random, "normal", lambda shape, seed: drawn)
     model = linear_dirt_t(target_weight=target_weight, teacher_weight=TEACHER_WEIGHT)
-    a, b = weights_of(model)
+    a, b = read_weights(model)
     terms = terms_at(a, b)
     weights = {"teacher": TEACHER_WEIGHT, "entropy": target_weight, "vat": target_weight}
 
@@ -85,7 +85,10 @@ def fit(model, target, steps=1, source=SOURCE, y=LABELS, **kwargs):
 
 @pytest.mark.parametrize(
     "how",
-    [{"run_eagerly": True}, pytest.param({"steps_per_execution": 3}, marks=lacking.several_steps)],
+    [
+        {"run_eagerly": True},
+        pytest.param({"steps_per_execution": 3}, marks=torch_skips.several_steps),
+    ],
 )
 def test_the_teacher_is_the_classifier_at_the_start_of_the_interval(how, monkeypatch):
     """Three steps at an interval of two: that before the third."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small_methods import BASELINES, INPUTS, LABELS, METHODS, backbone, few_methods, parametrize
 from support.arrays import assert_all_close, assert_all_equal
-from support.networks import weights_of, with_random_weights
+from support.networks import read_weights, with_random_weights
 
 import dann
 from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer
@@ -132,10 +132,10 @@ def test_it_comes_back_from_a_file_with_every_argument_and_trains_on_as_before(n
 def test_it_trains_in_mixed_precision(name, policy):
     keras.config.set_dtype_policy(policy)
     model = compiled(name)
-    before = weights_of(model)
+    before = read_weights(model)
     history = model.fit(INPUTS, LABELS, batch_size=4, epochs=2, verbose=0).history
     assert np.isfinite(history["loss"]).all()
-    assert all((new != old).any() for new, old in zip(weights_of(model), before, strict=True))
+    assert all((new != old).any() for new, old in zip(read_weights(model), before, strict=True))
 
 
 @few_methods

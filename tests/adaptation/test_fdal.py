@@ -7,9 +7,9 @@ import pytest
 from keras import ops
 from scipy import optimize
 from support.formulas import linear_model
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_adversarial_step
+from support.networks import linear, read_weights
 from support.pair import SOURCE, TARGET
+from support.training_step import MODES, check_adversarial_step
 
 from dann.adaptation import FDAL
 from dann.adaptation.f_divergences import DIVERGENCES
@@ -45,7 +45,7 @@ def minus_divergence(a, w, predicted, divergence):
 def test_loss_and_every_gradient_match_the_formula(mode, divergence):
     model = linear_model(FDAL, critic=linear(4, 3, "critic"), divergence=divergence)
     model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
-    predicted = predictions(*weights_of(model)[:2])
+    predicted = predictions(*read_weights(model)[:2])
     loss = functools.partial(minus_divergence, predicted=predicted, divergence=divergence)
     check_adversarial_step(model, mode, "divergence/loss", loss)
 

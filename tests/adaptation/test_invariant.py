@@ -6,8 +6,8 @@ import pytest
 from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, softmax
 from support.formulas import linear_model
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_step, step
+from support.networks import linear, read_weights
+from support.training_step import MODES, check_step, step
 
 import dann
 from dann.adaptation import Invariant
@@ -105,14 +105,14 @@ def by_hand(model, weights, y, given):
 def test_losses_and_every_gradient_match_the_formula(case, mode):
     nuisances, settings, y, weights = CASES[case]
     model = small(nuisances, **settings)
-    expected = by_hand(model, weights_of(model), y, weights)
+    expected = by_hand(model, read_weights(model), y, weights)
     check_step(model, mode, *expected, x=X, y=y, sample_weight=weights)
 
 
 def test_accuracy_and_chance_are_those_of_the_known_values():
     for balanced, chance in (((), 3 / 5), ("site", 1 / 2)):
         model = small(SITE, balanced=balanced)
-        a, _, w = weights_of(model)
+        a, _, w = read_weights(model)
         known = MASKED["site"] >= 0
         site = MASKED["site"][known]
         right = (X @ a @ w)[known].argmax(axis=1) == site

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pytest
 from support.closed_forms import central_differences, softmax
-from support.networks import linear, weights_of, with_random_weights
-from support.one_step import MODES, check_step
+from support.networks import linear, read_weights, with_random_weights
+from support.training_step import MODES, check_step
 
 import dann
 from dann.adaptation import Invariant
@@ -46,7 +46,7 @@ def of_numbers(a, c, weight=WEIGHTS["size"]):
 
 def check_label_loss(model, mode, label_loss, **given):
     """Compares a step with a label loss of the backbone's weights and those of the label head."""
-    a, *heads, w = weights_of(model)
+    a, *heads, w = read_weights(model)
     slope_a, *slopes = central_differences(label_loss, [a, *heads])
     of_a, of_w = central_differences(lambda *both: of_classes("site", *both), [a, w])
     terms = {"label/loss": label_loss(a, *heads), "site/loss": of_classes("site", a, w)}

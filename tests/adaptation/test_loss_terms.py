@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 from small_methods import BASELINES, FEW, INPUTS, LABELS, METHODS, SMOOTH, VARIANTS, few_methods
 from support.networks import with_random_weights
-from support.one_step import step
+from support.training_step import step
 
 import dann
 from dann.adaptation import DANN, Regularizer

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from support.closed_forms import softmax
 from support.formulas import binary_losses, linear_model
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_adversarial_step
-from support.pair import BOTH
+from support.networks import linear, read_weights
+from support.pair import ALL_INPUTS
+from support.training_step import MODES, check_adversarial_step
 
 from dann.adaptation import MADA
 
@@ -21,7 +21,7 @@ def domain_loss(a, *heads, predictions, smoothing):
     domain = np.repeat([smoothing, 1 - smoothing], 5)
     losses = []
     for k, head in enumerate(heads):
-        score = (predictions[:, k : k + 1] * (BOTH @ a) @ head)[:, 0]
+        score = (predictions[:, k : k + 1] * (ALL_INPUTS @ a) @ head)[:, 0]
         losses.append(binary_losses(score, domain))
     return np.sum(losses) / 10
 
@@ -31,12 +31,12 @@ def domain_loss(a, *heads, predictions, smoothing):
 def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
     settings = {"domain_head": linear(4, 1, "domain_head"), "domain_label_smoothing": smoothing}
     model = linear_model(MADA, **settings)
-    a, b, *heads = weights_of(model)
+    a, b, *heads = read_weights(model)
     assert len(heads) == 3
-    predictions = softmax(BOTH @ a @ b)
+    predictions = softmax(ALL_INPUTS @ a @ b)
     loss = functools.partial(domain_loss, predictions=predictions, smoothing=smoothing)
     logs = check_adversarial_step(model, mode, "domain/loss", loss)
     # A discriminator counts by the probability of its class.
-    right = [(BOTH @ a @ head > 0)[:, 0] == (np.arange(10) >= 5) for head in heads]
+    right = [(ALL_INPUTS @ a @ head > 0)[:, 0] == (np.arange(10) >= 5) for head in heads]
     accuracy = np.sum(predictions * np.transpose(right)) / 10
     assert logs["domain/accuracy"] == pytest.approx(accuracy, rel=1e-5)

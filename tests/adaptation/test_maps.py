@@ -6,9 +6,9 @@ import pytest
 from keras import layers
 from support.arrays import assert_all_close
 from support.formulas import dann_by_hand
-from support.networks import weights_of, with_random_weights
-from support.one_step import MODES, check_step, step
+from support.networks import read_weights, with_random_weights
 from support.pair import STRENGTH
+from support.training_step import MODES, check_step, step
 
 import dann
 from dann.adaptation import DANN, MCC, MDAN, ConditionalEntropy, SourceOnly
@@ -48,7 +48,7 @@ def by_position(weights, **kwargs):
 @pytest.mark.parametrize("mode", MODES)
 def test_a_domain_head_that_judges_positions_descends_the_mean_over_them(mode, smoothing):
     model = linear(domain_label_smoothing=smoothing)
-    terms, gradients = by_position(weights_of(model), smoothing=smoothing)
+    terms, gradients = by_position(read_weights(model), smoothing=smoothing)
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
 
 
@@ -56,7 +56,7 @@ def test_a_domain_head_that_judges_positions_descends_the_mean_over_them(mode, s
 def test_a_domain_head_that_pools_descends_the_mean_over_examples(mode):
     pooled = keras.Sequential([layers.GlobalAveragePooling2D(), dense(1)])
     model = linear(domain_head=pooled)
-    terms, gradients = by_position(weights_of(model), pool=np.kron(np.eye(8), np.ones(6) / 6))
+    terms, gradients = by_position(read_weights(model), pool=np.kron(np.eye(8), np.ones(6) / 6))
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
 
 
@@ -92,7 +92,7 @@ def test_sample_weights_are_those_of_examples_or_of_positions(of, mode):
     weight = RNG.uniform(size=4 if of == "examples" else SHAPE).astype("float32")
     rows = np.repeat(weight, 6) if of == "examples" else weight.reshape(-1)
     model = linear()
-    terms, gradients = by_position(weights_of(model), weight=rows.astype("float64"))
+    terms, gradients = by_position(read_weights(model), weight=rows.astype("float64"))
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS, sample_weight=weight)
     loss = model.evaluate(SOURCE, LABELS, sample_weight=weight, verbose=0)
     positions = np.broadcast_to(rows.reshape(SHAPE), SHAPE)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from support.closed_forms import softmax
-from support.formulas import certainty, check_regularizer, confusion, model_with
-from support.networks import weights_of
-from support.one_step import MODES
+from support.formulas import certainty_weights, check_regularizer, confusion, regularized_model
+from support.networks import read_weights
 from support.pair import TARGET
+from support.training_step import MODES
 
 from dann.adaptation import MCC
 from dann.adaptation.batch import Batch
@@ -15,12 +15,12 @@ from dann.adaptation.batch import Batch
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, temperature):
-    model = model_with(MCC(1.7, temperature))
+    model = regularized_model(MCC(1.7, temperature))
 
     def predictions(a, b):
         return softmax(TARGET @ a @ b / temperature)
 
-    constant = certainty(predictions(*weights_of(model)))
+    constant = certainty_weights(predictions(*read_weights(model)))
     check_regularizer(model, mode, lambda a, b: confusion(predictions(a, b), constant))
 
 

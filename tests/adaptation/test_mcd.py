@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, softmax
-from support.formulas import linear_model, moved
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_step, label_loss, step
+from support.formulas import ascend_loss, linear_model
+from support.networks import linear, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.training_step import MODES, check_step, label_loss, step
 
 from dann.adaptation import FDAL, MCD, MDD
 
@@ -38,7 +38,7 @@ def expected(weights):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode):
     model = linear_mcd()
-    a, b, c = weights_of(model)
+    a, b, c = read_weights(model)
     losses = {"label/loss": label_loss(a, b), "second_label/loss": label_loss(a, c)}
     losses["discrepancy/loss"] = -discrepancy_of(a, b, c)
     logs = check_step(model, mode, losses, expected([a, b, c]))
@@ -47,7 +47,7 @@ def test_loss_and_every_gradient_match_the_formula(mode):
 
 def test_both_heads_learn_from_weighted_labels_and_from_a_labelled_target():
     model = linear_mcd()
-    a, b, c = weights_of(model)
+    a, b, c = read_weights(model)
     inputs, labels = np.concatenate([SOURCE, TARGET]), np.concatenate([LABELS, LABELS])
     weights = np.linspace(0.1, 2.0, 10)
     logs, _ = step(model, "graph", {**PAIR, "target_labelled": TARGET}, labels, weights)
@@ -73,7 +73,7 @@ def test_a_smooth_task_smooths_the_label_loss_of_both_heads(mode):
     def task(a, b, c):
         return label_loss(a, b) + label_loss(a, c)
 
-    higher = moved(task, weights_of(model), 0.3)
+    higher = ascend_loss(task, read_weights(model), 0.3)
     logs, found = step(model, mode)
     assert logs["label/loss"] == pytest.approx(label_loss(*higher[:2]), rel=1e-5)
     assert_all_close(found, expected(higher), rtol=1e-4, atol=1e-5)

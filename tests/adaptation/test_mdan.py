@@ -3,13 +3,13 @@
 import keras
 import numpy as np
 import pytest
-from support import lacking
+from support import torch_skips
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, cross_entropy, softmax
 from support.formulas import binary_losses, linear_dann, linear_model
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_step, label_loss, step
+from support.networks import linear, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.training_step import MODES, check_step, label_loss, step
 
 from dann.adaptation import MDAN
 
@@ -61,7 +61,7 @@ def expected(weights, weighting, smoothing=0.0):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(weighting, smoothing, mode):
     model = linear_mdan(weighting, domain_label_smoothing=smoothing)
-    label, domain, gradients = expected(weights_of(model), weighting, smoothing)
+    label, domain, gradients = expected(read_weights(model), weighting, smoothing)
     check_step(model, mode, {"label/loss": label, "domain/loss": domain}, gradients, x=PAIRS)
 
 
@@ -78,7 +78,7 @@ def test_with_one_source_it_is_dann(smoothing):
 def test_sample_weights_multiply_the_label_loss_alone(shape):
     """As an average of each source: `E_i = mean_{s in i} weight * CE`."""
     model = linear_mdan()
-    a, b, w = weights_of(model)
+    a, b, w = read_weights(model)
     of_examples = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
     losses = -of_examples * np.log(softmax(SOURCE @ a @ b)[np.arange(5), LABELS])
     label = np.array([losses[index == DOMAINS].mean() for index in range(2)])
@@ -93,7 +93,7 @@ def test_sample_weights_multiply_the_label_loss_alone(shape):
 @pytest.mark.parametrize("weighting", ["soft", "hard"])
 def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
     model = linear_mdan(weighting)
-    a, b, w = weights_of(model)
+    a, b, w = read_weights(model)
     w[:, 0] = 5 * w[:, 0]  # the bound of the source that is there becomes the lower one
     model.domain_head.set_weights([w])
 
@@ -108,7 +108,7 @@ def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
     assert_all_close(slopes, gradients)
 
 
-@lacking.nan_of_strange_domains
+@torch_skips.nan_of_unknown_domains
 def test_a_number_out_of_range_makes_the_loss_nan():
     pairs = {**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])}
     logs, _ = step(linear_mdan(), "graph", pairs)
@@ -118,7 +118,7 @@ def test_a_number_out_of_range_makes_the_loss_nan():
 
 def test_domain_numbers_may_be_a_column_and_losses_may_come_by_example():
     model = linear_mdan()
-    label, domain, gradients = expected(weights_of(model), "soft")
+    label, domain, gradients = expected(read_weights(model), "soft")
     terms = {"label/loss": label, "domain/loss": domain}
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     column = {**PAIR, "source_domain": DOMAINS[:, None]}

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from support.closed_forms import softmax
 from support.formulas import linear_model
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_adversarial_step, step
+from support.networks import linear, read_weights
 from support.pair import SOURCE, TARGET
+from support.training_step import MODES, check_adversarial_step, step
 
 from dann.adaptation import MDD
 
@@ -30,7 +30,7 @@ def disparity_loss(a, w, predicted, gamma):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, gamma):
     model = linear_mdd(gamma=gamma)
-    a, b, _ = weights_of(model)
+    a, b, _ = read_weights(model)
     predicted = [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
     loss = functools.partial(disparity_loss, predicted=predicted, gamma=gamma)
     check_adversarial_step(model, mode, "disparity/loss", loss)

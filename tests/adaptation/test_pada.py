@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from support.closed_forms import softmax
 from support.formulas import binary_losses, linear_model
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_adversarial_step, step
+from support.networks import linear, read_weights
 from support.pair import LABELS, PAIR, SOURCE, TARGET
+from support.training_step import MODES, check_adversarial_step, step
 
 from dann.adaptation import PADA
 
@@ -46,7 +46,7 @@ def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
 @pytest.mark.parametrize("mode", MODES)
 def test_class_weights_follow_the_targets_predictions_and_their_maximum_is_1(mode):
     model = linear_pada(momentum=0.8)
-    a, b, _ = weights_of(model)
+    a, b, _ = read_weights(model)
     seen = softmax(TARGET @ a @ b).mean(axis=0)
     average = 0.8 * CLASS_WEIGHTS / CLASS_WEIGHTS.sum() + 0.2 * seen
     step(model, mode)
@@ -59,14 +59,14 @@ def test_evaluation_leaves_the_class_weights_alone():
     model = linear_pada()
     model.compile(keras.optimizers.SGD(1.0))
     logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
-    assert logs["label/loss"] == pytest.approx(label_loss(*weights_of(model)[:2]), rel=1e-5)
+    assert logs["label/loss"] == pytest.approx(label_loss(*read_weights(model)[:2]), rel=1e-5)
     np.testing.assert_array_equal(model.class_weights, CLASS_WEIGHTS.astype("float32"))
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])
 def test_sample_weights_multiply_the_class_weights_in_the_label_loss_alone(shape):
     model = linear_pada()
-    a, b, w = weights_of(model)
+    a, b, w = read_weights(model)
     weights = SAMPLE_WEIGHTS.reshape(shape)
     logs, _ = step(model, "graph", y=LABELS.reshape(shape), sample_weight=weights)
     assert logs["label/loss"] == pytest.approx(label_loss(a, b, SAMPLE_WEIGHTS), rel=1e-5)
@@ -77,7 +77,7 @@ def test_sample_weights_multiply_the_class_weights_in_the_label_loss_alone(shape
 def test_examples_of_a_labelled_target_weigh_1(of_examples):
     """Their class weight is 1; sample weights, `(7, 1)` here, multiply it."""
     model = linear_pada()
-    a, b, w = weights_of(model)
+    a, b, w = read_weights(model)
     extra, extra_labels = TARGET[:2] + 1, np.array([0, 2])
     pair = {**PAIR, "target_labelled": extra}
     labels = np.concatenate([LABELS, extra_labels])

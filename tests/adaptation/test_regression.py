@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from support.closed_forms import central_differences
 from support.formulas import binary_losses
-from support.networks import linear, weights_of, with_random_weights
-from support.one_step import MODES, check_adversarial_step, step
-from support.pair import BOTH, PAIR, SOURCE, STRENGTH
+from support.networks import linear, read_weights, with_random_weights
+from support.pair import ALL_INPUTS, PAIR, SOURCE, STRENGTH
+from support.training_step import MODES, check_adversarial_step, step
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
 
@@ -31,7 +31,7 @@ def squared_loss(a, b):
 
 
 def check(model, mode, name, loss):
-    error = np.mean(np.abs(errors(*weights_of(model)[:2])))
+    error = np.mean(np.abs(errors(*read_weights(model)[:2])))
     logs = check_adversarial_step(model, mode, name, loss, squared_loss, atol=2e-6, **REGRESSION)
     assert logs["mae"] == pytest.approx(error, rel=1e-5)
 
@@ -39,7 +39,9 @@ def check(model, mode, name, loss):
 @pytest.mark.parametrize("mode", MODES)
 def test_dann_matches_the_formula(mode):
     model = linear_regression(DANN, domain_head=linear(4, 1, "domain_head"), strength=STRENGTH)
-    check(model, mode, "domain/loss", lambda a, w: np.mean(binary_losses(BOTH @ a @ w, DOMAIN)))
+    check(
+        model, mode, "domain/loss", lambda a, w: np.mean(binary_losses(ALL_INPUTS @ a @ w, DOMAIN))
+    )
 
 
 @pytest.mark.parametrize("disparity", ["absolute_error", "squared_error"])
@@ -48,12 +50,12 @@ def test_mdd_matches_the_formula(mode, disparity):
     head = linear(4, 1, "adversarial_head")
     settings = {"disparity": disparity, "gamma": 1.5, "strength": STRENGTH}
     model = linear_regression(MDD, adversarial_head=head, **settings)
-    a, b, _ = weights_of(model)
-    predicted = BOTH @ a @ b  # constants in the disparity
+    a, b, _ = read_weights(model)
+    predicted = ALL_INPUTS @ a @ b  # constants in the disparity
     size = np.abs if disparity == "absolute_error" else np.square
 
     def loss(a, w):
-        error = size(BOTH @ a @ w - predicted)
+        error = size(ALL_INPUTS @ a @ w - predicted)
         return 1.5 * error[:5].mean() - error[5:].mean()
 
     check(model, mode, "disparity/loss", loss)
@@ -64,7 +66,7 @@ def test_other_methods_without_classes_learn_numbers_too(method):
     adversary = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH}
     settings = {MDAN: adversary, WDGRL: {**adversary, "critic_steps": 1}}.get(method, {})
     model = linear_regression(method, **settings)
-    a, b, *_ = weights_of(model)
+    a, b, *_ = read_weights(model)
     of_a, of_b = central_differences(squared_loss, [a, b])
     logs, slopes = step(model, "graph", **REGRESSION)
     assert logs["label/loss"] == pytest.approx(squared_loss(a, b), rel=1e-5)
@@ -74,8 +76,8 @@ def test_other_methods_without_classes_learn_numbers_too(method):
 
 def test_the_disparity_is_the_mean_over_several_outputs():
     model = linear_regression(MDD, outputs=2, disparity="squared_error")
-    a, b, w = weights_of(model)
-    squares = (BOTH @ a @ (w - b)) ** 2
+    a, b, w = read_weights(model)
+    squares = (ALL_INPUTS @ a @ (w - b)) ** 2
     model.compile(keras.optimizers.SGD(0.0), loss="mse")
     logs = model.train_on_batch(PAIR, np.stack([LABELS, -LABELS], axis=1), return_dict=True)
     expected = 4 * squares[:5].mean() - squares[5:].mean()

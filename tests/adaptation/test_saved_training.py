@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from support import lacking
+from support import torch_skips
 from support.arrays import assert_all_equal
 
 import dann
@@ -43,7 +43,7 @@ def trained(model, inputs, start):
 @pytest.mark.parametrize(
     ("make", "inputs"),
     [
-        pytest.param(with_dropout, FEATURES, marks=lacking.seeded_dropout),
+        pytest.param(with_dropout, FEATURES, marks=torch_skips.seeded_dropout),
         (with_augmentation_and_blend, IMAGES),
         (with_virtual_adversaries, FEATURES),
     ],

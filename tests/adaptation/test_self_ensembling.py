@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import softmax
-from support.formulas import check_regularizer, model_with
-from support.networks import weights_of
-from support.one_step import MODES, step
+from support.formulas import check_regularizer, regularized_model
+from support.networks import read_weights
 from support.pair import LABELS, PAIR, TARGET
+from support.training_step import MODES, step
 
 from dann.adaptation import DANN, AdversarialModel, SelfEnsembling
 
@@ -30,11 +30,11 @@ def loss_of(p, q, threshold, balance=0.005):
 @pytest.mark.parametrize("mode", MODES)
 def test_loss_and_every_gradient_match_the_formula(mode, decay):
     regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay, balance=0.4)
-    model = model_with(regularizer)
+    model = regularized_model(regularizer)
     teacher, rng = regularizer.teacher.network, np.random.default_rng(5)
     teacher.set_weights([rng.normal(size=weight.shape) for weight in teacher.weights])
     regularizer.teacher.step.assign(3)
-    before, now = numbers(teacher), weights_of(model)
+    before, now = numbers(teacher), read_weights(model)
     kept = min(decay, 3 / 4)
     v, w = (kept * old + (1 - kept) * new for old, new in zip(before, now, strict=True))
     q = softmax(TARGET @ v @ w)
@@ -61,8 +61,8 @@ def test_moving_statistics_go_into_the_teacher_too():
 def test_the_teacher_sees_the_images_as_they_are():
     doubled = {"target": [keras.layers.Rescaling(2.0)]}
     regularizer = SelfEnsembling(WEIGHT, threshold=0.0)
-    model = model_with(regularizer, augmentation=doubled)
-    a, b = weights_of(model)
+    model = regularized_model(regularizer, augmentation=doubled)
+    a, b = read_weights(model)
     loss = loss_of(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
     logs, _ = step(model, "graph")
     assert loss > 1e-3

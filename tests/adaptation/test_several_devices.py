@@ -9,7 +9,7 @@ import sys
 import keras
 import numpy as np
 import pytest
-from support.train_on_devices import CASES, OF_REPLICA, REFUSED
+from support.train_on_devices import CASES, PER_REPLICA, REFUSED
 
 from dann.adaptation.fitting import check_optimizer
 from dann.optimizers import PerVariable
@@ -40,7 +40,7 @@ def trained(backend, folder, counts, names):
 
 def assert_devices_agree(results, backend, counts, names):
     for name in names:
-        differs = backend == "tensorflow" and name in OF_REPLICA
+        differs = backend == "tensorflow" and name in PER_REPLICA
         for count in counts:
             weights, logs = results[f"{name}/{count}"]
             expected, its = results[f"{name}/{count} parts" if differs else f"{name}/0"]
@@ -65,8 +65,8 @@ def test_any_number_of_devices_descends_what_one_does_by_every_method(tmp_path, 
     results = trained(backend, tmp_path, counts, names)
     assert_devices_agree(results, backend, counts, names)
     if backend == "tensorflow":  # otherwise the table in the docs would be out of date
-        far = {name for name in OF_REPLICA if not same(results[f"{name}/0"], results[f"{name}/2"])}
-        assert far == OF_REPLICA
+        far = {name for name in PER_REPLICA if not same(results[f"{name}/0"], results[f"{name}/2"])}
+        assert far == PER_REPLICA
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,17 @@ import numpy as np
 import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, softmax
-from support.formulas import binary_losses, certainty, confusion, linear_dann, linear_model, moved
-from support.networks import linear, weights_of
-from support.one_step import MODES, check_step, label_loss, step
-from support.pair import BOTH, LABELS, PAIR, STRENGTH, TARGET
+from support.formulas import (
+    ascend_loss,
+    binary_losses,
+    certainty_weights,
+    confusion,
+    linear_dann,
+    linear_model,
+)
+from support.networks import linear, read_weights
+from support.pair import ALL_INPUTS, LABELS, PAIR, STRENGTH, TARGET
+from support.training_step import MODES, check_step, label_loss, step
 
 from dann.adaptation import CDAN, DANN, MCC, VirtualAdversarial
 from dann.schedules import GaninSchedule
@@ -18,15 +25,15 @@ DOMAIN = np.repeat([0, 1], 5)
 
 
 def domain_loss(a, w):
-    return np.mean(binary_losses((BOTH @ a @ w)[:, 0], DOMAIN))
+    return np.mean(binary_losses((ALL_INPUTS @ a @ w)[:, 0], DOMAIN))
 
 
 @pytest.mark.parametrize("joint_forward", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 def test_the_step_is_the_gradient_at_the_moved_weights(mode, joint_forward):
     model = linear_dann(task_radius=RADIUS, joint_forward=joint_forward)
-    a, b, w = weights_of(model)
-    a, b = moved(label_loss, [a, b], RADIUS)
+    a, b, w = read_weights(model)
+    a, b = ascend_loss(label_loss, [a, b], RADIUS)
     of_label = central_differences(label_loss, [a, b])
     of_domain = central_differences(domain_loss, [a, w])
     gradients = [of_label[0] - STRENGTH * of_domain[0], of_label[1], of_domain[1]]
@@ -36,7 +43,7 @@ def test_the_step_is_the_gradient_at_the_moved_weights(mode, joint_forward):
 
 def test_evaluation_does_not_move_the_weights():
     model = linear_dann(task_radius=RADIUS)
-    a, b, _ = weights_of(model)
+    a, b, _ = read_weights(model)
     model.compile(keras.optimizers.SGD(1.0))
     logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
     assert logs["label/loss"] == pytest.approx(label_loss(a, b), rel=1e-5)
@@ -81,7 +88,7 @@ def test_with_a_tiny_radius_the_passes_draw_the_same_noise(mode):
     plain.set_weights(smooth.get_weights())
     train(smooth, mode, 0.01)
     train(plain, mode, 0.01)
-    assert_all_close(weights_of(smooth), weights_of(plain), rtol=1e-3, atol=2e-5)
+    assert_all_close(read_weights(smooth), read_weights(plain), rtol=1e-3, atol=2e-5)
 
 
 @pytest.mark.tensorflow
@@ -90,9 +97,9 @@ def test_it_trains_in_half_precision(policy):
     """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
     keras.config.set_dtype_policy(policy)
     model = noisy_model(0.05)
-    before = weights_of(model)
+    before = read_weights(model)
     assert np.isfinite(train(model, "graph", 0.01)["loss"]).all()
-    assert any((new != old).any() for new, old in zip(weights_of(model), before, strict=True))
+    assert any((new != old).any() for new, old in zip(read_weights(model), before, strict=True))
 
 
 def test_a_label_loss_of_zero_moves_nothing():
@@ -106,15 +113,15 @@ def test_a_label_loss_of_zero_moves_nothing():
 def test_cdan_e_with_mcc_and_a_smooth_task_is_the_sum_of_its_parts_at_the_moved_weights(mode):
     settings = {"entropy_conditioning": True, "task_radius": 1.0, "domain_head": linear(12, 1)}
     model = linear_model(CDAN, regularizers=[MCC(WEIGHT, TEMPERATURE)], **settings)
-    a, b, w = weights_of(model)
-    a, b = moved(label_loss, [a, b], 1.0)
+    a, b, w = read_weights(model)
+    a, b = ascend_loss(label_loss, [a, b], 1.0)
     # Constants to the gradient: predictions, and the weights of the examples in both terms.
-    predictions = softmax(BOTH @ a @ b)
-    of_domain = np.concatenate([certainty(part) for part in np.split(predictions, 2)])
-    of_target = certainty(softmax(TARGET @ a @ b / TEMPERATURE))
+    predictions = softmax(ALL_INPUTS @ a @ b)
+    of_domain = np.concatenate([certainty_weights(part) for part in np.split(predictions, 2)])
+    of_target = certainty_weights(softmax(TARGET @ a @ b / TEMPERATURE))
 
     def conditioned(a, w):
-        products = (BOTH @ a)[:, :, None] * predictions[:, None, :]
+        products = (ALL_INPUTS @ a)[:, :, None] * predictions[:, None, :]
         return np.mean(of_domain * binary_losses((products.reshape(10, 12) @ w)[:, 0], DOMAIN))
 
     def confused(a, b):

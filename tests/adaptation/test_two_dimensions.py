@@ -9,9 +9,9 @@ import pytest
 from support.shifted_classes import (
     CENTERS,
     SIZE,
-    drawn,
+    closer_classes,
+    draw_examples,
     linear_backbone,
-    nearer_classes,
     target_accuracies,
 )
 
@@ -44,7 +44,7 @@ def mostly_one_class(seed):
     """
     rng = np.random.default_rng(seed)
     source, target = rng.permutation(SIZE) % 2, (rng.permutation(SIZE) >= 0.8 * SIZE).astype(int)
-    return *drawn(rng, CENTERS, source), *drawn(rng, CENTERS + [0.9, 1.2], target)
+    return *draw_examples(rng, CENTERS, source), *draw_examples(rng, CENTERS + [0.9, 1.2], target)
 
 
 def turned_by_50(seed):
@@ -57,7 +57,7 @@ def turned_by_50(seed):
     source, target = (rng.permutation(SIZE) % 3 for _ in range(2))
     centers, a = np.array([[-1.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), np.deg2rad(50)
     turned = centers @ [[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]]
-    return *drawn(rng, centers, source), *drawn(rng, turned, target)
+    return *draw_examples(rng, centers, source), *draw_examples(rng, turned, target)
 
 
 def head(classes=2):
@@ -98,7 +98,7 @@ def second_stage():
     return DIRTT(linear_backbone(), label_head=head(), radius=0.6, refresh_steps=50, seed=0)
 
 
-NEARER = {"problem": nearer_classes}
+NEARER = {"problem": closer_classes}
 SECOND = {"steps": 100, "start": start_from_the_best_source_classifier}
 ON_TURNED = {"problem": turned_by_50, "steps": SHORT, "rate": 0.03}
 # A method, what it reaches at least, and how it is trained. The best source classifier reaches .52,

@@ -8,10 +8,16 @@ import pytest
 from keras import ops
 from support.arrays import assert_all_equal
 from support.closed_forms import softmax
-from support.formulas import check_regularizer, divergence, model_with, unit, worst
-from support.networks import weights_of, with_random_weights
-from support.one_step import MODES
+from support.formulas import (
+    check_regularizer,
+    divergence,
+    normalize_rows,
+    regularized_model,
+    worst_perturbation,
+)
+from support.networks import read_weights, with_random_weights
 from support.pair import PAIR, SOURCE, TARGET
+from support.training_step import MODES
 
 from dann.adaptation import AdversarialModel, VirtualAdversarial
 
@@ -27,11 +33,14 @@ def test_loss_and_every_gradient_match_the_formula(mode, source_weight, monkeypa
     drawn = map(ops.convert_to_tensor, used)
     monkeypatch.setattr(keras.random, "normal", lambda shape, seed: next(drawn))
     vat = VirtualAdversarial(WEIGHT, RADIUS, source_weight=source_weight, seed=4)
-    model = model_with(vat)
-    a, b = weights_of(model)
+    model = regularized_model(vat)
+    a, b = read_weights(model)
     parts = [(1.0, TARGET, directions[0]), (source_weight, SOURCE, directions[1])]
     # Constants to the gradient: the clean predictions and the perturbation.
-    fixed = [(factor, x + worst(x, d, a @ b, RADIUS), softmax(x @ a @ b)) for factor, x, d in parts]
+    fixed = [
+        (factor, x + worst_perturbation(x, d, a @ b, RADIUS), softmax(x @ a @ b))
+        for factor, x, d in parts
+    ]
 
     def loss(a, b):
         return sum(factor * divergence(p, softmax(x @ a @ b)) for factor, x, p in fixed)
@@ -76,7 +85,7 @@ def test_half_precision_finds_as_bad_a_perturbation_of_images(policy):
         models.append(model_of(vat, *layers, classes=10))
         models[-1].set_weights(models[0].get_weights())
         losses.append(loss_of(vat, models[-1], images))
-    at_random = unit(np.random.default_rng(1).normal(size=(16, 28 * 28 * 3)))
+    at_random = normalize_rows(np.random.default_rng(1).normal(size=(16, 28 * 28 * 3)))
     moved = images + 100 * at_random.reshape(images.shape)
     clean, other = (
         softmax(ops.convert_to_numpy(models[0].classifier(x)).astype("float64"))
@@ -99,7 +108,7 @@ def test_it_does_not_change_the_state_of_the_classifier():
 
 def test_inputs_that_nothing_depends_on_have_no_perturbation():
     vat = VirtualAdversarial(radius=1.0)
-    model = model_with(vat)
+    model = regularized_model(vat)
     for weight in model.trainable_weights:
         weight.assign(np.zeros(weight.shape))
     assert not ops.any(vat.loss(model, PAIR, {}))

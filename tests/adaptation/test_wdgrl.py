@@ -6,9 +6,9 @@ import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences
 from support.formulas import linear_model
-from support.networks import weights_of
-from support.one_step import MODES, check_step, label_loss, step
+from support.networks import read_weights
 from support.pair import SOURCE, STRENGTH, TARGET
+from support.training_step import MODES, check_step, label_loss, step
 
 from dann.adaptation import WDGRL
 
@@ -65,7 +65,7 @@ def expected(weights, shares):
 def test_loss_and_every_gradient_match_the_formula(mode, joint_forward, monkeypatch):
     shares = draw(monkeypatch, 5)
     model = wdgrl(joint_forward=joint_forward)
-    a, b, u, v = weights_of(model)
+    a, b, u, v = read_weights(model)
     gradients = expected([a, b, u, v], shares)
     terms = {"critic/distance": distance(a, u, v), "critic/penalty": penalty(a, u, v, shares)}
     terms["critic/loss"] = PENALTY * terms["critic/penalty"] - terms["critic/distance"]
@@ -77,7 +77,7 @@ def test_the_rest_learns_only_on_every_second_step(mode, monkeypatch):
     shares = draw(monkeypatch, 5)
     model = wdgrl(critic_steps=2)
     for number in range(1, 4):
-        weights = weights_of(model)
+        weights = read_weights(model)
         gradients = expected(weights, shares)
         if number % 2:
             gradients[:2] = np.zeros((3, 4)), np.zeros((4, 3))
@@ -93,7 +93,7 @@ def test_a_target_that_is_shorter_than_the_source_repeats(sizes, monkeypatch):
     source, target = (np.random.default_rng(9).normal(size=(size, 3)) for size in sizes)
     shares = draw(monkeypatch, len(source))
     model = wdgrl()
-    a, _, u, v = weights_of(model)
+    a, _, u, v = read_weights(model)
     pair, labels = {"source": source, "target": target}, np.arange(sizes[0]) % 3
     logs, _ = step(model, "graph", pair, labels)
     wanted = penalty(a, u, v, shares, source, target)

@@ -18,9 +18,9 @@ from maps import (
     curved,
     linear,
 )
-from support import lacking
+from support import torch_skips
 from support.arrays import assert_all_equal
-from support.modes import each_mode, in_mode
+from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import batch_jacobian, frobenius_norm, gradients, singular_values
 from dann.gradients import binary_sign, reverse_gradient
@@ -95,7 +95,7 @@ def test_a_model_runs_in_inference_mode_with_its_current_weights():
         model.set_weights([w + 0.1 for w in model.get_weights()])
 
 
-@lacking.compiled
+@torch_skips.compiled
 def test_a_model_is_traced_once_per_shape_and_can_be_freed():
     calls = []
 
@@ -161,12 +161,12 @@ def test_what_depends_on_other_examples_is_refused_and_changes_no_state():
     assert_all_equal(before, norm.get_weights())
 
 
-@each_mode
+@parametrize_mode
 def test_it_works_in_compiled_functions_and_can_be_differentiated(mode):
     def of_diagonal(x):
         return gradients(lambda x: ops.sum(batch_jacobian(lambda x: x**3, x)), [x])[0]
 
-    close(in_mode(of_diagonal, mode)(ops.convert_to_tensor(INPUTS)), 6 * INPUTS)
+    close(run_in_mode(of_diagonal, mode)(ops.convert_to_tensor(INPUTS)), 6 * INPUTS)
 
 
 def test_a_recurrent_network_has_derivatives_of_every_kind():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, close, curved
-from support.modes import each_mode, in_mode
+from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import frobenius_norm, gradients
 from dann.gradients import binary_sign
@@ -38,7 +38,7 @@ def test_estimate_and_error_are_those_of_the_formula():
     close(error, squares.std(axis=0, ddof=1) / np.sqrt(samples) / (2 * expected), rtol=1e-3)
 
 
-@each_mode
+@parametrize_mode
 def test_it_can_be_differentiated_by_the_weights(mode):
     # f = W^T x with rows at right angles to the signs' products: the norm is that of W.
     layer = keras.layers.Dense(2, use_bias=False)
@@ -49,7 +49,7 @@ def test_it_can_be_differentiated_by_the_weights(mode):
         found = gradients(lambda w: ops.mean(frobenius_norm(model, x)[0]), layer.weights)[0]
         return ops.diag(found)
 
-    close(in_mode(slope, mode)(ops.convert_to_tensor(INPUTS[:, :3])), [0.6, 0.8])
+    close(run_in_mode(slope, mode)(ops.convert_to_tensor(INPUTS[:, :3])), [0.6, 0.8])
 
 
 @pytest.mark.tensorflow

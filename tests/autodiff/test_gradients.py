@@ -6,7 +6,7 @@ import pytest
 from keras import layers, ops
 from maps import close
 from support.differentiate import as_array
-from support.modes import each_mode, in_mode
+from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import batch_jacobian, gradients, hvp, jacobian, jvp
 
@@ -14,23 +14,23 @@ X = np.array([[-1.5, 0.0, 2.0], [0.5, 1.0, -3.0]], "float32")
 Y = np.array([[2.0, 1.0, -1.0], [0.0, 4.0, 0.5]], "float32")
 
 
-@each_mode
+@parametrize_mode
 def test_gradients_match_the_closed_form_for_every_argument(mode):
     def both(x, y):
         return gradients(lambda x, y: ops.sum(x**3 * y), [x, y])
 
-    of_x, of_y = in_mode(both, mode)(ops.convert_to_tensor(X), ops.convert_to_tensor(Y))
+    of_x, of_y = run_in_mode(both, mode)(ops.convert_to_tensor(X), ops.convert_to_tensor(Y))
     close(of_x, 3 * X**2 * Y)
     close(of_y, X**3)
 
 
-@each_mode
+@parametrize_mode
 def test_gradients_can_be_differentiated_again(mode):
     def second(x):
         slope = lambda x: gradients(lambda x: ops.sum(x**3), [x])[0]  # noqa: E731
         return gradients(lambda x: slope(x) ** 2, [x])[0]
 
-    close(in_mode(second, mode)(ops.convert_to_tensor(X)), 36 * X**3)
+    close(run_in_mode(second, mode)(ops.convert_to_tensor(X)), 36 * X**3)
 
 
 def test_an_argument_that_does_not_matter_has_zeros_or_none_where_the_backend_knows():
@@ -47,13 +47,13 @@ def test_an_argument_that_does_not_matter_has_zeros_or_none_where_the_backend_kn
         assert gradients(constant, [X, Y], unconnected_gradients="none")[1] is None
 
 
-@each_mode
+@parametrize_mode
 def test_several_outputs_are_weighted_by_their_upstream_gradients(mode):
     def both(x, u):
         return gradients(lambda x: {"b": ops.sum(x, axis=0), "a": x**2}, [x], [u, u[0]])[0]
 
     inputs = [ops.convert_to_tensor(value) for value in (X, Y)]
-    close(in_mode(both, mode)(*inputs), 2 * X * Y + Y[0])
+    close(run_in_mode(both, mode)(*inputs), 2 * X * Y + Y[0])
     close(gradients(lambda x: [x**2, ops.sum(x)], [X])[0], 2 * X + 1)  # which are summed
 
 
@@ -65,7 +65,7 @@ def test_a_model_of_several_inputs_takes_them_as_a_list_and_runs_in_inference():
     close(of_second, X)
 
 
-@each_mode
+@parametrize_mode
 def test_a_variable_counts_as_argument_and_where_the_function_reads_it(mode):
     # y = s w^T x with w read by the layer, and s = sum(w) taken as the argument.
     layer = layers.Dense(1, use_bias=False)
@@ -86,7 +86,7 @@ def test_a_variable_counts_as_argument_and_where_the_function_reads_it(mode):
             jacobian(reads, [w]),
         )
 
-    found = in_mode(of_both, mode)(ops.convert_to_tensor(X))
+    found = run_in_mode(of_both, mode)(ops.convert_to_tensor(X))
     slope, value = X.sum(axis=0)[:, None], as_array(w.value)
     full = (slope * value).sum() + value.sum() * slope
     bent = (slope * direction).sum() + direction.sum() * slope

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, close, curved, linear
-from support.modes import each_mode, in_mode
+from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import gradients, hvp, jacobian, jvp, vjp
 from dann.gradients import binary_sign, reverse_gradient
@@ -18,12 +18,12 @@ def tensors(*values):
     return [ops.convert_to_tensor(value) for value in values]
 
 
-@each_mode
+@parametrize_mode
 def test_products_with_the_jacobian_match_differences(mode):
     def both(x, u, v):
         return vjp(curved, [x], [u]), jvp(curved, [x], [v])
 
-    (outputs, (pulled,)), (same, pushed) = in_mode(both, mode)(*tensors(INPUTS, U, V))
+    (outputs, (pulled,)), (same, pushed) = run_in_mode(both, mode)(*tensors(INPUTS, U, V))
     for one in (outputs, same):
         close(one, ops.convert_to_numpy(curved(INPUTS)))
     close(pulled, np.einsum("boi,bo->bi", CURVED_JACOBIAN, U), 1e-4, 1e-5)
@@ -41,7 +41,7 @@ def test_tangents_of_several_inputs_and_outputs_are_nested_like_the_outputs():
     close(tangents["constant"], [0, 0])
 
 
-@each_mode
+@parametrize_mode
 def test_products_follow_a_backward_pass_that_is_not_the_derivative(mode):
     def both(x, v):
         reverse = lambda x: reverse_gradient(x, strength=0.5)  # noqa: E731
@@ -52,23 +52,23 @@ def test_products_follow_a_backward_pass_that_is_not_the_derivative(mode):
         ]
 
     upstream = RNG.normal(size=EDGES.shape).astype("float32")
-    found = in_mode(both, mode)(*tensors(EDGES, upstream))
+    found = run_in_mode(both, mode)(*tensors(EDGES, upstream))
     for product, slope in zip(found, [-0.5, -0.5, EDGES_PASS, EDGES_PASS], strict=True):
         close(product, slope * upstream)
 
 
-@each_mode
+@parametrize_mode
 def test_hessian_products_match_the_closed_form_across_arguments(mode):
     def products(x, y, v, w):
         return hvp(lambda x, y: ops.sum(x**3 * y), [x, y], [v, w])
 
     x, y, v, w = (RNG.normal(size=(2, 3)).astype("float32") for _ in range(4))
-    of_x, of_y = in_mode(products, mode)(*tensors(x, y, v, w))
+    of_x, of_y = run_in_mode(products, mode)(*tensors(x, y, v, w))
     close(of_x, 6 * x * y * v + 3 * x**2 * w, 1e-4, 1e-5)
     close(of_y, 3 * x**2 * v, 1e-4, 1e-5)
 
 
-@each_mode
+@parametrize_mode
 def test_products_count_a_tensor_given_twice_as_two_arguments(mode):
     def every(x, v):
         zeros = ops.zeros_like(v)
@@ -78,16 +78,16 @@ def test_products_count_a_tensor_given_twice_as_two_arguments(mode):
         of_second = gradients(lambda a, b: a**2 * b, [x, x], stop_gradients=[0])
         return pulled, pushed, bent, jacobian(lambda a: ops.sum(a * x), x), of_second
 
-    found = keras.tree.flatten(in_mode(every, mode)(*tensors(INPUTS, V)))
+    found = keras.tree.flatten(run_in_mode(every, mode)(*tensors(INPUTS, V)))
     zeros, product = np.zeros_like(V), INPUTS * V
     expected = product, product, product, zeros, V, INPUTS, zeros, INPUTS**2
     for one, wanted in zip(found, expected, strict=True):
         close(one, wanted)
 
 
-@each_mode
+@parametrize_mode
 def test_the_jacobian_holds_every_output_by_every_input(mode):
-    matrices = in_mode(lambda x: (jacobian(linear, x), jacobian(curved, x)), mode)
+    matrices = run_in_mode(lambda x: (jacobian(linear, x), jacobian(curved, x)), mode)
     of_linear, of_curved = matrices(ops.convert_to_tensor(INPUTS))
     close(of_linear, np.einsum("ab,io->aobi", np.eye(3), WEIGHTS))
     close(of_curved, np.einsum("ab,aoi->aobi", np.eye(3), CURVED_JACOBIAN), atol=1e-4)

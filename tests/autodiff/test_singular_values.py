@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, close, curved
-from support.modes import each_mode, in_mode
+from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import gradients, singular_values
 from dann.gradients import binary_sign
@@ -94,7 +94,7 @@ def test_the_seed_decides_the_start():
     assert np.abs(first - other).max() > 1e-4
 
 
-@each_mode
+@parametrize_mode
 def test_their_derivative_is_that_of_the_matrix_they_come_from(mode):
     """`dsum(s)/dW` is `U V^T`, of the leading vectors; also in a loss of one's own."""
     shape = (3, 4) if mode == "graph" else (4, 3)
@@ -105,7 +105,7 @@ def test_their_derivative_is_that_of_the_matrix_they_come_from(mode):
         function = lambda x: ops.matmul(x, kernel)  # noqa: E731
         return ops.sum(singular_values(function, np.zeros((1, shape[0]), "float32"), k=2))
 
-    slope = in_mode(lambda kernel: gradients(total, [kernel])[0], mode)
+    slope = run_in_mode(lambda kernel: gradients(total, [kernel])[0], mode)
     close(slope(ops.convert_to_tensor(weights)), left[:, :2] @ right[:2], 1e-4, 1e-5)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 from omegaconf import OmegaConf
-from support.configs import CONF, composed, of_shape
+from support.configs import CONF, compose_config, minimal_domains
 
 import dann
 from dann.adaptation import METHODS, REGULARIZERS
@@ -25,7 +25,7 @@ PAPERS = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
     ],
 )
 def test_the_command_line_and_an_experiment_choose_another_schedule(overrides, schedule):
-    cfg = composed("method=mdd", *overrides)
+    cfg = compose_config("method=mdd", *overrides)
     assert building.instantiate(cfg.schedule) == schedule
     assert cfg.method.strength == cfg.schedule
 
@@ -62,8 +62,8 @@ OWN_SCHEDULE = {"daln": "constant", "fdal": "fdal", "mcd": "mcd", "mdd": "mdd"}
 
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"dirt_t", "source_only", "target_only"}))
 def test_the_script_rises_to_the_strength_of_the_class(method):
-    cfg = composed(f"method={method}")
-    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 10))
+    cfg = compose_config(f"method={method}")
+    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
     needs = {name: getattr(model, name) for name in METHODS.facts[method].get("needs", {})}
     plain = METHODS[method](model.backbone, 10, **needs)
     schedule = model.reversal.schedule
@@ -73,20 +73,20 @@ def test_the_script_rises_to_the_strength_of_the_class(method):
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"dirt_t"}))
 def test_a_method_has_its_own_schedule_or_that_of_the_default(method):
-    schedule = composed(f"schedule={OWN_SCHEDULE.get(method, 'ganin')}").schedule
-    assert composed(f"method={method}").schedule == schedule
-    assert composed(f"method={method}", "schedule=warm_start").schedule.low == 0
+    schedule = compose_config(f"schedule={OWN_SCHEDULE.get(method, 'ganin')}").schedule
+    assert compose_config(f"method={method}").schedule == schedule
+    assert compose_config(f"method={method}", "schedule=warm_start").schedule.low == 0
 
 
 def test_all_computes_every_score():
-    assert choose(composed("selection=all").selection.scores) == dict(SCORES)
+    assert choose(compose_config("selection=all").selection.scores) == dict(SCORES)
 
 
 def test_the_default_ranks_by_agreement_and_computes_what_ranks_where_that_cannot():
-    selection = composed().selection
+    selection = compose_config().selection
     assert selection.rank_by == "agreement"
     assert "info_max" in choose(selection.scores)
-    assert composed("selection.scores=[snd,dev]").selection.scores == ["snd", "dev"]
+    assert compose_config("selection.scores=[snd,dev]").selection.scores == ["snd", "dev"]
 
 
 @pytest.mark.parametrize(
@@ -100,4 +100,4 @@ def test_the_default_ranks_by_agreement_and_computes_what_ranks_where_that_canno
     ],
 )
 def test_sgd_begins_at_the_rate_of_the_network_unless_told_another(overrides, rate):
-    assert composed(*overrides).optimizer.learning_rate.initial_learning_rate == rate
+    assert compose_config(*overrides).optimizer.learning_rate.initial_learning_rate == rate

@@ -6,7 +6,7 @@ import pytest
 import tensorflow_datasets as tfds
 from omegaconf import OmegaConf
 from PIL import Image
-from support.configs import composed, of_shape
+from support.configs import compose_config, minimal_domains
 
 from dann import training
 from dann.config import building
@@ -32,7 +32,7 @@ DIGITS = "trainer", "network", "optimizer", "augmentation", "method", "balanced"
     ],
 )
 def test_experiments_share_their_settings(one, other, groups):
-    plain = [OmegaConf.to_container(composed(f"experiment={name}")) for name in (one, other)]
+    plain = [OmegaConf.to_container(compose_config(f"experiment={name}")) for name in (one, other)]
     for group in groups:
         assert plain[0][group] == plain[1][group]
 
@@ -60,7 +60,7 @@ def train(tmp_path, *overrides):
     """What `scripts/train.py` does, in this process, for two steps."""
     short = ["trainer.steps=2", "trainer.batch_size=4", "callbacks=none"]
     paths = [f"paths.run_dir={tmp_path}/run", f"paths.cache_dir={tmp_path}/cache"]
-    cfg = composed(*overrides, *short, *paths)
+    cfg = compose_config(*overrides, *short, *paths)
     domains = building.build_domains(cfg)
     model = building.build_model(cfg, cfg.method, domains)
     training.compile_model(model, building.build_optimizer(cfg, model), cfg.trainer)
@@ -110,8 +110,8 @@ def test_the_papers_experiment_on_signs_runs_on_folders(tmp_path):
 
 
 def optimizer_of(*overrides):
-    cfg = composed("optimizer=bop", *overrides)
-    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 1), 10))
+    cfg = compose_config("optimizer=bop", *overrides)
+    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 1), 10))
     return building.build_optimizer(cfg, model)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
-from support.configs import composed
+from support.configs import compose_config
 
 from dann.config import building, runs
 from dann.training import RunDirectory
@@ -17,7 +17,9 @@ FIXED = ["schedule=constant", "optimizer=adam"]  # nothing follows the number of
 
 
 def of(run, *overrides):
-    return composed(*overrides, f"paths.run_dir={run}", "resume=true", "paths.cache_dir=cache")
+    return compose_config(
+        *overrides, f"paths.run_dir={run}", "resume=true", "paths.cache_dir=cache"
+    )
 
 
 @pytest.fixture
@@ -107,7 +109,7 @@ def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
 
 
 def test_every_part_that_the_results_depend_on_is_compared():
-    cfg = composed("paths.cache_dir=cache")
+    cfg = compose_config("paths.cache_dir=cache")
     free = {"resume", "paths", "experiment", "debug", "distribution", "callbacks"}
     assert {key.partition(".")[0] for key in runs.settings_of(cfg)} - free == set(cfg) - free
 
@@ -119,7 +121,9 @@ def test_without_resume_nothing_is_compared(begun):
 
 
 def test_data_are_built_from_the_config_of_a_run_with_the_commands_paths(tmp_path, cache):
-    cfg = composed("balanced=true", f"paths.cache_dir={tmp_path}/theirs", "paths.data_dir=theirs")
+    cfg = compose_config(
+        "balanced=true", f"paths.cache_dir={tmp_path}/theirs", "paths.data_dir=theirs"
+    )
     (tmp_path / "run/.hydra").mkdir(parents=True)
     OmegaConf.save(cfg, tmp_path / "run/.hydra/config.yaml")
     found = runs.config_of_run(tmp_path / "run", {"data_dir": None, "cache_dir": str(cache)})

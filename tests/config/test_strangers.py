@@ -7,7 +7,7 @@ import pytest
 import yaml
 from keras.layers import Layer
 from omegaconf import OmegaConf
-from support.configs import composed
+from support.configs import compose_config
 
 import dann
 from dann.config import building, runs
@@ -102,7 +102,9 @@ def test_tags_of_python_in_the_yaml_are_refused(tmp_path):
 
 def test_data_may_name_readers_and_no_other_group_may():
     with pytest.raises(building.ConfigError):
-        building.build_domains(composed("+data.x={_target_:keras.callbacks.CSVLogger,filename:x}"))
+        building.build_domains(
+            compose_config("+data.x={_target_:keras.callbacks.CSVLogger,filename:x}")
+        )
     with pytest.raises(building.ConfigError):
         building.instantiate({"_target_": "dann.data.npz", "source": "a", "target": "b"})
 

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.domains import assert_same_inputs, inputs_of
+from support.domains import assert_same_inputs, collect_inputs
 
 from dann.data import arrays
 
@@ -44,7 +44,7 @@ def test_the_targets_labels_change_no_inputs_and_no_classes(labels):
 def test_another_seed_draws_other_test_sets():
     first, again, other = (arrays((X, Y), (X + 9, Y), seed=seed) for seed in (0, 0, 1))
     assert_same_inputs(first, again)
-    for inputs, others in zip(inputs_of(first), inputs_of(other), strict=True):
+    for inputs, others in zip(collect_inputs(first), collect_inputs(other), strict=True):
         assert not np.array_equal(inputs, others)
 
 
@@ -101,5 +101,5 @@ def test_classes_can_be_given():
 def test_only_wide_floats_change_their_type(dtype):
     domains = arrays((X.astype(dtype), Y), (X.astype(dtype).view(np.memmap), Y))
     kept = np.dtype("float32" if dtype == "float64" else dtype)
-    found = {(type(inputs), inputs.dtype) for inputs in inputs_of(domains)}
+    found = {(type(inputs), inputs.dtype) for inputs in collect_inputs(domains)}
     assert found == {(np.ndarray, kept)}  # memory maps are read, so that Keras takes their rows

@@ -3,7 +3,7 @@ import csv
 import numpy as np
 import pandas
 import pytest
-from support.domains import assert_same_inputs, inputs_of
+from support.domains import assert_same_inputs, collect_inputs
 
 from dann.data import csv_table
 
@@ -36,13 +36,13 @@ def files(tmp_path):
 
 def rows_of(domains):
     """Which rows of the files these are, told from the order of the incomes."""
-    return np.argsort(np.argsort(np.concatenate(inputs_of(domains))[:, 1]))
+    return np.argsort(np.argsort(np.concatenate(collect_inputs(domains))[:, 1]))
 
 
 def test_columns_are_standardised_and_categories_encoded_by_the_training_rows(files):
     domains = csv_table(*files, "label")
     assert (domains.name, domains.class_names) == ("a → b", ("no", "yes"))
-    parts = inputs_of(domains)
+    parts = collect_inputs(domains)
     assert [part.shape for part in parts] == [(32, 6), (8, 6), (24, 6), (6, 6)]
     assert {part.dtype for part in parts} == {np.dtype("float32")}
     found, rows = np.concatenate(parts), [(SOURCE + TARGET)[i] for i in rows_of(domains)]
@@ -90,7 +90,7 @@ def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
     scaled = (filled - filled.mean()) / filled.std()
     np.testing.assert_allclose(domains.source_train[0][:, 0], scaled, rtol=1e-5)
     np.testing.assert_allclose(domains.source_test[0][1, 0], scaled[2], rtol=1e-5)
-    for part in inputs_of(domains):  # a column without any value
+    for part in collect_inputs(domains):  # a column without any value
         np.testing.assert_array_equal(part[:, 1], 0)
 
 

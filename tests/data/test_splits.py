@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 from sklearn.model_selection import GroupShuffleSplit
-from support.domains import inputs_of
+from support.domains import collect_inputs
 
 from dann.data import arrays, csv_table, npz
 from dann.data.splits import hold_out
@@ -17,7 +17,7 @@ Y = np.arange(150) % 3
 
 def sides(domains):
     """The people of both sides of each domain, read from the inputs."""
-    return [set(np.round(x[:, 0]).astype(int).tolist()) for x in inputs_of(domains)]
+    return [set(np.round(x[:, 0]).astype(int).tolist()) for x in collect_inputs(domains)]
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.9])
@@ -89,7 +89,7 @@ def test_an_array_or_a_column_names_the_groups_and_is_no_input(reader, tmp_path)
                 table.assign(subject=people, label=Y).to_csv(file, index=False)
     domains = reader(*paths, groups="subject")
     assert domains.input_shape == (2,)
-    parts = [set(np.round(x[:, 0], 4).tolist()) for x in inputs_of(domains)]
+    parts = [set(np.round(x[:, 0], 4).tolist()) for x in collect_inputs(domains)]
     assert not parts[0] & parts[1]
     assert not parts[2] & parts[3]
     with pytest.raises(ValueError, match="person"):

@@ -6,9 +6,9 @@ import planted
 import pytest
 from keras import ops
 from support.formulas import dann_by_hand, linear_model
-from support.networks import linear, linear_parts, weights_of
-from support.one_step import MODES
+from support.networks import linear, linear_parts, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.training_step import MODES
 
 import dann
 from dann.diagnostics import certify, check
@@ -32,7 +32,7 @@ def linear_dann(cls=dann.DANN, strength=STRENGTH, **kwargs):
 @pytest.mark.parametrize("mode", MODES)
 def test_a_healthy_reversal_is_certified_to_the_strength_as_numpy_has_it(mode, way):
     model = linear_dann(implementation=way)
-    _, (*_, of_head) = dann_by_hand(weights_of(model), SOURCE, LABELS, TARGET)
+    _, (*_, of_head) = dann_by_hand(read_weights(model), SOURCE, LABELS, TARGET)
     found = certify(model, DATA, mode=mode)
     assert found["reversal/state"] == "alive"
     assert found["reversal/cosine"] == pytest.approx(-1, abs=1e-6)

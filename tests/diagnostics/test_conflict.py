@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from support.closed_forms import softmax
 from support.formulas import linear_dann, linear_model
-from support.networks import linear_parts, weights_of
-from support.pair import BOTH, LABELS, PAIR, STRENGTH
+from support.networks import linear_parts, read_weights
+from support.pair import ALL_INPUTS, LABELS, PAIR, STRENGTH
 
 import dann
 from dann.diagnostics import gradient_conflict
@@ -29,12 +29,14 @@ def deep_dann(**kwargs):
 def by_hand(weights):
     """Gradients of `A_1` and `A_2`: of the label loss, and of the reversed domain loss."""
     a1, a2, b, w = weights
-    features = BOTH @ a1 @ a2
+    features = ALL_INPUTS @ a1 @ a2
     label = np.zeros_like(features)
     label[:5] = (softmax(features[:5] @ b) - np.eye(3)[LABELS]) / 5 @ b.T
     domain = np.repeat([[0.0], [1.0]], 5, axis=0)
     reverse = -STRENGTH * (1 / (1 + np.exp(-features @ w)) - domain) / 10 @ w.T
-    return [[BOTH.T @ slope @ a2.T, (BOTH @ a1).T @ slope] for slope in (label, reverse)]
+    return [
+        [ALL_INPUTS.T @ slope @ a2.T, (ALL_INPUTS @ a1).T @ slope] for slope in (label, reverse)
+    ]
 
 
 def cosine(a, b):
@@ -54,7 +56,7 @@ def test_what_is_not_finite_has_no_ratio():
 )
 def test_norms_and_cosines_are_those_of_numpy(mode, joint_forward):
     model = deep_dann(joint_forward=joint_forward)
-    label, domain = by_hand(weights_of(model))
+    label, domain = by_hand(read_weights(model))
     found = gradient_conflict(model, DATA, mode=mode)
     sizes = [np.sqrt(sum(np.sum(x**2) for x in part)) for part in (label, domain)]
     assert found["conflict/label_norm"] == pytest.approx(sizes[0], rel=1e-5)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.formulas import linear_dann
 from support.networks import linear
-from support.pair import BOTH, LABELS, PAIR
+from support.pair import ALL_INPUTS, LABELS, PAIR
 
 from dann.diagnostics import straight_through_health
 from dann.layers import BinaryDense, BinarySign
@@ -28,7 +28,7 @@ def test_the_share_is_that_of_both_domains_together(joint_forward):
     features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
     model = linear_dann(backbone=keras.Model(inputs, features), joint_forward=joint_forward)
     found = straight_through_health(model, (PAIR, LABELS))
-    assert found["binary/sign/passed"] == pytest.approx(np.mean(np.abs(BOTH) <= 1))
+    assert found["binary/sign/passed"] == pytest.approx(np.mean(np.abs(ALL_INPUTS) <= 1))
 
 
 def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():

@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from support import lacking
+from support import torch_skips
 from support.differentiate import IMPLEMENTATIONS, value_and_gradients
 
 from dann.autodiff import gradients
@@ -26,8 +26,8 @@ def weight(model):
     ("jit_compile", "steps_per_execution"),
     [
         (False, 1),
-        pytest.param(True, 1, marks=lacking.compiled_schedules),
-        pytest.param(False, 20, marks=lacking.several_steps),
+        pytest.param(True, 1, marks=torch_skips.compiled_schedules),
+        pytest.param(False, 20, marks=torch_skips.several_steps),
     ],
 )
 def test_a_schedule_advances_inside_the_compiled_step(jit_compile, steps_per_execution):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_equal
-from support.lacking import several_steps
+from support.torch_skips import several_steps
 
 Decay = keras.optimizers.schedules.InverseTimeDecay
 RNG = np.random.default_rng(0)

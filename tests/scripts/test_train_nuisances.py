@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pandas
 import pytest
-from support.configs import composed, of_shape
+from support.configs import compose_config, minimal_domains
 
 from dann.config import building
 from dann.data.nuisances import Nuisances
@@ -118,7 +118,7 @@ def test_a_mistake_ends_with_one_line(wrong, told, folder, run_here, check_refus
 
 
 def test_a_method_may_have_a_strength_for_each_nuisance():
-    cfg = composed("method=invariant", "method.strength={site: 0.5, age: 2}")
+    cfg = compose_config("method=invariant", "method.strength={site: 0.5, age: 2}")
     kinds = Nuisances({"site": 3, "age": "number"}, {}, {})
-    model = building.build_model(cfg, cfg.method, of_shape((16, 16, 3), 2, kinds))
+    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 2, kinds))
     assert {n: float(one.strength) for n, one in model.reversals.items()} == {"site": 0.5, "age": 2}

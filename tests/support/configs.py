@@ -10,14 +10,14 @@ import dann.config.schema  # noqa: F401  registers the schemas that the configs 
 CONF = pathlib.Path(__file__).parents[2] / "conf"
 
 
-def composed(*overrides, script="train"):
+def compose_config(*overrides, script="train"):
     """The config of a script, by default of the training in the folder `run`."""
     paths = ["paths.run_dir=run"] if script == "train" else []
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose(script, [*paths, *overrides])
 
 
-def of_shape(input_shape, num_classes, nuisances=None):
+def minimal_domains(input_shape, num_classes, nuisances=None):
     """What `build_model` reads of domains."""
     return types.SimpleNamespace(
         input_shape=input_shape, num_classes=num_classes, num_sources=1, nuisances=nuisances

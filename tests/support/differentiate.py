@@ -30,14 +30,14 @@ def values_and_gradients(functions, inputs, upstreams, compiled=False):
         arguments = zip(functions, inputs, upstreams, strict=True)
         return [_differentiated(f, upstream, False)(x) for f, x, upstream in arguments]
 
-    pairs = in_graph(differentiate, compiled)(
+    pairs = compile_function(differentiate, compiled)(
         [keras.ops.convert_to_tensor(array) for array in inputs],
         [keras.ops.convert_to_tensor(array) for array in upstreams],
     )
     return [(as_array(value), as_array(gradient)) for value, (gradient,) in pairs]
 
 
-def in_graph(function, how):
+def compile_function(function, how):
     """The function in a graph if `how` is true, compiled by XLA if it is `"xla"`."""
     if not how or BACKEND == "torch":  # which Keras runs eagerly
         return function
@@ -65,7 +65,7 @@ def _tensorflow(function, upstream, compiled):
         zero = tf.UnconnectedGradients.ZERO
         return value, tape.gradient(value, inputs, upstream, unconnected_gradients=zero)
 
-    return in_graph(differentiate, compiled)
+    return compile_function(differentiate, compiled)
 
 
 def _jax(function, upstream, compiled):
@@ -75,7 +75,7 @@ def _jax(function, upstream, compiled):
         value, pull_back = jax.vjp(function, *inputs)
         return value, pull_back(upstream)
 
-    return in_graph(differentiate, compiled)
+    return compile_function(differentiate, compiled)
 
 
 def _torch(function, upstream, compiled):

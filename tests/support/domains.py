@@ -3,7 +3,7 @@
 import numpy as np
 
 
-def inputs_of(domains):
+def collect_inputs(domains):
     """The inputs of source train, source test, target train and target test."""
     (source, _), (source_test, _) = domains.source_train, domains.source_test
     return [source, source_test, domains.target_train, domains.target_test[0]]
@@ -11,5 +11,5 @@ def inputs_of(domains):
 
 def assert_same_inputs(domains, expected):
     """Compares the inputs of two pairs part by part, to the last digit."""
-    for inputs, wanted in zip(inputs_of(domains), inputs_of(expected), strict=True):
+    for inputs, wanted in zip(collect_inputs(domains), collect_inputs(expected), strict=True):
         np.testing.assert_array_equal(inputs, wanted)

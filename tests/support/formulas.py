@@ -2,9 +2,9 @@
 
 import numpy as np
 from support.closed_forms import central_differences, softmax
-from support.networks import linear, linear_parts, weights_of, with_random_weights
-from support.one_step import check_step, label_loss
+from support.networks import linear, linear_parts, read_weights, with_random_weights
 from support.pair import STRENGTH
+from support.training_step import check_step, label_loss
 
 from dann.adaptation import DANN, AdversarialModel
 
@@ -47,7 +47,7 @@ def divergence(p, q):
     return np.mean(np.sum(p * np.log(p / q), axis=1))
 
 
-def certainty(p):
+def certainty_weights(p):
     """`1 + exp(-H)` of each row, where exp(-H) = prod p^p, divided by the mean."""
     weights = 1 + np.prod(p**p, axis=1)
     return weights / weights.mean()
@@ -61,18 +61,18 @@ def confusion(p, weights):
     return between / len(classes)
 
 
-def unit(rows):
+def normalize_rows(rows):
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def worst(inputs, direction, w, radius):
+def worst_perturbation(inputs, direction, w, radius):
     """VAT's r_adv; dKL(p || softmax(z))/dz = softmax(z) - p, and z = (x + r) W."""
-    probe = 0.01 * radius * unit(direction)
+    probe = 0.01 * radius * normalize_rows(direction)
     slope = (softmax((inputs + probe) @ w) - softmax(inputs @ w)) @ w.T
-    return radius * unit(slope)
+    return radius * normalize_rows(slope)
 
 
-def moved(loss, weights, radius):
+def ascend_loss(loss, weights, radius):
     """The weights after a step of length `radius` up the loss."""
     slopes = central_differences(loss, weights)
     length = np.sqrt(sum((slope**2).sum() for slope in slopes))
@@ -90,7 +90,7 @@ def linear_dann(**kwargs):
     return linear_model(DANN, **{"domain_head": linear(4, 1, "domain_head"), **kwargs})
 
 
-def model_with(regularizer, **kwargs):
+def regularized_model(regularizer, **kwargs):
     """A network `x A B` that learns the labels, with a regularizer and without an adversary."""
     return linear_model(AdversarialModel, strength=None, regularizers=[regularizer], **kwargs)
 
@@ -98,7 +98,7 @@ def model_with(regularizer, **kwargs):
 def check_regularizer(model, mode, loss, **tolerance):
     """Compares a step with the label loss plus the weight times `loss`, a function of A and B."""
     (regularizer,) = model.regularizers
-    weights = weights_of(model)
+    weights = read_weights(model)
 
     def total(a, b):
         return label_loss(a, b) + regularizer.weight * loss(a, b)

@@ -2,15 +2,15 @@
 
 import keras
 import pytest
-from support.differentiate import BACKEND, in_graph
+from support.differentiate import BACKEND, compile_function
 
 
-def in_mode(function, mode):
+def run_in_mode(function, mode):
     if BACKEND == "torch":
         return lambda *args: keras.tree.map_structure(lambda t: t.detach(), function(*args))
-    return in_graph(function, {"eager": False, "graph": True, "xla": "xla"}[mode])
+    return compile_function(function, {"eager": False, "graph": True, "xla": "xla"}[mode])
 
 
 # JAX has one way to compile, torch one to run.
 EAGER, XLA = (pytest.param(mode, marks=pytest.mark.tensorflow) for mode in ("eager", "xla"))
-each_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])
+parametrize_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])

@@ -30,6 +30,6 @@ def with_random_weights(model, seed=2):
     return model
 
 
-def weights_of(model):
+def read_weights(model):
     """The trainable weights in double precision, in order: backbone, label head, what is added."""
     return [np.array(weight, "float64") for weight in model.trainable_weights]

@@ -26,7 +26,7 @@ def linear_backbone():
     return linear(2, 2, "backbone")
 
 
-def drawn(rng, centers, labels):
+def draw_examples(rng, centers, labels):
     """Inputs around the centers of their classes, and the labels."""
     inputs = centers[labels] + rng.normal(scale=0.3, size=(SIZE, 2))
     return inputs.astype("float32"), labels
@@ -36,10 +36,10 @@ def shifted_classes(seed, shift=(1.5, 2.0)):
     """Returns source inputs and labels, target inputs and labels; the last are for the score."""
     rng = np.random.default_rng(seed)
     source, target = (rng.permutation(SIZE) % 2 for _ in range(2))
-    return *drawn(rng, CENTERS, source), *drawn(rng, CENTERS + shift, target)
+    return *draw_examples(rng, CENTERS, source), *draw_examples(rng, CENTERS + shift, target)
 
 
-def nearer_classes(seed):
+def closer_classes(seed):
     """The same with the target moved towards the source."""
     return shifted_classes(seed, (0.9, 1.2))
 

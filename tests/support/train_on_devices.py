@@ -44,7 +44,7 @@ def backbone(*layers, **dense):
     return keras.Sequential([keras.Input((4,)), hidden, *layers])
 
 
-def of_method(name):
+def method_model(name):
     kind, facts = METHODS[name], METHODS.facts[name]
     arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
     if issubclass(kind, WDGRL):
@@ -54,7 +54,7 @@ def of_method(name):
     return kind(backbone(), num_classes=3, **arguments)
 
 
-def with_regularizer(name):
+def regularizer_model(name):
     more = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(name, {})
     needs = REGULARIZERS.facts[name].get("needs", {})
     regularizer = REGULARIZERS[name](weight=1.0, **needs, **more)
@@ -62,7 +62,7 @@ def with_regularizer(name):
     return DANN(backbone(), num_classes=3, strength=1.0, regularizers=[regularizer])
 
 
-def plain(*layers, **dense):
+def plain_model(*layers, **dense):
     return DANN(backbone(*layers, **dense), num_classes=3)
 
 
@@ -73,41 +73,41 @@ def augmented():
 
 def synchronized():
     how = {"synchronized": True} if keras.backend.backend() == "tensorflow" else {}
-    return plain(keras.layers.BatchNormalization(**how))  # JAX needs no argument for it
+    return plain_model(keras.layers.BatchNormalization(**how))  # JAX needs no argument for it
 
 
 def decayed():
     return MCD(backbone(kernel_regularizer=keras.regularizers.L2(0.1)), num_classes=3)
 
 
-CASES = {name: Case(functools.partial(of_method, name)) for name in sorted(METHODS)}
+CASES = {name: Case(functools.partial(method_model, name)) for name in sorted(METHODS)}
 for _name in sorted(REGULARIZERS):
-    CASES[f"{_name} (regularizer)"] = Case(functools.partial(with_regularizer, _name))
+    CASES[f"{_name} (regularizer)"] = Case(functools.partial(regularizer_model, _name))
 CASES |= {
-    "batch normalization": Case(lambda: plain(keras.layers.BatchNormalization())),
+    "batch normalization": Case(lambda: plain_model(keras.layers.BatchNormalization())),
     "synchronized normalization": Case(synchronized),
     "augmentation": Case(augmented),
-    "dropout": Case(lambda: plain(keras.layers.Dropout(0.5, seed=1))),
-    "labelled target": Case(plain, {"target_labelled": LABELLED}, weighed=True),
+    "dropout": Case(lambda: plain_model(keras.layers.Dropout(0.5, seed=1))),
+    "labelled target": Case(plain_model, {"target_labelled": LABELLED}, weighed=True),
     "several sources": Case(
         lambda: MDAN(backbone(), num_classes=3, num_sources=2),
         {"source_domain": np.arange(24) % 2},
     ),
     "weight decay": Case(decayed),
-    "averaged weights": Case(plain, optimizer={"use_ema": True, "ema_momentum": 0.5}),
-    "clipped": Case(plain, optimizer={"global_clipnorm": 0.05}),
-    "accumulated": Case(plain, optimizer={"gradient_accumulation_steps": 2}),
+    "averaged weights": Case(plain_model, optimizer={"use_ema": True, "ema_momentum": 0.5}),
+    "clipped": Case(plain_model, optimizer={"global_clipnorm": 0.05}),
+    "accumulated": Case(plain_model, optimizer={"gradient_accumulation_steps": 2}),
 }
 REFUSED = {"clipped", "accumulated"}  # with several devices, on TensorFlow
 # On TensorFlow these compute from a replica's part what one device computes from the whole batch,
 # or draw the same noise for each part. `docs/running.md` lists them.
-OF_REPLICA = {
+PER_REPLICA = {
     *("cdan_e", "daln", "wdgrl", "dirt_t", "batch normalization", "augmentation", "dropout"),
     *("several sources", *(f"{name} (regularizer)" for name in ("mcc", "self_ensembling", "vat"))),
 }
 
 
-def made(case, momentum=0.0, **part):
+def build_case(case, momentum=0.0, **part):
     """The compiled model with the same weights at each call, and its pairs or a part of them."""
     keras.utils.set_random_seed(1)
     model = case.model()
@@ -118,19 +118,19 @@ def made(case, momentum=0.0, **part):
     return model, dann.data.pair(source, TARGET.astype("float32"), **arguments)
 
 
-def fitted(case):
+def fit_case(case):
     """Weights and logs after some steps of `fit`."""
-    model, pairs = made(case)
+    model, pairs = build_case(case)
     logs = model.fit(pairs, epochs=1, steps_per_epoch=STEPS, verbose=0).history
-    return flat(model), {name: values[-1] for name, values in logs.items()}
+    return flatten_weights(model), {name: values[-1] for name, values in logs.items()}
 
 
-def flat(model):
+def flatten_weights(model):
     """All weights in one vector."""
     return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
 
 
-def fitted_in_parts(case, count):
+def fit_case_in_parts(case, count):
     """What `fitted` gives on one device that takes the mean over parts of each batch.
 
     Each part begins with the state of the step. What is logged is averaged over the parts; other
@@ -138,7 +138,7 @@ def fitted_in_parts(case, count):
     """
     import tensorflow as tf
 
-    model, pairs = made(case)
+    model, pairs = build_case(case)
     states = [v for v in model.variables if not v.trainable]
     trained = model.trainable_variables
     logged = {id(v) for tracker in model.trackers.values() for v in tracker.variables}
@@ -160,7 +160,7 @@ def fitted_in_parts(case, count):
         for state, values in zip(states, zip(*after, strict=True), strict=True):
             state.assign(np.mean(values, axis=0) if id(state) in logged else values[0])
     logs = {name: float(tracker.result()) for name, tracker in model.trackers.items()}
-    return flat(model), {**logs, "loss": np.mean(losses)}
+    return flatten_weights(model), {**logs, "loss": np.mean(losses)}
 
 
 def logical_devices(count):
@@ -193,14 +193,14 @@ def main(folder, counts, names):
     scope = logical_devices(max(counts))
     weights, logs = {}, {}
     for name in names:
-        weights[f"{name}/0"], logs[f"{name}/0"] = fitted(CASES[name])
+        weights[f"{name}/0"], logs[f"{name}/0"] = fit_case(CASES[name])
         for count in counts:
             key = f"{name}/{count}"
             with scope(count):
-                weights[key], logs[key] = fitted(CASES[name])
-            if name in OF_REPLICA and keras.backend.backend() == "tensorflow":
+                weights[key], logs[key] = fit_case(CASES[name])
+            if name in PER_REPLICA and keras.backend.backend() == "tensorflow":
                 key = f"{name}/{count} parts"
-                weights[key], logs[key] = fitted_in_parts(CASES[name], count)
+                weights[key], logs[key] = fit_case_in_parts(CASES[name], count)
     np.savez(folder / "weights.npz", **weights)
     (folder / "logs.json").write_text(json.dumps(logs))
 

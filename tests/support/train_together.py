@@ -13,7 +13,7 @@ import sys
 
 import keras
 import numpy as np
-from train_on_devices import CASES, RATE, SOURCE, STEPS, Case, backbone, flat, made
+from train_on_devices import CASES, RATE, SOURCE, STEPS, Case, backbone, build_case, flatten_weights
 
 from dann.adaptation import DANN
 from dann.data.pairs import Pairs
@@ -47,10 +47,10 @@ class Scores(keras.callbacks.Callback):
 def trained(case, folder):
     """Weights and history after two epochs of `fit`."""
     number, count = processes()
-    model, pairs = made(case, momentum=0.9, process_id=number, num_processes=count)
+    model, pairs = build_case(case, momentum=0.9, process_id=number, num_processes=count)
     settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0}
     history = fit(model, pairs, folder, callbacks=[Scores(HostModel(model))], **settings)
-    return flat(model), history.history
+    return flatten_weights(model), history.history
 
 
 def dies_at(step):

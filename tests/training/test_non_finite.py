@@ -3,7 +3,7 @@ import re
 import keras
 import numpy as np
 import pytest
-from support import lacking
+from support import torch_skips
 
 from dann.adaptation import DANN
 from dann.data import pair
@@ -55,7 +55,9 @@ def test_the_error_names_the_step_and_the_loss():
     assert "\n" not in message
 
 
-@pytest.mark.parametrize("steps_per_execution", [1, pytest.param(4, marks=lacking.several_steps)])
+@pytest.mark.parametrize(
+    "steps_per_execution", [1, pytest.param(4, marks=torch_skips.several_steps)]
+)
 def test_it_stops_within_the_given_steps(steps_per_execution):
     seen = BreakAt(3 if steps_per_execution == 1 else 1)
     model = dann(steps_per_execution=steps_per_execution)

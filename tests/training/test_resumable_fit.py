@@ -6,7 +6,7 @@ from unittest import mock
 import keras
 import numpy as np
 import pytest
-from support import lacking
+from support import torch_skips
 
 import dann
 from dann.training import EpochTable, fit
@@ -78,7 +78,7 @@ def check_equal(whole, folder, model, history):
     assert (folder / "metrics.csv").read_text() == whole[2]
 
 
-@lacking.seeded_dropout
+@torch_skips.seeded_dropout
 def test_a_training_that_died_three_times_ends_with_the_same_bits_and_rows(whole, tmp_path):
     for step in (3, 6, 8):
         with pytest.raises(DeathError):
@@ -88,7 +88,7 @@ def test_a_training_that_died_three_times_ends_with_the_same_bits_and_rows(whole
     assert kept == {"step-8.npz", "step-12.npz", "last.keras"}
 
 
-@lacking.seeded_dropout
+@torch_skips.seeded_dropout
 def test_epochs_may_be_added_to_a_finished_training(whole, tmp_path):
     run(tmp_path, epochs=1)
     for _ in range(2):  # the second start only loads the end

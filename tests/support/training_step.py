@@ -5,7 +5,7 @@ import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, cross_entropy
 from support.modes import EAGER
-from support.networks import weights_of
+from support.networks import read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH
 
 # XLA compiles for long. The tests of the layers, and all on JAX, run it by default.
@@ -14,7 +14,7 @@ MODES = (EAGER, "graph", pytest.param("xla", marks=[pytest.mark.slow, pytest.mar
 
 def step(model, mode, x=PAIR, y=LABELS, sample_weight=None, **compiled):
     """Trains one step at learning rate 1; returns the logs and the gradient of each weight."""
-    before = weights_of(model)
+    before = read_weights(model)
     how = {"jit_compile": mode == "xla", "run_eagerly": mode == "eager"}
     model.compile(keras.optimizers.SGD(1.0), **how, **compiled)
     batch = (x, y) if sample_weight is None else (x, y, sample_weight)
@@ -22,7 +22,7 @@ def step(model, mode, x=PAIR, y=LABELS, sample_weight=None, **compiled):
     # of two layers the gradient at weights that are updated already.
     batches = (one for one in [batch])
     history = model.fit(batches, steps_per_epoch=1, shuffle=False, verbose=0).history
-    after = weights_of(model)
+    after = read_weights(model)
     logs = {name: values[0] for name, values in history.items()}
     return logs, [old - new for old, new in zip(before, after, strict=True)]
 
@@ -74,7 +74,7 @@ def check_adversarial_step(model, mode, name, objective, label_loss=label_loss, 
     Returns:
         The logs.
     """
-    a, b, *added = weights_of(model)
+    a, b, *added = read_weights(model)
     label_a, label_b = central_differences(label_loss, [a, b])
     loss_a, *of_added = central_differences(objective, [a, *added])
     terms = {"label/loss": label_loss(a, b), name: objective(a, *added)}
