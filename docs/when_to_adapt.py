@@ -83,7 +83,7 @@ def tasks(folder):
         load = partial(dann.data.tfds_pair, *pair, data_dir=folder, **SPLITS)
         found[" → ".join(pair)] = load, cnn
     for name, pair in PEOPLE.items():
-        found[name] = partial(dann.data.watch, *pair), series
+        found[name] = partial(dann.data.smartwatch_activities, *pair), series
     for pair in itertools.permutations(TEXTS, 2):
         load = partial(dann.data.sentiment, *pair, data_dir=folder)
         found[" → ".join(pair)] = load, mlp

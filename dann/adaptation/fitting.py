@@ -14,9 +14,9 @@ from keras import ops
 
 from dann.adaptation.batch import is_pair, parts_of
 from dann.adaptation.labels import check_range
-from dann.data.examples import Examples, check_alike, strings_as_tensors
+from dann.data.examples import Examples, check_matching_inputs, convert_strings
 from dann.data.pairs import Pairs
-from dann.data.tensorflow_pairs import in_tensorflow
+from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
 # What Keras's optimizers do with the gradients before the replicas add them up.
 _OF_SHARES = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps")
@@ -34,7 +34,7 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     steps, batches = _endless(x, model, "steps_per_epoch", kwargs)
     ordered: Any = batches
     if devices_of(model) == 1:
-        ordered = in_tensorflow(batches) or batches
+        ordered = as_tensorflow_dataset(batches) or batches
     history = fit(ordered, y, *args, **{"shuffle": False, **kwargs, "steps_per_epoch": steps})
     if x.num_batches and x.by_index:
         x.start += steps * len(history.epoch)
@@ -44,12 +44,12 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
 def _check_inputs(parts):
     """Raises a `ValueError` for arrays with NaN, which a network may hide, or of other columns."""
     forms = {
-        name: Examples({"inputs": part}, name).form()
+        name: Examples({"inputs": part}, name).input_spec()
         for name, part in parts.items()
         if not any(map(ops.is_tensor, keras.tree.flatten(part)))
     }
     for name, form in forms.items():
-        check_alike(next(iter(forms.values()))._replace(inputs=form.inputs), form, name)
+        check_matching_inputs(next(iter(forms.values()))._replace(inputs=form.inputs), form, name)
 
 
 def evaluate_pairs(
@@ -60,7 +60,7 @@ def evaluate_pairs(
     check_range(x, y, model)
     with each_device_alone():
         if not isinstance(x, Pairs):
-            return evaluate(strings_as_tensors(x), y, *args, **kwargs)
+            return evaluate(convert_strings(x), y, *args, **kwargs)
         steps, batches = _endless(x, model, "steps", kwargs)
         return evaluate(batches, y, *args, **{**kwargs, "steps": steps})
 
@@ -69,7 +69,7 @@ def predict_inputs(predict: Callable[..., Any], x: Any, *args: Any, **kwargs) ->
     """Runs Keras's `predict`, which takes the inputs of one domain."""
     _refuse("predict(inputs)", isinstance(x, Pairs) or is_pair(x), x, *args)
     with each_device_alone():
-        return predict(strings_as_tensors(x), *args, **kwargs)
+        return predict(convert_strings(x), *args, **kwargs)
 
 
 def _refuse(wanted, unfit, *given):

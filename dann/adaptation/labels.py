@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_class_range
-from dann.data.examples import check_no_texts
+from dann.data.examples import reject_text_labels
 from dann.data.pairs import Pairs
 
 # Of several labels an example: a sigmoid of each output.
@@ -87,7 +87,7 @@ def check_form(labels: Any, logits: Any, loss: Any) -> None:
         raise ValueError("Write `fit({'source': ..., 'target': ...}, labels)`. Received: no labels")
     if isinstance(labels, dict):
         raise TypeError(f"Give all labels as one array. Received: a dict of {list(labels)}")
-    check_no_texts(labels)
+    reject_text_labels(labels)
     outputs, fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     found = keras.losses.get(loss) if isinstance(loss, str) else loss
     is_keras = getattr(found, "__module__", "").startswith("keras.")
@@ -120,7 +120,7 @@ def check_range(x: Any, y: Any, model: Any) -> None:
 
 def _check_values(labels, model):
     loss, model.several_labels = model.loss, False
-    check_no_texts(labels)
+    reject_text_labels(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
     elif isinstance(loss, SIGMOIDS) and not ((labels >= 0) & (labels <= 1)).all():

@@ -33,7 +33,7 @@ class MDAN(AdversarialModel):
     `E_i - D_i` and 0 for the others, the maximum of the paper's bound. With one source it is DANN.
 
     Pairs for `fit` hold `"source_domain"`, integers `(batch,)` below `num_sources`, as
-    `dann.data.several_sources` gives them. Without it, or if `num_sources` is 1, all examples are
+    `dann.data.join_sources` gives them. Without it, or if `num_sources` is 1, all examples are
     of source 0. A number out of range makes the loss NaN. A source without an example in the batch
     has no weight in that step.
 

@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from dann import networks
 from dann.adaptation import METHODS, Invariant
 from dann.checks import check_integer, did_you_mean, has_tensorflow
-from dann.data import READERS, DomainPair, several_sources
+from dann.data import READERS, DomainPair, join_sources
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import RunDirectory
 from dann.training.run_directory import load_model
@@ -136,7 +136,7 @@ def build_domains(cfg: DictConfig) -> DomainPair:
     def load(**source):
         return _built("data", {**node, **source}, DomainPair, READER_NAMES)
 
-    domains = several_sources([load(source=name) for name in sources]) if sources else load()
+    domains = join_sources([load(source=name) for name in sources]) if sources else load()
     if cfg.target_labelled:
         domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
     if domains.balanced == cfg.balanced:

@@ -8,13 +8,13 @@ from dann.data.csv_table import csv_table
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles
 from dann.data.image_folder import image_folder
+from dann.data.join_sources import join_sources
 from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.sentiment import sentiment
-from dann.data.several_sources import several_sources
+from dann.data.smartwatch_activities import smartwatch_activities
 from dann.data.tfds_pair import digits_to_photos, tfds_pair
-from dann.data.watch import watch
 
 __all__ = [
     "READERS",
@@ -28,10 +28,18 @@ __all__ = [
     "npz",
     "pair",
     "sentiment",
-    "several_sources",
+    "join_sources",
     "tfds_pair",
-    "watch",
+    "smartwatch_activities",
 ]
 
 # What a config may name as its data.
-READERS = (csv_table, digits_to_photos, image_folder, npz, sentiment, tfds_pair, watch)
+READERS = (
+    csv_table,
+    digits_to_photos,
+    image_folder,
+    npz,
+    sentiment,
+    tfds_pair,
+    smartwatch_activities,
+)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from dann.data.domain_pair import DomainPair
-from dann.data.examples import Form, check_alike
-from dann.data.parts import check_apart, pair_of_parts
+from dann.data.examples import InputSpec, check_matching_inputs
+from dann.data.parts import build_pair, check_disjoint
 
 
 def arrays(
@@ -76,11 +76,11 @@ def arrays(
     for name, its in zip(("source", "target"), groups or (), strict=False):
         parts[name]["groups"] = its
     inputs = {name: part["inputs"] for name, part in parts.items()}
-    check_apart(inputs, _overlap, "arrays")
-    forms = {name: Form("rows", list(getattr(x, "columns", ()))) for name, x in inputs.items()}
+    check_disjoint(inputs, _overlap, "arrays")
+    forms = {name: InputSpec("rows", list(getattr(x, "columns", ()))) for name, x in inputs.items()}
     for name, form in forms.items():
-        check_alike(forms["source"], form, name)
-    return pair_of_parts(
+        check_matching_inputs(forms["source"], form, name)
+    return build_pair(
         parts,
         source_name=source_name,
         target_name=target_name,

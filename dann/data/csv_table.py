@@ -13,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from dann.data.domain_pair import DomainPair
-from dann.data.nuisances import asked_for
-from dann.data.parts import check_apart, pair_of_parts, picked
+from dann.data.nuisances import parse_nuisances
+from dann.data.parts import build_pair, check_disjoint, select_columns
 
 
 def csv_table(
@@ -85,18 +85,18 @@ def csv_table(
             that is not said to be categorical are numbers; or if a label of the source is missing,
             or one of the target is no class of the source.
     """
-    kinds = asked_for(nuisances, target)
+    kinds = parse_nuisances(nuisances, target)
     given = {"source": source, "target": target}
     given |= {"source test": source_test, "target test": target_test, "target new": target_new}
     paths = {part: pathlib.Path(path).expanduser() for part, path in given.items() if path}
-    check_apart(paths, os.path.samefile, "files")
+    check_disjoint(paths, os.path.samefile, "files")
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
     columns, used = {"labels": label, "groups": groups}, {label, groups, *kinds}
     parts = {
         # A nuisance that also groups keeps its missing values.
         part: {
-            **picked(part, table, columns, kinds),
-            **picked(part, table.fillna({label: "", groups: ""}), columns, ()),
+            **select_columns(part, table, columns, kinds),
+            **select_columns(part, table.fillna({label: "", groups: ""}), columns, ()),
         }
         for part, table in tables.items()
     }
@@ -115,7 +115,7 @@ def csv_table(
     # The split comes first, with row numbers as inputs: the encoding needs the training rows.
     for part, columns in parts.items():
         columns["inputs"] = np.flatnonzero(cells.index.get_level_values(0) == part)[:, np.newaxis]
-    pair = pair_of_parts(
+    pair = build_pair(
         parts,
         source_name=source_name or paths["source"].stem,
         target_name=target_name or paths.get("target", paths["source"]).stem,

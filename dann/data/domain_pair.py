@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_class_range, check_integer
-from dann.data.examples import BatchesInOrder, Examples, check_alike
+from dann.data.examples import Examples, OrderedBatches, check_matching_inputs
 from dann.data.nuisances import Nuisances
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
@@ -40,7 +40,7 @@ class DomainPair:
             (semi-supervised). Defaults to `None`.
         balanced: Whether training draws the source's classes in equal parts. Defaults to `False`.
         source_domain: The number of each source training example's domain, `(n,)`, if the source is
-            several domains; see `dann.data.several_sources`. Defaults to `None`.
+            several domains; see `dann.data.join_sources`. Defaults to `None`.
         target_names: The file or row number of each example of `target_train` and of `target_test`,
             for a table of predictions. Defaults to `None`: their places.
         nuisances: Those of one labelled table, which is the source, and without its labels the
@@ -76,7 +76,9 @@ class DomainPair:
         check_integer("num_classes", self.num_classes, 2)
         given = {name: Examples(columns, name) for name, columns in parts.items()}
         for name, examples in given.items():
-            check_alike(given["source train set"].form(), examples.form(), name)
+            check_matching_inputs(
+                given["source train set"].input_spec(), examples.input_spec(), name
+            )
             if "labels" in examples.columns:
                 labels, told = examples.columns["labels"], f"Labels of the {name}"
                 unknown = UNKNOWN if name == "target train set" else None
@@ -131,7 +133,7 @@ class DomainPair:
             table.examples.columns["labels"] = labels
         return pairs
 
-    def test_batches(self, domain: str, batch_size: int) -> BatchesInOrder:
+    def test_batches(self, domain: str, batch_size: int) -> OrderedBatches:
         """Returns the test set of a domain in order, as batches of inputs and labels.
 
         If its labels are unknown, the batches are `(inputs,)`.
@@ -141,7 +143,7 @@ class DomainPair:
             batch_size: Examples in a batch; the last may be smaller.
         """
         inputs, labels = {"source": self.source_test, "target": self.target_test}[domain]
-        return BatchesInOrder(Examples(_columns(inputs, labels), f"{domain} test set"), batch_size)
+        return OrderedBatches(Examples(_columns(inputs, labels), f"{domain} test set"), batch_size)
 
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels: an upper bound, not a method.

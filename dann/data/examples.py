@@ -9,7 +9,7 @@ import numpy as np
 COLUMNS = "inputs", "labels", "weights"
 
 
-class Form(NamedTuple):
+class InputSpec(NamedTuple):
     """Shape and type of one example's inputs in words, and the columns of frames, if any."""
 
     inputs: Any
@@ -36,7 +36,7 @@ class Examples:
             for name, column in columns.items()
         }
         for labels in keras.tree.flatten(self.columns.get("labels", ())):
-            check_no_texts(labels)
+            reject_text_labels(labels)
         if "weights" in columns:
             weights = np.asarray(self.columns["weights"], np.float32)
             shape = np.shape(self.columns["labels"])
@@ -57,10 +57,10 @@ class Examples:
         ((self.count,),) = counts
         self._names = _mapped(lambda one: list(getattr(one, "columns", ())), columns["inputs"])
 
-    def form(self, of_any_size: bool = False) -> Form:
+    def input_spec(self, ignore_spatial: bool = False) -> InputSpec:
         """Returns the form of the inputs, `of_any_size` without sizes of axes before the last."""
-        words = _mapped(lambda array: _form(array, of_any_size), self.columns["inputs"])
-        return Form(words, self._names)
+        words = _mapped(lambda array: _form(array, ignore_spatial), self.columns["inputs"])
+        return InputSpec(words, self._names)
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns these rows of every column."""
@@ -72,7 +72,7 @@ class Examples:
         return check_finite(np.asarray(leaf[indices]), self.domain)
 
 
-class BatchesInOrder(keras.utils.PyDataset):
+class OrderedBatches(keras.utils.PyDataset):
     """All examples once and in order, as batches of their columns; the last may be smaller.
 
     Args:
@@ -91,7 +91,7 @@ class BatchesInOrder(keras.utils.PyDataset):
         first = index * self.batch_size
         rows = np.arange(first, min(first + self.batch_size, self.examples.count))
         columns = self.examples.rows(rows)
-        columns["inputs"] = strings_as_tensors(columns["inputs"])
+        columns["inputs"] = convert_strings(columns["inputs"])
         return tuple(columns.values())
 
 
@@ -103,7 +103,7 @@ def is_dataset(given: Any) -> bool:
     )
 
 
-def columns_of(given: Any, with_labels: bool, domain: str) -> dict[str, Any]:
+def split_columns(given: Any, with_labels: bool, domain: str) -> dict[str, Any]:
     """Returns columns by name of `(inputs, labels)`, perhaps with weights.
 
     Args:
@@ -177,7 +177,7 @@ def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
     return array
 
 
-def check_alike(source: Form, other: Form, domain: str) -> None:
+def check_matching_inputs(source: InputSpec, other: InputSpec, domain: str) -> None:
     """Raises a `ValueError` unless one network can take the inputs of both forms."""
     if source == other:
         return
@@ -205,9 +205,9 @@ def _mapped(function, values: Any) -> Any:
     return function(values)
 
 
-def _form(array, of_any_size):
+def _form(array, ignore_spatial):
     shape = array.shape[1:]
-    if of_any_size:
+    if ignore_spatial:
         shape = (*("any" for _ in shape[:-1]), *shape[-1:])
     return f"{shape} of {'strings' if _is_of_strings(array) else array.dtype}"
 
@@ -222,7 +222,7 @@ def has_strings(inputs: Any) -> bool:
     return any(map(_is_of_strings, keras.tree.flatten(inputs)))
 
 
-def strings_as_tensors(inputs: Any) -> Any:
+def convert_strings(inputs: Any) -> Any:
     """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays.
 
     Raises:
@@ -242,7 +242,7 @@ def strings_as_tensors(inputs: Any) -> Any:
     return keras.tree.map_structure(tensor, inputs)
 
 
-def check_no_texts(labels: Any) -> None:
+def reject_text_labels(labels: Any) -> None:
     """Raises a `ValueError` if labels, an array or a tensor, are texts."""
     if has_strings(labels) or getattr(labels.dtype, "name", "") == "string":
         raise ValueError(
@@ -251,7 +251,7 @@ def check_no_texts(labels: Any) -> None:
         )
 
 
-def class_numbers(labels: Any) -> np.ndarray:
+def to_class_indices(labels: Any) -> np.ndarray:
     """Returns the class of each example, integers `(n,)`.
 
     Args:
@@ -263,8 +263,8 @@ def class_numbers(labels: Any) -> np.ndarray:
 
     Example:
 
-    >>> from dann.data.examples import class_numbers
-    >>> class_numbers([[0, 1], [1, 0]]).tolist(), class_numbers([[2.0], [0.0]]).tolist()
+    >>> from dann.data.examples import to_class_indices
+    >>> to_class_indices([[0, 1], [1, 0]]).tolist(), to_class_indices([[2.0], [0.0]]).tolist()
     ([1, 0], [2, 0])
     """
     found = np.asarray(labels)
@@ -281,8 +281,10 @@ def class_numbers(labels: Any) -> np.ndarray:
     return found.reshape(-1).astype("int64", copy=False)
 
 
-def in_batches(function: Callable[[Any], Any], inputs: Any, batch_size: int = 256) -> np.ndarray:
+def apply_in_batches(
+    function: Callable[[Any], Any], inputs: Any, batch_size: int = 256
+) -> np.ndarray:
     """Returns a function's outputs for array-likes `(n, ...)`, read and computed by batches."""
-    batches = BatchesInOrder(Examples({"inputs": inputs}, "data"), batch_size)
+    batches = OrderedBatches(Examples({"inputs": inputs}, "data"), batch_size)
     outputs: Any = [keras.ops.convert_to_numpy(function(batch)) for (batch,) in batches]
     return np.concatenate(outputs)

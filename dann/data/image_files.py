@@ -86,7 +86,7 @@ class ImageFiles:
         digest = hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
         path = pathlib.Path(directory).expanduser() / f"{digest}.npy"
         starts = range(0, len(self), _CHUNK)
-        return decoded_once(path, self.shape, (self[start : start + _CHUNK] for start in starts))
+        return load_or_decode(path, self.shape, (self[start : start + _CHUNK] for start in starts))
 
 
 def some(names: Sequence[str]) -> str:
@@ -134,7 +134,7 @@ def _in_form(image, size, mode):
     return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
-def decoded_once(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any]) -> np.ndarray:
+def load_or_decode(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any]) -> np.ndarray:
     """Returns images from a `.npy` file as a memory map; writes the file if it is not there.
 
     It is written under another name and renamed, so that it is whole or absent, and of several

@@ -9,7 +9,7 @@ from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles, some
 from dann.data.image_paths import class_names, read_images
-from dann.data.parts import check_apart, pair_of_parts
+from dann.data.parts import build_pair, check_disjoint
 
 
 def image_folder(
@@ -86,7 +86,7 @@ def image_folder(
     if target_new is not None:
         further = pathlib.Path(os.path.abspath(pathlib.Path(target_new).expanduser()))
         found["target new"] = read_images(further.parent, further.name)
-    check_apart(found, lambda one, other: not one.keys().isdisjoint(other), "images")
+    check_disjoint(found, lambda one, other: not one.keys().isdisjoint(other), "images")
     names = class_names({name: found[name] | found.get(f"{name} test", {}) for name in domains})
     if not names["source"]:
         raise ValueError(
@@ -110,9 +110,7 @@ def image_folder(
             "labels": [its[images[path]] for path in kept] if its else None,
             "names": [os.path.relpath(path, folder) for path in kept],
         }
-    return pair_of_parts(
-        parts, source_name=source, target_name=target, class_names=chosen, **options
-    )
+    return build_pair(parts, source_name=source, target_name=target, class_names=chosen, **options)
 
 
 def _common_classes(source, target, classes):

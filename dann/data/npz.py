@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dann.data.domain_pair import DomainPair
-from dann.data.nuisances import asked_for
-from dann.data.parts import check_apart, pair_of_parts, picked
+from dann.data.nuisances import parse_nuisances
+from dann.data.parts import build_pair, check_disjoint, select_columns
 
 
 def npz(
@@ -51,9 +51,9 @@ def npz(
         zipfile.BadZipFile: If a file is broken.
     """
     given = {"source": source, "target": target, "target new": target_new}
-    kinds = asked_for(nuisances, target)
+    kinds = parse_nuisances(nuisances, target)
     paths = {name: pathlib.Path(path).expanduser() for name, path in given.items() if path}
-    check_apart(paths, os.path.samefile, "files")
+    check_disjoint(paths, os.path.samefile, "files")
     columns, parts = {"inputs": "x", "labels": "y", "groups": groups}, {}
     names = [name for name in (*columns.values(), *kinds) if name]
     for domain, path in paths.items():
@@ -65,11 +65,11 @@ def npz(
                 }
         except ValueError as error:  # NumPy advises to trust the file
             raise ValueError(f"Expected an .npz file of numbers. Received: {path}") from error
-        parts[domain] = picked(domain, found[""], columns, kinds)
+        parts[domain] = select_columns(domain, found[""], columns, kinds)
         if "x" in found["_test"] and domain != "target new":
             part = f"{domain} test"
-            parts[part] = picked(part, found["_test"], columns, kinds)
-    return pair_of_parts(
+            parts[part] = select_columns(part, found["_test"], columns, kinds)
+    return build_pair(
         parts,
         source_name=source_name or paths["source"].stem,
         target_name=target_name or paths.get("target", paths["source"]).stem,

@@ -28,7 +28,7 @@ class Nuisances(NamedTuple):
     groups: Any = None
 
 
-def asked_for(given: Any, target: Any) -> dict[str, Any]:
+def parse_nuisances(given: Any, target: Any) -> dict[str, Any]:
     """Returns the kind of each nuisance by name, `None` where the values shall tell it.
 
     Raises:
@@ -43,7 +43,7 @@ def asked_for(given: Any, target: Any) -> dict[str, Any]:
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
 
 
-def encoded(
+def encode_nuisances(
     asked: Mapping[str, Any], train: Mapping[str, Any], test: Mapping[str, Any]
 ) -> Nuisances:
     """Returns the nuisances of both parts with their values as numbers, and prints the kinds.
@@ -54,7 +54,7 @@ def encoded(
     Args:
         asked: The number of classes by name, at least those that are found, or `"number"`; `None`
             as the values tell.
-        train: What `dann.data.parts.pair_of_parts` takes of the part to train on.
+        train: What `dann.data.parts.build_pair` takes of the part to train on.
         test: The same of the part to test on.
 
     Raises:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.examples import Examples, check_alike, columns_of, is_dataset
-from dann.data.pairs import IndexedDomain, Pairs, check_by_index
+from dann.data.examples import Examples, check_matching_inputs, is_dataset, split_columns
+from dann.data.pairs import IndexedDomain, Pairs, check_indexed
 from dann.data.sampling import Sampler, groups_to_balance
 from dann.data.streams import Stream
 
@@ -104,7 +104,11 @@ def pair(
         found["target_labelled"] = _read(target_labelled, "labelled target")
         check_integer("num_processes", num_processes, 1, 1, why="with a labelled target")
     for name, domain in found.items():
-        check_alike(found["source"].form(of_any_size=True), domain.form(of_any_size=True), name)
+        check_matching_inputs(
+            found["source"].input_spec(ignore_spatial=True),
+            domain.input_spec(ignore_spatial=True),
+            name,
+        )
     count = found["source"].count
     if batch_size is None:
         batch_size = min(_BATCH_SIZE, count or _BATCH_SIZE)
@@ -130,14 +134,14 @@ def _read(given, domain):
     with_labels = domain != "target"
     if is_dataset(given):
         return Stream(given, with_labels, domain)
-    return Examples(columns_of(given, with_labels, domain), domain)
+    return Examples(split_columns(given, with_labels, domain), domain)
 
 
 def _groups(source, source_domain, balanced):
     """The group of each source example, or `None` if all are drawn alike."""
     if source_domain is None and not balanced:
         return None
-    check_by_index({"source": source}, "balanced` or `source_domain", True)
+    check_indexed({"source": source}, "balanced` or `source_domain", True)
     groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
     if source_domain is not None:
         domains = np.asarray(source_domain)

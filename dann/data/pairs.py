@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.examples import Examples, strings_as_tensors
+from dann.data.examples import Examples, convert_strings
 from dann.data.sampling import Sampler
 from dann.data.streams import Stream
 
@@ -42,7 +42,7 @@ class Pairs(keras.utils.PyDataset):
         self.domains, self.batch_size, self.part = domains, batch_size, part
         self._num_batches, self.replicas, self._start = num_batches, replicas, 0
         if part[1] > 1:
-            check_by_index(domains, "num_processes", part[1])
+            check_indexed(domains, "num_processes", part[1])
 
     @property
     def start(self) -> int:
@@ -52,7 +52,7 @@ class Pairs(keras.utils.PyDataset):
     def start(self, step: int) -> None:
         check_integer("start", step, 0)
         if step:
-            check_by_index(self.domains, "start", step)
+            check_indexed(self.domains, "start", step)
         self._start = step
 
     @property
@@ -114,8 +114,8 @@ class Pairs(keras.utils.PyDataset):
             name: domain.batch(self._start + index, self.batch_size, self.part)
             for name, domain in self.domains.items()
         }
-        labels = [labels_of(part) for name, part in columns.items() if name != "target"]
-        inputs = strings_as_tensors(inputs_of(columns))
+        labels = [collect_labels(part) for name, part in columns.items() if name != "target"]
+        inputs = convert_strings(collect_inputs(columns))
         if len(labels) == 1:  # as mostly; joining takes a tenth of a batch's time
             return inputs, *labels[0]
         return inputs, *(
@@ -130,7 +130,7 @@ class Pairs(keras.utils.PyDataset):
         }
 
 
-def check_by_index(domains: dict[str, Any], name: str, value: Any) -> None:
+def check_indexed(domains: dict[str, Any], name: str, value: Any) -> None:
     """Raises a `ValueError` if an argument needs domains that are read by index, and one is not."""
     for domain, examples in domains.items():
         if isinstance(examples, Stream):
@@ -140,7 +140,7 @@ def check_by_index(domains: dict[str, Any], name: str, value: Any) -> None:
             )
 
 
-def inputs_of(columns: dict[str, Any]) -> dict[str, Any]:
+def collect_inputs(columns: dict[str, Any]) -> dict[str, Any]:
     """Returns the inputs of a batch by domain, or of one alone, from the columns of each."""
     if "target" not in columns:
         return columns["source"]["inputs"]
@@ -149,7 +149,7 @@ def inputs_of(columns: dict[str, Any]) -> dict[str, Any]:
     return {**inputs, "source_domain": source["domain"]} if "domain" in source else inputs
 
 
-def labels_of(columns: dict[str, Any]) -> list[Any]:
+def collect_labels(columns: dict[str, Any]) -> list[Any]:
     """Returns the labels of a domain, and the weights if it has some."""
     return [columns[name] for name in ("labels", "weights") if name in columns]
 

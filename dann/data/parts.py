@@ -9,7 +9,7 @@ import numpy as np
 from dann.checks import did_you_mean
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import as_array
-from dann.data.nuisances import encoded
+from dann.data.nuisances import encode_nuisances
 from dann.data.splits import UNKNOWN, hold_out
 
 
@@ -37,7 +37,7 @@ class Rows:
         return self.values[self.indices[chosen]]
 
 
-def pair_of_parts(
+def build_pair(
     given: Mapping[str, Mapping[str, Any]],
     *,
     source_name: str,
@@ -93,14 +93,14 @@ def pair_of_parts(
         class_names=class_names,
         target_train_labels=_if_any(target["labels"]),
         target_names=(target["names"], test["names"]),
-        nuisances=encoded(kinds, source, source_test) if kinds else None,
+        nuisances=encode_nuisances(kinds, source, source_test) if kinds else None,
     )
 
 
-def picked(
+def select_columns(
     part: str, table: Mapping[str, Any], columns: Mapping[str, str | None], nuisances: Iterable[str]
 ) -> dict[str, Any]:
-    """Returns a part as `pair_of_parts` takes it from the columns of a table.
+    """Returns a part as `build_pair` takes it from the columns of a table.
 
     Args:
         part: Name of the part.
@@ -127,7 +127,9 @@ def picked(
     return {role: np.asarray(table[name]) for role, name in chosen.items() if name in table}
 
 
-def check_apart(parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], what: str) -> None:
+def check_disjoint(
+    parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], what: str
+) -> None:
     """Raises a `ValueError` if something is tested on and trained on.
 
     Args:

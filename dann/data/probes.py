@@ -15,7 +15,7 @@ from dann.checks import check_choice
 
 FOLDS = 5
 _MOST = 2000  # examples of each domain
-_DECAY = 0.01  # of the weights; see `domain_probe`
+_DECAY = 0.01  # of the weights; see `probe_domains`
 
 
 class Separation(NamedTuple):
@@ -34,7 +34,7 @@ class Separation(NamedTuple):
     loss: float
 
 
-def domain_probe(
+def probe_domains(
     source: np.ndarray, target: np.ndarray, probe: str = "logistic", seed: int = 0
 ) -> Separation:
     """Measures how well a fresh classifier tells two domains apart, by 5-fold cross-validation.
@@ -61,9 +61,9 @@ def domain_probe(
     Example:
 
     >>> import numpy as np
-    >>> from dann.selection import domain_probe
+    >>> from dann.selection import probe_domains
     >>> points = np.linspace(0, 1, 50)[:, None]
-    >>> domain_probe(points, points + 9).accuracy
+    >>> probe_domains(points, points + 9).accuracy
     1.0
     """
     check_choice("probe", probe, ("logistic", "mlp"))
@@ -84,14 +84,16 @@ def domain_probe(
         network: Any = {"solver": "lbfgs", "alpha": alpha, "max_iter": 300, "random_state": seed}
         classifier = MLPClassifier((64,), **network)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    chances = held_out(classifier, features, domain, folds, method="predict_proba")
+    chances = predict_held_out(classifier, features, domain, folds, method="predict_proba")
     right = int(np.count_nonzero(chances.argmax(axis=1) == domain))
     interval = stats.binomtest(right, 2 * count).proportion_ci(method="wilson")
     loss = -np.log(np.maximum(chances[np.arange(2 * count), domain], 1e-12)).mean()
     return Separation(right / (2 * count), float(interval.low), float(interval.high), float(loss))
 
 
-def held_out(probe: Any, x: np.ndarray, y: np.ndarray, folds: Any, **settings: Any) -> np.ndarray:
+def predict_held_out(
+    probe: Any, x: np.ndarray, y: np.ndarray, folds: Any, **settings: Any
+) -> np.ndarray:
     """Returns what a scikit-learn estimator says of each example, trained on the other folds.
 
     Args:

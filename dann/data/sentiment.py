@@ -12,7 +12,7 @@ import pandas
 
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import pair_of_parts
+from dann.data.parts import build_pair
 
 _ARCHIVE = "vaderSentiment-3.3.2.tar.gz"
 _NESTED = "vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz"
@@ -80,7 +80,7 @@ def sentiment(
     if source == target:
         raise ValueError(f"Source and target must differ. Received: {source} twice")
     path = _archive(pathlib.Path(data_dir or ".").expanduser().absolute())
-    texts = pair_of_parts(
+    texts = build_pair(
         {"source": _read(path, source), "target": _read(path, target)},
         source_name=source,
         target_name=target,

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.examples import Examples, columns_of
+from dann.data.examples import Examples, split_columns
 
 _REMEMBERED = 4  # batches, because Keras looks at the first ones before it starts
 
@@ -34,7 +34,7 @@ class Stream:
         self.given, self.with_labels, self.domain = given, with_labels, domain
         self._begin()
         first = next(self._batches)
-        self.form, self._left = first.form, first.columns
+        self.input_spec, self._left = first.input_spec, first.columns
         try:
             self.count = len(given) * first.count  # about: the last batch may be smaller
         except TypeError:
@@ -88,7 +88,7 @@ def _endless(given, with_labels, domain):
         examples = None
         for batch in given:
             parts = tuple(batch) if isinstance(batch, list) else batch
-            examples = Examples(columns_of(parts, with_labels, domain), domain)
+            examples = Examples(split_columns(parts, with_labels, domain), domain)
             yield examples
         if examples is None:
             raise ValueError(

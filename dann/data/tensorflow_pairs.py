@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.data.pairs import IndexedDomain, Pairs, inputs_of, labels_of
+from dann.data.pairs import IndexedDomain, Pairs, collect_inputs, collect_labels
 
 _LARGEST = 2**28  # bytes of all arrays, which are held a second time
 _STEPS = 64  # whose examples are chosen at once
@@ -17,7 +17,7 @@ _AHEAD = 2  # batches that are read ahead
 atexit.register(gc.collect)
 
 
-def in_tensorflow(pairs: Pairs) -> Any:
+def as_tensorflow_dataset(pairs: Pairs) -> Any:
     """Returns the batches of pairs from `start` on, without end, as a `tf.data.Dataset`.
 
     Its batches are those of `pairs`. Python chooses the examples of 64 steps at once; TensorFlow
@@ -60,7 +60,7 @@ def in_tensorflow(pairs: Pairs) -> Any:
             )
             for name, its in zip(domains, rows, strict=True)
         }
-        return inputs_of(parts), *labels_of(parts["source"])
+        return collect_inputs(parts), *collect_labels(parts["source"])
 
     blocks = tf.data.Dataset.counter()
     options = tf.data.Options()

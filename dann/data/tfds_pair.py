@@ -10,8 +10,8 @@ from PIL import Image
 
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
-from dann.data.image_files import check_image_size, decoded_once
-from dann.data.parts import check_apart, pair_of_parts
+from dann.data.image_files import check_image_size, load_or_decode
+from dann.data.parts import build_pair, check_disjoint
 
 _CHUNK = 256
 _LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
@@ -76,7 +76,7 @@ def tfds_pair(
     splits = {"source": source_split, "target": target_split}
     splits |= {"source test": source_test_split, "target test": target_test_split}
     rows = {part: _rows(builders[names[part]], split) for part, split in splits.items()}
-    check_apart(rows, _overlap, "splits")
+    check_disjoint(rows, _overlap, "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
     size, depth = _common_form(shapes, image_size, channels)
@@ -88,7 +88,7 @@ def tfds_pair(
         images, numbers = _read_split(builders[name], splits[part], keys[name], shape)
         labels = np.array(["", *classes.get(name, ())])[numbers + 1]
         parts[part] = {"inputs": images, "labels": labels}
-    return pair_of_parts(
+    return build_pair(
         parts,
         source_name=source_name or source,
         target_name=target_name or target,
@@ -211,7 +211,7 @@ def _read_split(builder, split, keys, shape):
         np.save(labels_path, np.array(labels, np.int64))  # before the images are renamed
 
     count = builder.info.splits[split].num_examples
-    images = decoded_once(path, (count, *shape), parts())
+    images = load_or_decode(path, (count, *shape), parts())
     return images, np.load(labels_path)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.data.probes import domain_probe
+from dann.data.probes import probe_domains
 from dann.diagnostics.outputs import pair_outputs
 
 
@@ -20,7 +20,7 @@ def discriminator_vs_probe(
     - `domain/loss`, `domain/accuracy`, `domain/spread`: cross-entropy and accuracy of the live
       discriminator, each the mean of both domains', and the deviation of its logits. They are
       missing for methods without a discriminator of domains.
-    - `probe/loss`, `probe/accuracy`: the same of the fresh one, see `dann.selection.domain_probe`;
+    - `probe/loss`, `probe/accuracy`: the same of the fresh one, see `dann.selection.probe_domains`;
       `probe/low`, `probe/high`, the ends of Wilson's 95% interval of the accuracy;
       `probe/a_distance`, the proxy A-distance `2 (1 - 2 e)` with the error `e = 1 - accuracy`, or
       0 if `e` exceeds .5
@@ -41,7 +41,7 @@ def discriminator_vs_probe(
     outputs = pair_outputs(model, data)
     measured = {} if outputs.domain is None else _of_discriminator(**outputs.domain)
     source, target = outputs.features["source"], outputs.features["target"]
-    found = domain_probe(source, target, probe, seed)
+    found = probe_domains(source, target, probe, seed)
     measured |= {f"probe/{name}": value for name, value in found._asdict().items()}
     distance = np.maximum(2 * (2 * found.accuracy - 1), 0.0)  # NaN stays NaN
     return measured | {"probe/a_distance": float(distance)}

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from dann.checks import check_class_range
-from dann.data.examples import class_numbers
+from dann.data.examples import to_class_indices
 from dann.diagnostics.outputs import pair_outputs
 
 
@@ -39,7 +39,7 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     """
     outputs = pair_outputs(model, data)
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
-    labels = class_numbers(np.asarray(data[1])[: len(of_source)])  # without a labelled target's
+    labels = to_class_indices(np.asarray(data[1])[: len(of_source)])  # without a labelled target's
     classes = model.num_classes
     check_class_range("Labels of the source", labels, classes)
     shares = np.bincount(labels, minlength=classes) / len(labels)

@@ -13,8 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
-from dann.data.examples import in_batches
-from dann.data.probes import held_out
+from dann.data.examples import apply_in_batches
+from dann.data.probes import predict_held_out
 
 _FOLDS, _DRAWS = 3, 1000
 _PROBES = "linear", "forest", "network"
@@ -118,7 +118,7 @@ def _features(model, x):
     if isinstance(model, keras.Layer):
         network: Any = getattr(model, "backbone", model)
         inputs = keras.tree.map_structure(np.asarray, x)
-        model = in_batches(lambda batch: network(batch, training=False), inputs)
+        model = apply_in_batches(lambda batch: network(batch, training=False), inputs)
     features = np.asarray(model, "float64")
     return features.reshape(len(features), -1)
 
@@ -170,7 +170,9 @@ def _told(features, values, groups, is_number, seed):
     weights = np.ones(len(values)) if is_number else compute_sample_weight("balanced", values)
     given: Any = {"groups": groups, "params": {"probe__sample_weight": weights}}
     probes = _probes(is_number, seed)
-    return np.stack([held_out(one, features, values, folds, **given) for one in probes]), fold
+    return np.stack(
+        [predict_held_out(one, features, values, folds, **given) for one in probes]
+    ), fold
 
 
 def _probes(is_number, seed):

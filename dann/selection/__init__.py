@@ -1,6 +1,6 @@
 """Scores that rank checkpoints without labels of the target."""
 
-from dann.data.probes import domain_probe
+from dann.data.probes import probe_domains
 from dann.selection.agreement import agreement
 from dann.selection.class_predictions import bnm, entropy, info_max, mcc, mix_val, source_accuracy
 from dann.selection.feature_classifiers import dev, reverse_validation
@@ -22,7 +22,7 @@ __all__ = [
     "choose",
     "compute_scores",
     "dev",
-    "domain_probe",
+    "probe_domains",
     "entropy",
     "info_max",
     "mcc",

@@ -9,7 +9,7 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.adaptation.labels import SIGMOIDS
 from dann.checks import check_class_range
-from dann.data.examples import class_numbers, in_batches
+from dann.data.examples import apply_in_batches, to_class_indices
 
 _OF_NUMBERS = "mse", "mae", "mean_squared_error", "mean_absolute_error", "huber", "log_cosh"
 
@@ -73,7 +73,7 @@ def outputs_of(
     """
 
     def run(network, inputs):
-        return in_batches(lambda batch: network(batch, training=False), inputs, batch_size)
+        return apply_in_batches(lambda batch: network(batch, training=False), inputs, batch_size)
 
     predict = predict or run
     given: Any = keras.tree.map_structure(_without_columns, (source, target))
@@ -86,7 +86,7 @@ def outputs_of(
         if logits.shape[1] == 1:  # regression
             found["source_labels"] = np.reshape(labels, len(logits))
         else:
-            found["source_labels"] = class_numbers(labels)
+            found["source_labels"] = to_class_indices(labels)
             check_class_range("Labels of the source", found["source_labels"], logits.shape[1])
     if target is not None:
         check_unlabelled(target)

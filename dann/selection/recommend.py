@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from scipy import special
 
-from dann.data.probes import domain_probe
+from dann.data.probes import probe_domains
 from dann.selection.outputs import Outputs
 
 AVERAGE = "average"
@@ -64,7 +64,7 @@ def recommend(
     }
     own, kept = candidates[source_only][0], classes.pop(source_only)
     unlike = {name: float(np.mean(found != kept)) for name, found in classes.items()}
-    probe = domain_probe(own.source_features, own.target_features)
+    probe = probe_domains(own.source_features, own.target_features)
     return by_probe(probe, unlike, source_only)
 
 
@@ -74,8 +74,8 @@ def by_probe(
     """Returns what `recommend` does, of its measurements.
 
     Args:
-        probe: Object with `accuracy`, `low` and `high`, such as what `domain_probe` returns for the
-            features of the source-only model.
+        probe: Object with `accuracy`, `low` and `high`, such as what `probe_domains` returns for
+            the features of the source-only model.
         unlike: By candidate, the share of the target's examples that it puts into another class
             than the source-only model.
         source_only: Name of the candidate that was trained on the source alone.

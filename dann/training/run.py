@@ -35,7 +35,7 @@ class Run:
     `steps`, `hardware`, `backend`, `seconds` (of training), `cpu_seconds` (of training, all
     threads), `source/accuracy`, `target/accuracy`, the same as `.../balanced_accuracy`, the
     label-free scores as `selection/<name>` and, with a baseline, its times, accuracies and InfoMax
-    under `source_only/`, beside what `dann.selection.domain_probe` says of its features as
+    under `source_only/`, beside what `dann.selection.probe_domains` says of its features as
     `source_only/probe/<name>`.
     Accuracies are shares in [0, 1] on the test sets, of the weights that the training ends with.
     Those of the target are an oracle: nothing is chosen by them, and a target whose test set has no

@@ -14,8 +14,8 @@ from keras import ops
 
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
-from dann.data.examples import in_batches
-from dann.data.probes import FOLDS, domain_probe
+from dann.data.examples import apply_in_batches
+from dann.data.probes import FOLDS, probe_domains
 from dann.selection import choose, info_max, outputs_of
 from dann.selection.scores import lacking_examples, scores_or_worst
 
@@ -65,7 +65,7 @@ class HostModel:
                 [ops.convert_to_tensor(held[id(variable)]) for variable in variables]
                 for variables in (network.trainable_variables, network.non_trainable_variables)
             )
-            outputs = in_batches(functools.partial(run, trainable, other), inputs)
+            outputs = apply_in_batches(functools.partial(run, trainable, other), inputs)
         return outputs.astype("float64")
 
 
@@ -239,7 +239,7 @@ class RunScores(keras.callbacks.Callback):
         )
         found = {"selection/info_max": info_max(read)}
         if min(len(read.source_features), len(read.target_features)) >= FOLDS:
-            probe = domain_probe(read.source_features, read.target_features)
+            probe = probe_domains(read.source_features, read.target_features)
             found |= {f"probe/{name}": value for name, value in probe._asdict().items()}
         return found
 

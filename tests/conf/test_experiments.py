@@ -50,7 +50,7 @@ class TinyDigits(DigitImages):
         self.SHAPE = SHAPES[self.builder_config.name]
         return super()._info()
 
-    def examples_of(self, split, dl_manager):
+    def read_examples(self, split, dl_manager):
         rng = np.random.default_rng(int(split == "test"))
         for label in range(8):
             yield rng.integers(0, 256, SHAPES[self.builder_config.name], "uint8"), label

@@ -15,9 +15,9 @@ from dann.data import (
     arrays,
     csv_table,
     image_folder,
+    join_sources,
     npz,
     pair,
-    several_sources,
 )
 from dann.data.image_paths import read_images
 from dann.data.parts import Rows
@@ -56,7 +56,7 @@ def changed(domains=PAIR, **fields):
 
 
 def joined(*domains):
-    return lambda _: several_sources(domains)
+    return lambda _: join_sources(domains)
 
 
 def table(a=TABLE, b=TABLE, label="label", **options):
@@ -152,7 +152,7 @@ VALUE_ERRORS = [
     paired(iter([(X, Y, Y - 1.0)])),
     paired(source_domain=Y[:9]),
     paired(source_domain=Y / 2),
-    joined(several_sources([PAIR, PAIR]), PAIR),
+    joined(join_sources([PAIR, PAIR]), PAIR),
     paired(source_domain=Y[:, None]),
     paired((X, np.eye(3)[Y]), balanced=True),
     paired(iter([(X, Y)]), balanced=True),

@@ -12,7 +12,7 @@ from support.arrays import assert_all_equal
 from dann.adaptation import DANN
 from dann.data import pair
 from dann.data.parts import Rows
-from dann.data.tensorflow_pairs import in_tensorflow
+from dann.data.tensorflow_pairs import as_tensorflow_dataset
 from dann.networks import mlp_backbone
 
 pytest.importorskip("tensorflow")
@@ -44,7 +44,7 @@ def assert_same(tensor, array):
 def test_batches_are_those_of_the_pairs(source, target, options):
     pairs = pair(source, target, 4, seed=3, **options)
     pairs.start = 5
-    endless, dataset = pairs.endless(), in_tensorflow(pairs)
+    endless, dataset = pairs.endless(), as_tensorflow_dataset(pairs)
     for step, batch in enumerate(itertools.islice(dataset, 100)):  # more than are chosen at once
         expected = endless[step]
         keras.tree.map_structure(assert_same, batch, expected)
@@ -62,7 +62,7 @@ def test_batches_are_those_of_the_pairs(source, target, options):
     ],
 )
 def test_what_it_does_not_know_is_left_to_python(source, target, options):
-    assert in_tensorflow(pair(source, target, 4, seed=0, **options)) is None
+    assert as_tensorflow_dataset(pair(source, target, 4, seed=0, **options)) is None
 
 
 def test_a_training_is_that_of_the_batches_by_python(monkeypatch):
@@ -74,7 +74,7 @@ def test_a_training_is_that_of_the_batches_by_python(monkeypatch):
         model = DANN(mlp_backbone((3,), hidden_units=(4,)), num_classes=3)
         model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
         pairs = pair((X, Y), TARGET, 4, seed=3)
-        assert (in_tensorflow(pairs) is None) == (largest < size)
+        assert (as_tensorflow_dataset(pairs) is None) == (largest < size)
         model.fit(pairs, epochs=3, verbose=0)
         assert pairs.start == 15
         weights.append(model.get_weights())

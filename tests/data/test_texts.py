@@ -6,7 +6,7 @@ import pytest
 
 import dann
 from dann.data import DomainPair, arrays
-from dann.data.examples import strings_as_tensors
+from dann.data.examples import convert_strings
 from dann.selection import SCORES, compute_scores
 from dann.training.run_callbacks import HostModel
 
@@ -76,9 +76,9 @@ def test_a_model_of_texts_trains_predicts_and_is_scored(model, kind):
 def test_another_backend_is_told_in_one_line(monkeypatch, backend):
     monkeypatch.setattr(keras.backend, "backend", lambda: backend)
     with pytest.raises(ValueError, match=f"TensorFlow alone.*map_inputs.*{backend}"):
-        strings_as_tensors({"source": TEXTS})
+        convert_strings({"source": TEXTS})
     numbers = {"source": np.ones(3)}
-    assert strings_as_tensors(numbers)["source"] is numbers["source"]
+    assert convert_strings(numbers)["source"] is numbers["source"]
 
 
 def test_inputs_are_mapped_part_by_part():

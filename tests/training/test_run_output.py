@@ -15,7 +15,7 @@ from small_runs import TRAINER, compiled, run_of
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair
-from dann.selection import domain_probe, info_max, outputs_of
+from dann.selection import info_max, outputs_of, probe_domains
 from dann.training import run_figures
 from dann.training.devices import hardware
 from dann.training.predictions import accuracies, accuracy_table, source_only_remark
@@ -200,7 +200,7 @@ def test_a_target_without_labels_has_no_accuracy(domains, tmp_path, capsys):
     score = summary["source_only/selection/info_max"]
     assert score == pytest.approx(info_max(read), rel=1e-4)
     assert f"  (source only {score:.4f})\n" in told.out
-    probe = domain_probe(read.source_features, read.target_features)
+    probe = probe_domains(read.source_features, read.target_features)
     for name, value in probe._asdict().items():
         assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
     assert "target accuracy: unknown (no labels)" in told.out

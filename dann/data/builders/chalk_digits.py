@@ -37,7 +37,7 @@ class ChalkDigits(DigitImages):
 
     SHAPE = (_SIZE, _SIZE, 3)
 
-    def examples_of(self, split, dl_manager):
+    def read_examples(self, split, dl_manager):
         return _images(self.builder_config.name, split, _TRAIN if split == "train" else None)
 
 

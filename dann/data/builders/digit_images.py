@@ -34,12 +34,12 @@ class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
             supervised_keys=("image", "label"),
         )
 
-    def examples_of(self, split: str, dl_manager: Any) -> Iterable[tuple[np.ndarray, Any]]:
+    def read_examples(self, split: str, dl_manager: Any) -> Iterable[tuple[np.ndarray, Any]]:
         raise NotImplementedError
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         return {
-            split: self._generate_examples(self.examples_of(split, dl_manager))
+            split: self._generate_examples(self.read_examples(split, dl_manager))
             for split in ("train", "test")
         }
 

@@ -31,7 +31,7 @@ class MnistFiles(DigitImages):
 
     SHAPE = (28, 28, 1)
 
-    def examples_of(self, split, dl_manager):
+    def read_examples(self, split, dl_manager):
         folder = pathlib.Path(dl_manager.manual_dir, "mnist")
         images, labels = read_mnist(mnist_paths(folder), split)
         return zip(images[..., np.newaxis], labels, strict=True)

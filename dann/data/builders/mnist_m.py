@@ -37,7 +37,7 @@ class MnistM(DigitImages):
 
     SHAPE = (28, 28, 3)
 
-    def examples_of(self, split, dl_manager):
+    def read_examples(self, split, dl_manager):
         mnist, photos = _files(dl_manager)
         digits, labels = read_mnist(mnist, split)
         blended = blend(digits, [_decode(path) for path in photos], int(split == "test"))

@@ -50,7 +50,7 @@ class SyntheticDigits(DigitImages):
 
     SHAPE = (_SIZE, _SIZE, 3)
 
-    def examples_of(self, split, dl_manager):
+    def read_examples(self, split, dl_manager):
         return _numbers(int(split == "test"), _SPLITS[self.builder_config.name][split])
 
 

@@ -32,7 +32,7 @@ class Usps(DigitImages):
 
     SHAPE = (_SIZE, _SIZE, 1)
 
-    def examples_of(self, split, dl_manager):
+    def read_examples(self, split, dl_manager):
         return zip(*read_usps(_files(dl_manager)[split], split), strict=True)
 
 

@@ -7,7 +7,7 @@ import types
 import numpy as np
 import pytest
 
-from dann.data import watch
+from dann.data import smartwatch_activities
 
 RNG = np.random.default_rng(0)
 PEOPLE = np.repeat(np.arange(1, 11), 14)
@@ -32,7 +32,7 @@ def recordings(monkeypatch):
 
 
 def test_windows_keep_their_exercise_and_people_are_on_one_side(recordings):
-    domains = watch(source=[1, 2, 3, 4], target=[5, 6, 7, 8], test_share=0.25)
+    domains = smartwatch_activities(source=[1, 2, 3, 4], target=[5, 6, 7, 8], test_share=0.25)
     assert domains.name == "people 1,2,3,4 → people 5,6,7,8"
     assert domains.class_names == tuple(recordings["y_labels"])
     train, test = domains.source_train, domains.source_test
@@ -59,18 +59,18 @@ def test_windows_keep_their_exercise_and_people_are_on_one_side(recordings):
 )
 def test_it_is_refused(recordings, arguments, error):
     with pytest.raises(error):
-        watch(**arguments)
+        smartwatch_activities(**arguments)
 
 
 def test_without_the_package_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "seglearn.datasets", None)
     with pytest.raises(ImportError, match=r"pip install dann\[seglearn\]"):
-        watch()
+        smartwatch_activities()
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("seglearn"), reason="needs seglearn")
 def test_the_real_recordings_become_2369_windows():
-    domains = watch()
+    domains = smartwatch_activities()
     parts = domains.source_train, domains.source_test, domains.target_test
     assert sum(len(x) for x, _ in parts) + len(domains.target_train) == 2369
     assert domains.input_shape == (100, 6)

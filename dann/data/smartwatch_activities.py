@@ -7,10 +7,10 @@ import numpy as np
 
 from dann.checks import check_integer
 from dann.data.domain_pair import DomainPair
-from dann.data.parts import pair_of_parts
+from dann.data.parts import build_pair
 
 
-def watch(
+def smartwatch_activities(
     source: Sequence[int] = (1, 2, 3, 4, 5),
     target: Sequence[int] = (6, 7, 8, 9, 10),
     *,
@@ -57,7 +57,7 @@ def watch(
             f"Received: {list(source)} and {list(target)}"
         )
     chosen = {"source": source, "target": target}
-    pair = pair_of_parts(
+    pair = build_pair(
         {name: _windows(data, people, window) for name, people in chosen.items()},
         source_name=_name(source),
         target_name=_name(target),

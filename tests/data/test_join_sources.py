@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from dann.data import arrays, several_sources
+from dann.data import arrays, join_sources
+from dann.data.join_sources import Joined
 from dann.data.parts import Rows
-from dann.data.several_sources import Joined
 
 LABELS = np.arange(20) % 2
 TARGET = np.full((20, 3), 9.0), LABELS
@@ -28,7 +28,7 @@ def test_batches_hold_equal_parts_of_each_source(lazy):
     for index, (inputs, labels) in enumerate([one.source_train for one in pairs] if lazy else []):
         rows = Rows(inputs, np.arange(len(inputs)))
         pairs[index] = dataclasses.replace(pairs[index], source_train=(rows, labels))
-    domains = several_sources(pairs)
+    domains = join_sources(pairs)
     assert (domains.name, domains.num_sources) == ("far + near → target", 2)
     assert np.bincount(domains.source_domain).tolist() == [32, 16]
     assert domains.oracle().num_sources == 1

@@ -40,7 +40,7 @@ class Joined:
         return found if np.ndim(rows) else found[0]
 
 
-def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
+def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     """Joins pairs that share a target into one pair with all their sources.
 
     Every method trains on the sources together; `dann.MDAN` also learns to tell them apart. Batches
@@ -59,11 +59,11 @@ def several_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     Example:
 
     >>> import numpy as np
-    >>> from dann.data import arrays, several_sources
+    >>> from dann.data import arrays, join_sources
     >>> labels = np.arange(20) % 2
     >>> target = np.zeros((20, 3)), labels
     >>> far, near = [arrays((np.full((20, 3), x), labels), target) for x in (5.0, 1.0)]
-    >>> domains = several_sources([far, near])
+    >>> domains = join_sources([far, near])
     >>> domains.source, domains.num_sources, np.bincount(domains.source_domain).tolist()
     ('source + source', 2, [16, 16])
     """
