@@ -3,7 +3,7 @@
 python scripts/train.py hydra.run.dir=run
 python scripts/diagnose.py run=run
 python scripts/diagnose.py run=run full=true                          Jacobians and the game too
-python scripts/diagnose.py run=run 'diagnostics=[certificate,winning]'     some of it
+python scripts/diagnose.py run=run 'diagnostics=[certify,discriminator_vs_probe]'     some of it
 
 It writes diagnosis.json, figures/diagnosis_*.svg and report.html into the run directory. The report
 is one page that needs no network, and opens with a verdict and what to do.
@@ -25,7 +25,7 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     model = run.model()
     domains = build_domains(config_of_run(cfg.run, cfg.paths))
-    found = diagnose_run(model, domains, chosen, cfg.samples, cfg.few, cfg.seed, tell)
+    found = diagnose_run(model, domains, chosen, cfg.samples, cfg.step_samples, cfg.seed, tell)
     report = write_diagnosis(found, run)
     print(f"\n{found.verdict}\n\nWritten to {report}")
 

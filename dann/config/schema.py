@@ -85,7 +85,7 @@ class DiagnoseConfig:
     full: bool = False
     diagnostics: list[str] | None = None
     samples: int = 500
-    few: int = 32
+    step_samples: int = 32
     seed: int = 0
     paths: PathsConfig = MISSING
 

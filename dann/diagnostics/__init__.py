@@ -1,12 +1,12 @@
 """Measurements of a model: does the reversal work, which player is winning, and many more."""
 
-from dann.diagnostics.catalogue import DIAGNOSTICS, HealthyRange
+from dann.diagnostics.catalogue import DIAGNOSTICS
 from dann.diagnostics.certificate import certify
 from dann.diagnostics.check import Diagnosis, check, measure
 from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.diagnostics_callback import Diagnostics
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
-from dann.diagnostics.feature_distance import feature_distance, squared_mmd
+from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines
 from dann.diagnostics.leakage import Leakage, leakage
@@ -15,27 +15,3 @@ from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 from dann.diagnostics.verdict import Verdict, verdict
-
-__all__ = [
-    "DIAGNOSTICS",
-    "Diagnosis",
-    "Diagnostics",
-    "HealthyRange",
-    "Leakage",
-    "Verdict",
-    "certify",
-    "check",
-    "discriminator_vs_probe",
-    "feature_distance",
-    "gradient_conflict",
-    "jacobians",
-    "label_loss_baselines",
-    "leakage",
-    "measure",
-    "minmax_spectrum",
-    "sharpness",
-    "signal_propagation",
-    "squared_mmd",
-    "straight_through_health",
-    "verdict",
-]

@@ -113,22 +113,30 @@ def _not_one_class(found):
 
 def _not_runaway(found):
     """Up to 1.1, or what the way down from a saddle explains, but at most 1.5."""
-    push = found["game/step"] * max(-found.get("game/least_real", 0.0), 0.0)
+    push = found["game/step"] * max(-found.get("game/min_real_part", 0.0), 0.0)
     return -math.inf, max(1.1, min(1 + push + math.sqrt(push + push**2), 1.5))
 
 
 DIAGNOSTICS: dict[str, Diagnostic] = {
-    "certificate": Diagnostic(certify, "Is the gradient reversed?", True, True),
-    "winning": Diagnostic(discriminator_vs_probe, "Can a probe tell the domains apart?", True),
-    "distance": Diagnostic(feature_distance, "How far apart are the features?", True),
-    "bounds": Diagnostic(label_loss_baselines, "Which labels are learnt and predicted?", True),
-    "conflict": Diagnostic(gradient_conflict, "How do both losses pull?", True, True),
-    "straight_through": Diagnostic(
+    "certify": Diagnostic(certify, "Is the gradient reversed?", True, True),
+    "discriminator_vs_probe": Diagnostic(
+        discriminator_vs_probe, "Can a probe tell the domains apart?", True
+    ),
+    "feature_distance": Diagnostic(feature_distance, "How far apart are the features?", True),
+    "label_loss_baselines": Diagnostic(
+        label_loss_baselines, "Which labels are learnt and predicted?", True
+    ),
+    "gradient_conflict": Diagnostic(gradient_conflict, "How do both losses pull?", True, True),
+    "straight_through_health": Diagnostic(
         straight_through_health, "Do gradients pass the binary layers?", True, True
     ),
     "jacobians": Diagnostic(jacobians, "How do the outputs follow the inputs?"),
-    "signal": Diagnostic(signal_propagation, "Do derivatives pass the backbone's layers?"),
-    "game": Diagnostic(minmax_spectrum, "Does the game of both players settle?", like_a_step=True),
+    "signal_propagation": Diagnostic(
+        signal_propagation, "Do derivatives pass the backbone's layers?"
+    ),
+    "minmax_spectrum": Diagnostic(
+        minmax_spectrum, "Does the game of both players settle?", like_a_step=True
+    ),
     "sharpness": Diagnostic(sharpness, "How sharply does the label loss bend?", like_a_step=True),
 }
 
@@ -186,7 +194,7 @@ RANGES = (
         "unstable",
     ),
     HealthyRange(
-        "binary/*/passed",
+        "binary/*/pass_rate",
         (0.1, math.inf),
         "Share of the gradient that a binary layer passes on.",
         "Put batch normalization before the layer, or scale its inputs down to [-1, 1].",
@@ -204,11 +212,11 @@ RANGES = (
         lambda found: (-math.inf, 0.9 * found["label/prior_entropy"]),
         "Loss of the labels in nats. Guessing by the classes' shares costs a little more.",
         "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
-        "labels not learnt",
+        "labels not learned",
     ),
     HealthyRange(
         "target/share_distance",
-        lambda found: (-math.inf, found["target/share_chance"] + 0.12),
+        lambda found: (-math.inf, found["target/chance_share_distance"] + 0.12),
         "How far the target's shares of the classes, as predicted, are from the source's.",
         "Inputs that moved from one class towards another look the same. If the shares really "
         "differ, aligning the domains as wholes moves examples into wrong classes: use a method "

@@ -58,7 +58,7 @@ def certify(
       discriminator's weights with and without the reversal, 0 if it works; `reversal/head_norm`,
       the norm of that of all weights behind the features
     - `reversal/calls`: how many reversals there are on the way
-    - `reversal/state`: "alive", "not begun", "wrong strength", "no gradient", "not finite", "cannot
+    - `reversal/state`: "alive", "not started", "wrong strength", "no gradient", "not finite", "cannot
       tell" or a fault, see `dann.diagnostics.verdict.STATES`; without a reversal "oracle", "none"
       or, where other losses adapt, "no adversary"
     - `reversal/outputs` and `reversal/other_outputs`, of several outputs: which come from the
@@ -204,7 +204,7 @@ def _of_functional(model, data, name, strength, mode):
                 lambda *xs: random_sum(after(list(xs), training=True)), reversed_features
             )
     found = _of_layer(layer, features, upstream, strength, mode or mode_of(model))
-    if found["reversal/state"] == "cannot tell":
+    if found["reversal/state"] == "unknown":
         return found
     turned = [_comes_from_one(graph[0], one, layer) for one in outputs]
     found |= in_words(model, graph[1], turned)
@@ -235,7 +235,7 @@ def _follows_itself(layer):
 def _of_layer(call: Callable, inputs, upstream, strength, mode) -> dict[str, Any]:
     xs, upstream = keras.tree.flatten(inputs), keras.tree.flatten(upstream)
     if not all(map(is_floating, xs)):
-        return {"reversal/state": "cannot tell"}
+        return {"reversal/state": "unknown"}
     own = isinstance(call, GradientReversal)
     arguments = {"training": True} if isinstance(call, keras.Layer) else {}
 

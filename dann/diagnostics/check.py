@@ -27,19 +27,19 @@ class Diagnosis:
     Args:
         verdict: What the measurements mean.
         measurements: Values by name: numbers, words or arrays.
-        left_out: Diagnostics that do not fit the model or the data, and why.
-        about: What was measured, by name: method, source, target, step, ...
+        skip_reasons: Diagnostics that do not fit the model or the data, and why.
+        metadata: What was measured, by name: method, source, target, step, ...
     """
 
     verdict: Verdict
     measurements: Mapping[str, Any]
-    left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    about: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    skip_reasons: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def __str__(self) -> str:
         width = max((len(name) for name in self.measurements), default=0)
         lines = [f"{name:<{width}}  {_shown(value)}" for name, value in self.measurements.items()]
-        lines += [f"not measured: {name}: {why}" for name, why in self.left_out.items()]
+        lines += [f"not measured: {name}: {why}" for name, why in self.skip_reasons.items()]
         return "\n".join([str(self.verdict), "", *lines])
 
     def to_json(self) -> str:
@@ -98,21 +98,21 @@ def check(
     if layer is not None:
         model.get_layer(layer)  # raises if there is none
     options = {
-        "certificate": {"mode": mode, "layer": layer},
-        "conflict": {"mode": mode},
-        "winning": {"probe": probe},
+        "certify": {"mode": mode, "layer": layer},
+        "gradient_conflict": {"mode": mode},
+        "discriminator_vs_probe": {"probe": probe},
     }
-    measured, left_out = measure(model, data, QUICK, None, options)
-    return Diagnosis(verdict(measured), measured, left_out)
+    measured, skip_reasons = measure(model, data, QUICK, None, options)
+    return Diagnosis(verdict(measured), measured, skip_reasons)
 
 
 def measure(
     model: Any,
     data: Any,
     diagnostics: Sequence[str] | Mapping[str, Callable] | None = None,
-    few: int | None = 32,
+    step_samples: int | None = 32,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    tell: Callable[[str], Any] = lambda line: None,
+    print_fn: Callable[[str], Any] = lambda line: None,
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Runs diagnostics on examples, and leaves out those that do not fit the model.
 
@@ -120,29 +120,29 @@ def measure(
         model: The model.
         data: Examples of both domains, as a diagnostic takes them.
         diagnostics: Names in `DIAGNOSTICS`, or functions by any name. Defaults to `None`: all.
-        few: The most examples of each domain for a diagnostic that works like a training step.
-            Defaults to `32`; `None` is all.
+        step_samples: Largest number of examples of each domain for a diagnostic that works like a
+            training step. Defaults to `32`; `None` uses all examples.
         options: Further arguments of a diagnostic, by its name. Defaults to none.
-        tell: Gets a line before each diagnostic, such as `print`. Defaults to nothing.
+        print_fn: Gets a line before each diagnostic, such as `print`. Defaults to nothing.
 
     Returns:
         Values by name, and for each diagnostic that raised an `ArithmeticError`, a `TypeError` or a
         `ValueError` its message.
     """
-    found, left_out = {}, {}
+    found, skip_reasons = {}, {}
     data = as_batch(model, data)
-    of_few = data if few is None else first(data, few)
+    of_few = data if step_samples is None else first(data, step_samples)
     chosen = choose(list(DIAGNOSTICS) if diagnostics is None else diagnostics)
     for number, (name, function) in enumerate(chosen.items(), 1):
         known = DIAGNOSTICS.get(name, Diagnostic(function))
-        tell(f"{number}/{len(chosen)} {name}: {known.question}")
+        print_fn(f"{number}/{len(chosen)} {name}: {known.question}")
         given = (options or {}).get(name, {})
         try:
             with np.errstate(invalid="ignore", over="ignore"):  # the model may have diverged
                 found.update(function(model, of_few if known.like_a_step else data, **given))
         except (ArithmeticError, TypeError, ValueError) as error:
-            left_out[name] = str(error)
-    return found, left_out
+            skip_reasons[name] = str(error)
+    return found, skip_reasons
 
 
 def choose(diagnostics: Sequence[str] | Mapping[str, Callable]) -> dict[str, Callable]:

@@ -21,7 +21,7 @@ class Diagnostics(keras.callbacks.Callback):
 
     Args:
         diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`, or functions `(model, data) -> {name:
-            value}` by any name. Defaults to `("certificate", "conflict")`, which cost a few
+            value}` by any name. Defaults to `("certify", "gradient_conflict")`, which cost a few
             backward passes.
         data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`, or pairs
             of `dann.data.pair`. If it is `None`, `scripts/train.py` gives one.
@@ -35,12 +35,13 @@ class Diagnostics(keras.callbacks.Callback):
     >>> from dann.diagnostics import Diagnostics
     >>> x = np.zeros((4, 2), "float32")
     >>> batch = ({"source": x, "target": x}, np.zeros(4, "int64"))
-    >>> callbacks = [Diagnostics(("conflict", "game"), batch), keras.callbacks.CSVLogger("a.csv")]
+    >>> callback = Diagnostics(("gradient_conflict", "minmax_spectrum"), batch)
+    >>> callbacks = [callback, keras.callbacks.CSVLogger("metrics.csv")]
     """
 
     def __init__(
         self,
-        diagnostics: Sequence[str] | Mapping[str, Callable] = ("certificate", "conflict"),
+        diagnostics: Sequence[str] | Mapping[str, Callable] = ("certify", "gradient_conflict"),
         data: Any = None,
     ):
         super().__init__()
@@ -54,7 +55,7 @@ class Diagnostics(keras.callbacks.Callback):
         self._names = list(_numbers(found))
 
     def on_epoch_end(self, epoch, logs=None):
-        found, failed = measure(self.model, self._batch, self.diagnostics, few=None)
+        found, failed = measure(self.model, self._batch, self.diagnostics, step_samples=None)
         for name, error in failed.items():
             warnings.warn(f"Diagnostic {name!r} is NaN. {error}", stacklevel=2)
         if logs is not None:

@@ -62,7 +62,7 @@ def squared_mmd(source: Any, target: Any, bandwidth: float | None = None) -> flo
     Example:
 
     >>> import numpy as np
-    >>> from dann.diagnostics import squared_mmd
+    >>> from dann.diagnostics.feature_distance import squared_mmd
     >>> round(squared_mmd(np.zeros((5, 1)), np.ones((5, 1)), bandwidth=1.0), 4)
     0.7869
 

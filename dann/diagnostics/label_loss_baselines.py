@@ -21,8 +21,8 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     - `label/largest_share`: share of the largest class among the labels
     - `target/largest_share`: share of the largest class among the predictions for the target
     - `target/share_distance`: half the sum of the absolute differences between the classes' shares
-      among these predictions and among the labels; `target/share_chance`, what chance alone gives;
-      `target/sure_share_distance`, the same without the quarter of the target with the smallest
+      among these predictions and among the labels; `target/chance_share_distance`, what chance alone gives;
+      `target/confident_share_distance`, the same without the quarter of the target with the smallest
       largest `p`
 
     Args:
@@ -60,6 +60,6 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
         "label/largest_share": float(shares.max()),
         "target/largest_share": float(predicted.max()),
         "target/share_distance": float(np.abs(predicted - shares).sum() / 2),
-        "target/sure_share_distance": float(np.abs(surely - shares).sum() / 2),
-        "target/share_chance": float(deviations.sum() / np.sqrt(2 * np.pi)),
+        "target/confident_share_distance": float(np.abs(surely - shares).sum() / 2),
+        "target/chance_share_distance": float(deviations.sum() / np.sqrt(2 * np.pi)),
     }

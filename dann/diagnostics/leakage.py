@@ -41,13 +41,13 @@ class Leakage(NamedTuple):
     probes: dict[str, float]
 
     @property
-    def is_left(self) -> bool:
+    def is_detected(self) -> bool:
         """Whether the whole interval lies above chance."""
         return self.low > self.chance
 
     def __str__(self) -> str:
         interval = f"95% interval {self.low:.2g} to {self.high:.2g}"
-        verdict = "still there" if self.is_left else "not found"
+        verdict = "still there" if self.is_detected else "not found"
         return f"{self.name}: {self.score:.2g} (chance {self.chance:.2g}, {interval}): {verdict}"
 
 
@@ -98,7 +98,7 @@ def leakage(
     >>> from dann.diagnostics import leakage
     >>> features = np.random.default_rng(0).normal(size=(300, 2))
     >>> found = leakage(features, None, {"side": features[:, 0] > 0, "noise": np.arange(300) % 3})
-    >>> found["side"].is_left, found["noise"].is_left
+    >>> found["side"].is_detected, found["noise"].is_detected
     (True, False)
     """
     features = _features(model, x)

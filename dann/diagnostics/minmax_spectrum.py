@@ -28,7 +28,7 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     from `DANN`, the field is the gradient that a step takes, and `J v` comes from central
     differences of it: its own derivative would go through the reversal and lack the rotation.
 
-    - `game/radius`, `game/rotation`: `max |mu|`, `max |Im mu|`; `game/least_real`: `min Re mu`
+    - `game/radius`, `game/rotation`: `max |mu|`, `max |Im mu|`; `game/min_real_part`: `min Re mu`
     - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over directions that pull in, above which
       plain descent overshoots
     - `game/step`, `game/growth`: the learning rate, and the factor by which the fastest direction
@@ -101,7 +101,7 @@ def stability(eigenvalues: np.ndarray) -> dict[str, Any]:
     return {
         "game/radius": float(size.max()),
         "game/rotation": float(abs(np.imag(eigenvalues)).max()),
-        "game/least_real": float(np.real(eigenvalues).min()),
+        "game/min_real_part": float(np.real(eigenvalues).min()),
         "game/largest_stable_step": float(steps.min(initial=np.inf)),
     }
 

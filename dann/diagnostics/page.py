@@ -44,11 +44,11 @@ def page(
         _section("The domains", *map(_figure, views)),
         _section("Evidence", _evidence(evidence(diagnosis.measurements))),
         _section("Figures", *map(_figure, figures)),
-        _section("Not measured", _left_out(diagnosis.left_out)),
+        _section("Not measured", _left_out(diagnosis.skip_reasons)),
         _section("All numbers", _numbers(diagnosis.measurements)),
     ]
     frame = string.Template(_FRAME.read_text(encoding="utf-8"))
-    return frame.substitute(subject=_subject(diagnosis.about), sections="".join(sections))
+    return frame.substitute(subject=_subject(diagnosis.metadata), sections="".join(sections))
 
 
 def _subject(about: Mapping[str, Any]):
@@ -76,9 +76,9 @@ def _opening(diagnosis):
     if kind == "good" and not all(one.is_healthy for one in evidence(diagnosis.measurements)):
         kind = "open"  # no green over a value that is out of its range
     listed = "".join(f"<li>{_prose(reason)}</li>" for reason in verdict.reasons)
-    facts = "; ".join(f"{key}: {_number(value)}" for key, value in diagnosis.about.items())
+    facts = "; ".join(f"{key}: {_number(value)}" for key, value in diagnosis.metadata.items())
     return (
-        f"<p>{_subject(diagnosis.about)}</p>\n<section class='verdict {kind}'>\n"
+        f"<p>{_subject(diagnosis.metadata)}</p>\n<section class='verdict {kind}'>\n"
         f"<h1>{_text(verdict.headline)}</h1>\n<ul>{listed}</ul>\n"
         f"<p><strong>What to do.</strong> {_prose(verdict.advice)}</p>\n</section>\n"
         f"<p>{_text(facts)}</p>\n"
@@ -117,8 +117,8 @@ def _figure(picture: Picture) -> str:
     return f"<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def _left_out(left_out):
-    rows = [_row(_text(name), _text(why)) for name, why in left_out.items()]
+def _left_out(skip_reasons):
+    rows = [_row(_text(name), _text(why)) for name, why in skip_reasons.items()]
     return _table(("", "why"), rows) if rows else ""
 
 

@@ -42,10 +42,10 @@ def fault_of_place(
     if others and own:
         return "within the discriminator"
     if passes:
-        return None if _learns(before, data) else "cut"
+        return None if _learns(before, data) else "detached"
     with frozen(before):
         features = before(data, training=True)
-    return "cut" if _learns(after, features) else None
+    return "detached" if _learns(after, features) else None
 
 
 def _learns(network, x):

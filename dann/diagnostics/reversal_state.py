@@ -62,16 +62,16 @@ def _state(found, plain, reversal, measured):
         return "not finite"
     size = max(reversal.size, 1.0)
     if np.linalg.norm(plain.features) * size < _VANISHED:
-        return "cut" if np.linalg.norm(found.after) * size >= _VANISHED else "no gradient"
+        return "detached" if np.linalg.norm(found.after) * size >= _VANISHED else "no gradient"
     if ratio < _NOTHING:
         if reversal.strength not in (0, None):
-            return "cut"
-        return "not begun" if reversal.rises else "strength 0"
+            return "detached"
+        return "not started" if reversal.rises else "strength 0"
     if abs(turn) < ALIKE:
         return "partly reversed"
     if turn > 0:
         if not reversal.calls:
-            return "forgotten"
+            return "not applied"
         twice = reversal.calls > 1 and measured["reversal/strength"] >= 0
         return "applied twice" if twice else "wrong sign"
     if measured.get("reversal/head_error", 0.0) > OFF:

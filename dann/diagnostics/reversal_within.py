@@ -31,7 +31,7 @@ def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[s
     outputs = model(data)  # which builds it
     reversals = reversals_in(model)
     if not reversals:
-        return {"reversal/state": "cannot tell"}
+        return {"reversal/state": "unknown"}
     weights, count = model.trainable_variables, len(keras.tree.flatten(outputs))
     variables = [*weights, *(one.strength for one in reversals)]
     sums = at_weights(
@@ -61,7 +61,7 @@ def of_inner(model: Any, data: Any, strength: float | None, mode: str) -> dict[s
     through, others = (_by_weight(one, weights) for one in (plain, besides))
     turned = through.any(axis=1)
     if not turned.any():
-        return {"reversal/state": "cut", "reversal/calls": float(len(now))}
+        return {"reversal/state": "detached", "reversal/calls": float(len(now))}
     every = [
         judged(pull_of([given[i]]), pull_of([plain[i]]), reversal) for i in np.flatnonzero(turned)
     ]

@@ -21,7 +21,7 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
     It measures every `dann.layers.BinarySign`, also within binary layers, where it sees inputs or
     weights, in functional and sequential networks, on the values that reach it in training:
 
-    - `binary/<layer>/passed`: share of the numbers whose gradient is passed on; for normal inputs
+    - `binary/<layer>/pass_rate`: share of the numbers whose gradient is passed on; for normal inputs
       of deviation `d` and the estimator `clip` it is `erf(1 / (d sqrt 2))`
     - `binary/<layer>/deviation`: standard deviation of these numbers
 
@@ -37,7 +37,7 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
     >>> from dann.diagnostics import straight_through_health
     >>> from dann.layers import BinarySign
     >>> found = straight_through_health(BinarySign(name="sign"), keras.ops.array([[0.5, -3.0]]))
-    >>> found["binary/sign/passed"]
+    >>> found["binary/sign/pass_rate"]
     0.5
 
     Reference:
@@ -56,7 +56,7 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
             own = [(sign, inputs) for other, sign, inputs in signs if other == name]
             passes = np.concatenate([_passes(*one) for one in own])
             inputs = np.concatenate([to_numpy(one) for _, one in own])
-            measured[f"binary/{name}/passed"] = float(passes.mean())
+            measured[f"binary/{name}/pass_rate"] = float(passes.mean())
             measured[f"binary/{name}/deviation"] = float(inputs.std())
     return measured
 

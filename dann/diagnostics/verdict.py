@@ -26,7 +26,7 @@ VERDICTS = {
     "discriminator dead": "Discriminator dead: it does not learn to tell the domains apart.",
     "unstable": "Unstable: the players run away from each other.",
     "saturated binary layer": "Saturated binary layer: hardly any gradient passes through.",
-    "labels not learnt": "Labels not learnt: the model hardly knows more than the classes' shares.",
+    "labels not learned": "Labels not learned: the model hardly knows more than the classes' shares.",
     "oracle": "Oracle: it learns from the target's labels, so there is nothing to adapt.",
     "source only": "Source only: nothing adapts; a fresh probe tells {} of examples apart (50% "
     "would be aligned).",
@@ -42,7 +42,7 @@ VERDICTS = {
 
 _PLACE = "One reversal of positive strength must lie between features and discriminator."
 _FAULTS = {
-    "forgotten": "Nothing reverses the gradient between the discriminator and the features.",
+    "not applied": "Nothing reverses the gradient between the discriminator and the features.",
     "applied twice": "The gradient is reversed and reversed back, by {calls:.0f} calls.",
     "wrong sign": "The reversal does not change the gradient's sign (cosine {cosine:+.2f}).",
     "changes values": "The reversal does not return its inputs.",
@@ -51,7 +51,7 @@ _FAULTS = {
     "within the discriminator": "Trainable weights before the reversal serve the domains alone.",
     "not reached": "No output of the model comes from the reversal.",
     "strength 0": "The strength of the reversal is 0, and no known schedule raises it.",
-    "cut": "Something stops the gradient on its way to the features, such as a `stop_gradient`, or "
+    "detached": "Something stops the gradient on its way to the features, such as a `stop_gradient`, or "
     "no trainable weight lies there.",
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
@@ -77,12 +77,12 @@ STATES = {state: ("reversal dead", text, _PLACE) for state, text in _FAULTS.item
         "The discriminator gives the features no gradient.",
         "End it in one logit, without softmax or sigmoid.",
     ),
-    "cannot tell": (
+    "unknown": (
         None,
         "It cannot be told whether the gradient is reversed.",
         "Make the reversal a layer of a functional model, and name it by `layer=`.",
     ),
-    "not begun": (None, "The strength is still 0; its schedule rises later.", ""),
+    "not started": (None, "The strength is still 0; its schedule rises later.", ""),
     "oracle": (
         "oracle",
         "The labels that it trains on are the target's.",
@@ -220,14 +220,14 @@ def _out_of_range(m) -> Iterator[Finding]:
 
 def _trusts_shares(m):
     """Whether the predicted shares of the classes are likely to be the target's."""
-    sure, every = (m.get(f"target/{name}share_distance", 0.0) for name in ("sure_", ""))
+    sure, every = (m.get(f"target/{name}share_distance", 0.0) for name in ("confident_", ""))
     settled = m.get("domain/loss", 0.0) < _LOST and not _differ(m, "matched", "matched_null")
     return settled and sure >= 0.9 * every
 
 
 def _level(m) -> Iterator[Finding]:
     low, high = m.get("probe/low"), m.get("probe/high")
-    told = "The distance of the domains was not measured; the diagnostic `winning` measures it."
+    told = "The distance of the domains was not measured; `discriminator_vs_probe` measures it."
     name = "reversal alive" if m.get("reversal/state") == "alive" else "undetermined"
     if low is not None and high is not None:
         told = f"The 95% interval of the fresh probe's accuracy is {low:.0%} to {high:.0%}."

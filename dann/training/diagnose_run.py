@@ -26,9 +26,9 @@ def diagnose_run(
     domains: DomainPair,
     diagnostics: Sequence[str] | None = None,
     samples: int = 500,
-    few: int = 32,
+    step_samples: int = 32,
     seed: int = 0,
-    tell: Callable[[str], Any] = lambda line: None,
+    print_fn: Callable[[str], Any] = lambda line: None,
 ) -> Diagnosis:
     """Measures a model on training examples and says what it means.
 
@@ -37,15 +37,17 @@ def diagnose_run(
         domains: The data that it was trained on.
         diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`. Defaults to `None`: the quick ones.
         samples: Number of examples of each domain; no more than the source has are used.
-        few: The largest number of them for diagnostics that work like a training step; see
-            `dann.diagnostics.measure`.
+        step_samples: Largest number of these examples for diagnostics that work like a training
+            step; see `dann.diagnostics.measure`.
         seed: Seed of the choice of examples.
-        tell: Gets a line before each diagnostic.
+        print_fn: Gets a line before each diagnostic.
     """
     domains = domains.oracle() if model.oracle else domains
     count = min(samples, len(domains.source_train[1]))
     batch = domains.batches(count, seed)[0]
-    measurements, left_out = measure(model, batch, diagnostics or QUICK, few, tell=tell)
+    measurements, skip_reasons = measure(
+        model, batch, diagnostics or QUICK, step_samples, print_fn=print_fn
+    )
     about = {
         "method": type(model).__name__,
         "source": domains.source,
@@ -53,7 +55,7 @@ def diagnose_run(
         "step": int(model.optimizer.iterations),
         "examples of each domain": count,
     }
-    return Diagnosis(verdict(measurements), measurements, left_out, about)
+    return Diagnosis(verdict(measurements), measurements, skip_reasons, about)
 
 
 def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:

@@ -50,5 +50,5 @@ def test_the_nuisance_falls_to_chance_and_the_accuracy_stays(made, kind):
         (plain, before), (hidden, after) = runs
         assert before.low > before.chance + 0.3
         assert hidden > plain - 0.02
-        at_chance += not after.is_left
+        at_chance += not after.is_detected
     assert at_chance >= 4  # the interval is of 95%

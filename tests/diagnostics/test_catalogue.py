@@ -24,9 +24,11 @@ def test_diagnostics_that_do_not_fit_are_left_out_and_say_why_and_each_is_announ
         raise TypeError("only for others")
 
     told = []
-    found, left_out = measure(None, DATA, {"count": counts, "other": refuses}, tell=told.append)
+    found, skip_reasons = measure(
+        None, DATA, {"count": counts, "other": refuses}, print_fn=told.append
+    )
     assert found == {"count": 6}
-    assert left_out == {"other": "only for others"}
+    assert skip_reasons == {"other": "only for others"}
     assert [line.split(":")[0] for line in told] == ["1/2 count", "2/2 other"]
 
 
@@ -40,18 +42,20 @@ def test_first_examples_keep_the_labels_of_a_labelled_target():
 def test_what_works_like_a_step_gets_few_examples(monkeypatch):
     count = lambda model, data: {"examples": len(data[1])}  # noqa: E731
     for like_a_step, examples in ((True, 2), (False, 6)):
-        monkeypatch.setitem(DIAGNOSTICS, "game", Diagnostic(count, like_a_step=like_a_step))
-        assert measure(None, DATA, ["game"], few=2)[0] == {"examples": examples}
+        monkeypatch.setitem(
+            DIAGNOSTICS, "minmax_spectrum", Diagnostic(count, like_a_step=like_a_step)
+        )
+        assert measure(None, DATA, ["minmax_spectrum"], step_samples=2)[0] == {"examples": examples}
 
 
 def test_a_diagnosis_is_json_also_where_numbers_are_not_finite():
     values = {"a": float("nan"), "b": np.array([1.0, np.inf])}
     said = verdict(values)
-    parsed = json.loads(Diagnosis(said, values, about={"step": np.int64(3)}).to_json())
+    parsed = json.loads(Diagnosis(said, values, metadata={"step": np.int64(3)}).to_json())
     assert parsed["measurements"] == {"a": None, "b": [1.0, None]}
     assert (parsed["verdict"], parsed["headline"]) == ("diverged", said.headline)
     assert (parsed["reasons"], parsed["advice"]) == (list(said.reasons), said.advice)
-    assert (parsed["left_out"], parsed["about"]) == ({}, {"step": 3})
+    assert (parsed["skip_reasons"], parsed["metadata"]) == ({}, {"step": 3})
 
 
 @pytest.mark.parametrize(
@@ -62,17 +66,17 @@ def test_every_method_is_diagnosed(name):
     arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
     model = METHODS[name](network((3, 4, 2), "backbone", "relu"), num_classes=2, **arguments)
     model.compile("sgd")
-    found, left_out = measure(model, DATA)
+    found, skip_reasons = measure(model, DATA)
     without_game = model.reversal is None or model.task_radius or model.critic_steps > 1
-    expected = {"game"} if without_game else set()
-    expected |= {"conflict"} if model.reversal is None else set()
-    assert set(left_out) == expected, left_out
+    expected = {"minmax_spectrum"} if without_game else set()
+    expected |= {"gradient_conflict"} if model.reversal is None else set()
+    assert set(skip_reasons) == expected, skip_reasons
     assert np.isfinite(found["sharpness/trace"])
     assert found["sharpness/trace"] != 0
     if name == "dann":  # every healthy range is of something that is measured
         named = [one.name for one in RANGES]
         assert len(set(named)) == len(named)
-        assert set(named) - set(found) == {"binary/*/passed"}  # it has no binary layer
+        assert set(named) - set(found) == {"binary/*/pass_rate"}  # it has no binary layer
 
 
 class OfTwo(keras.Model):
@@ -97,9 +101,11 @@ def test_a_backbone_of_several_inputs_or_without_layers_is_measured_as_far_as_it
     backbone(x["source"])
     model = DANN(backbone, num_classes=2)
     model.compile("sgd")
-    names = ["certificate", "jacobians", "signal", "winning"]
-    found, left_out = measure(model, (x, labels), names)
-    assert set(left_out) == ({"jacobians", "signal"} if several else {"signal"})
+    names = ["certify", "jacobians", "signal_propagation", "discriminator_vs_probe"]
+    found, skip_reasons = measure(model, (x, labels), names)
+    assert set(skip_reasons) == (
+        {"jacobians", "signal_propagation"} if several else {"signal_propagation"}
+    )
     assert found["reversal/cosine"] == pytest.approx(-1)
     if not several:
         norm = np.linalg.norm(backbone.dense.kernel)

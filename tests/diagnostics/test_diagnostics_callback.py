@@ -29,7 +29,7 @@ def trained(callbacks):
 
 
 def test_numbers_enter_the_logs_and_training_is_the_same_as_without(tmp_path):
-    everything = Diagnostics(("certificate", "bounds", "conflict"), BATCH)
+    everything = Diagnostics(("certify", "label_loss_baselines", "gradient_conflict"), BATCH)
     logger = keras.callbacks.CSVLogger(tmp_path / "metrics.csv")
     model, history = trained([everything, logger])
     alone, plain = trained([Diagnostics([], BATCH)])  # which measures nothing
@@ -61,9 +61,9 @@ def test_what_cannot_be_measured_once_the_training_diverges_is_nan():
     ("arguments", "error"),
     [
         ((["gain"], BATCH), ValueError),
-        (("game", BATCH), ValueError),
-        ((["winning"],), ValueError),
-        ((["conflict"], BATCH), ValueError),
+        (("minmax_spectrum", BATCH), ValueError),
+        ((["discriminator_vs_probe"],), ValueError),
+        ((["gradient_conflict"], BATCH), ValueError),
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_first_step(arguments, error):

@@ -105,7 +105,7 @@ def test_the_spectrum_is_that_of_the_training_field_by_differences(cls, strength
     assert found["game/rotation"] == pytest.approx(abs(true.imag).max(), abs=tolerance)
     assert (found["game/rotation"] > 0.05) == (strength > 0)
     assert found["game/radius"] == pytest.approx(abs(true).max(), rel=1e-3)
-    assert found["game/least_real"] == pytest.approx(true.real.min(), abs=tolerance)
+    assert found["game/min_real_part"] == pytest.approx(true.real.min(), abs=tolerance)
     assert found["game/step"] == pytest.approx(0.05)
     growth_of_it = abs(1 - 0.05 * true).max()
     assert found["game/growth"] == pytest.approx(growth_of_it, abs=tolerance / 2)
@@ -167,7 +167,7 @@ def test_faster_heads_multiply_their_part_of_the_field():
     found = minmax_spectrum(model, DATA)
     assert found["game/step"] == pytest.approx(0.02)
     assert found["game/radius"] == pytest.approx(abs(true).max(), rel=1e-3)
-    assert found["game/least_real"] == pytest.approx(true.real.min(), abs=2e-4)
+    assert found["game/min_real_part"] == pytest.approx(true.real.min(), abs=2e-4)
 
 
 def test_the_largest_stable_step_is_where_a_direction_stops_shrinking():
@@ -178,7 +178,7 @@ def test_the_largest_stable_step_is_where_a_direction_stops_shrinking():
     assert abs(1 - 0.99 * step * eigenvalues[:3]).max() < 1
     assert abs(1 - 1.01 * step * eigenvalues[:3]).max() > 1
     assert found["game/rotation"] == 2.0
-    assert found["game/least_real"] == -0.1
+    assert found["game/min_real_part"] == -0.1
 
 
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.8, False), (0.8, True)])

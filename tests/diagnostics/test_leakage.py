@@ -27,7 +27,7 @@ def test_it_finds_what_is_there_and_not_what_is_not():
         "drawn": NOISE[::-1, 0],
     }
     found = leakage(features, None, nuisances)
-    assert [one.is_left for one in found.values()] == [True, True, False, False]
+    assert [one.is_detected for one in found.values()] == [True, True, False, False]
     assert [one.chance for one in found.values()] == [pytest.approx(1 / 3), 0, 0.5, 0]
     assert found["site"].score > 0.95
     assert found["age"].probes["linear"] > 0.99
@@ -53,7 +53,7 @@ def test_rare_values_count_as_much_as_others():
     rare = np.arange(COUNT) % 12 == 0
     alike = leakage(NOISE, None, {"rare": rare})["rare"]
     assert alike.chance == 0.5
-    assert not alike.is_left  # although one who always says the frequent value is right in 92%
+    assert not alike.is_detected  # although one who always says the frequent value is right in 92%
     assert leakage(NOISE + 6 * rare[:, None], None, {"rare": rare})["rare"].score > 0.95
 
 
@@ -62,9 +62,9 @@ def test_with_labels_it_also_tells_what_is_beside_the_label():
     labels = np.where(RNG.random(COUNT) < 0.8, SITE, (SITE + 1) % 3)
     features = CENTERS[labels] + NOISE
     found = leakage(features, None, {"site": SITE, "age": AGE + 20 * labels}, labels)
-    assert [found[name].is_left for name in ("site", "age")] == [True, True]
+    assert [found[name].is_detected for name in ("site", "age")] == [True, True]
     given = [found[f"{name} given the label"] for name in ("site", "age")]
-    assert [one.is_left for one in given] == [False, False]
+    assert [one.is_detected for one in given] == [False, False]
     assert given[0].chance == pytest.approx(0.5)  # each label has two sites
 
 

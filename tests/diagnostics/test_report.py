@@ -57,18 +57,18 @@ def test_there_is_no_green_over_a_value_outside_its_range():
     aligned = FOUND | {"probe/accuracy": 0.5, "probe/low": 0.46, "probe/high": 0.54}
     assert "class='verdict good'" in rendered(aligned)
     assert "class='verdict open'" in rendered(aligned | {"conflict/cosine": -0.95})
-    assert "class='verdict bad'" in rendered(aligned | {"reversal/state": "cut"})
+    assert "class='verdict bad'" in rendered(aligned | {"reversal/state": "detached"})
 
 
 def test_evidence_lists_values_beside_their_ranges_the_unhealthy_first():
     lone = {"reversal/ratio": 0.4, "label/loss": 5.0, "sharpness/top_eigenvalue": 9.0}
     assert evidence(lone) == []  # their ranges depend on what was not measured
     known = {"reversal/strength": 0.3, "label/prior_entropy": 0.7, "game/step": 0.1}
-    more = {"domain/loss": 0.95, "probe/loss": 0.4, "binary/dense/sign/passed": 0.5}
+    more = {"domain/loss": 0.95, "probe/loss": 0.4, "binary/dense/sign/pass_rate": 0.5}
     found = evidence({**lone, **known, **more, "unknown": 3.0})
     assert [one.is_healthy for one in found] == [False] * 3 + [True] * 2
     healthy = {one.name for one in found if one.is_healthy}
-    assert healthy == {"binary/dense/sign/passed", "sharpness/top_eigenvalue"}
+    assert healthy == {"binary/dense/sign/pass_rate", "sharpness/top_eigenvalue"}
 
 
 def test_every_range_and_every_state_names_a_verdict_that_exists():

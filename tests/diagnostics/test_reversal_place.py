@@ -107,8 +107,8 @@ FAULTS = {
         "applied twice",
     ),
     "one layer twice in a row": (one_layer_twice, "applied twice"),
-    "reversed, then detached": (lambda: network(chain(GradientReversal(), Stop())), "cut"),
-    "detached, then reversed": (lambda: network(chain(Stop(), GradientReversal())), "cut"),
+    "reversed, then detached": (lambda: network(chain(GradientReversal(), Stop())), "detached"),
+    "detached, then reversed": (lambda: network(chain(Stop(), GradientReversal())), "detached"),
     "before both heads": (lambda: on_both_heads(4, 1), "every output"),
     "before heads of equal widths": (lambda: on_both_heads(4, 4), "every output"),
     "a reversal of each head": (each_head_its_own, "every output"),
@@ -116,7 +116,7 @@ FAULTS = {
         lambda: each_head_its_own(GradientReversal()),
         "every output",
     ),
-    "on a subclass's inputs": (lambda: Subclassed(GradientReversal(), shared=False), "cut"),
+    "on a subclass's inputs": (lambda: Subclassed(GradientReversal(), shared=False), "detached"),
     "at the end of the backbone": (lambda: network(lambda x: x, ending_in_one), "every output"),
     "at the end of the backbone, and before the head": (
         lambda: network(GradientReversal(), ending_in_one),
@@ -173,7 +173,7 @@ FAULTS = {
         "applied twice",
     ),
     "strength 0 in a subclass": (lambda: Subclassed(GradientReversal(0.0)), "strength 0"),
-    "detached in a nested model": (lambda: nested(Stop(), GradientReversal()), "cut"),
+    "detached in a nested model": (lambda: nested(Stop(), GradientReversal()), "detached"),
     "strength not passed in a subclass": (lambda: Subclassed(GradientReversal()), "wrong strength"),
 }
 

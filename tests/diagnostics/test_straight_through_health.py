@@ -17,7 +17,7 @@ def test_the_share_that_passes_is_that_within_one():
     x = np.array([[-3.0, -1.0, 0.0, 0.5, 1.0, 1.5]], "float32")
     found = straight_through_health(BinarySign(name="sign"), x)
     assert found == {
-        "binary/sign/passed": pytest.approx(4 / 6),
+        "binary/sign/pass_rate": pytest.approx(4 / 6),
         "binary/sign/deviation": pytest.approx(x.std()),
     }
 
@@ -28,7 +28,7 @@ def test_the_share_is_that_of_both_domains_together(joint_forward):
     features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
     model = linear_dann(backbone=keras.Model(inputs, features), joint_forward=joint_forward)
     found = straight_through_health(model, (PAIR, LABELS))
-    assert found["binary/sign/passed"] == pytest.approx(np.mean(np.abs(ALL_INPUTS) <= 1))
+    assert found["binary/sign/pass_rate"] == pytest.approx(np.mean(np.abs(ALL_INPUTS) <= 1))
 
 
 def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():
@@ -37,8 +37,8 @@ def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():
     kernel = np.array([[0.5, -0.2], [1.0, 0.1], [-0.7, 0.3]], "float32")
     model.layers[-1].kernel.assign(kernel)
     found = straight_through_health(model, X)
-    assert found["binary/dense/input_sign/passed"] == pytest.approx(np.mean(np.abs(X) <= 1))
-    assert found["binary/dense/kernel_sign/passed"] == 1
+    assert found["binary/dense/input_sign/pass_rate"] == pytest.approx(np.mean(np.abs(X) <= 1))
+    assert found["binary/dense/kernel_sign/pass_rate"] == 1
 
 
 def test_a_model_without_binary_layers_has_nothing_to_measure():

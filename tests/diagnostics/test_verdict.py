@@ -72,7 +72,7 @@ KNOWN = {
     "source only": (lambda: knows_classes(dann.SourceOnly), normal_domains(4.0)),
     "oracle": (lambda: knows_classes(dann.TargetOnly), normal_domains(0.0)),
     "collapsed": (knows_classes, one_class()),
-    "labels not learnt": (planted.dann, normal_domains(0.0)),
+    "labels not learned": (planted.dann, normal_domains(0.0)),
     "saturated binary layer": (planted.saturated, None),
     "discriminator dead": (lambda: frozen("domain_head"), None),
     "reversal dead": (lambda: planted.dann(strength=0.0), None),
@@ -94,10 +94,10 @@ def test_a_known_state_is_named(state):
 
 
 DEAD_REVERSALS = {
-    "forgotten": planted.Forgotten,
+    "not applied": planted.Forgotten,
     "applied twice": planted.Twice,
     "partly reversed": planted.OneDomain,
-    "cut": planted.Cut,
+    "detached": planted.Cut,
     "discriminator reversed": planted.BehindHead,
 }
 
@@ -160,7 +160,7 @@ def test_labels_in_another_form_are_checked_as_their_numbers(form):
     found, expected = check(model, (x, form(y)), mode="eager"), baselines(model, (x, y))
     for name in ("label/loss", "label/accuracy", "label/prior_entropy"):
         assert found.measurements[name] == pytest.approx(expected[name])
-    assert not found.left_out
+    assert not found.skip_reasons
 
 
 def test_labels_that_are_not_classes_leave_the_bounds_out():
@@ -168,7 +168,7 @@ def test_labels_that_are_not_classes_leave_the_bounds_out():
     model.compile("adam", loss="mse")
     x, y = planted.batch(0, 64)
     found = check(model, (x, np.stack([y, 2.5 - y], 1).astype("float32")), mode="eager")
-    assert set(found.left_out) == {"bounds"}
+    assert set(found.skip_reasons) == {"label_loss_baselines"}
     assert "label/loss" not in found.measurements
 
 

@@ -20,16 +20,16 @@ ALIGNED = {
     "label/largest_share": 0.5,
     "target/largest_share": 0.5,
     "target/share_distance": 0.1,
-    "target/sure_share_distance": 0.2,
-    "target/share_chance": 0.07,
+    "target/confident_share_distance": 0.2,
+    "target/chance_share_distance": 0.07,
     "mmd/squared": 0.01,
     "mmd/null": 0.003,
     "mmd/matched": 0.01,
     "mmd/matched_null": 0.003,
     "game/step": 0.01,
     "game/growth": 1.01,
-    "game/least_real": -0.1,
-    "binary/one/passed": 0.5,
+    "game/min_real_part": -0.1,
+    "binary/one/pass_rate": 0.5,
 }
 
 
@@ -41,15 +41,15 @@ def probe(low, high):
     ("change", "name"),
     [
         ({}, "aligned"),
-        ({"reversal/state": "not begun"}, "aligned"),
+        ({"reversal/state": "not started"}, "aligned"),
         ({"features/spread": 0.0, "domain/spread": 0.0}, "backbone dead"),
         ({"features/spread": 0.0, "reversal/state": "no gradient"}, "backbone dead"),
         ({"features/spread": 1e-5}, "aligned"),
         ({"domain/spread": 9e-5}, "discriminator dead"),
         ({"reversal/head_norm": 0.0}, "discriminator dead"),
-        ({"domain/spread": 0.0, "reversal/state": "forgotten"}, "reversal dead"),
+        ({"domain/spread": 0.0, "reversal/state": "not applied"}, "reversal dead"),
         ({"reversal/state": "not finite"}, "diverged"),
-        ({"reversal/state": "forgotten", "label/loss": float("inf")}, "diverged"),
+        ({"reversal/state": "not applied", "label/loss": float("inf")}, "diverged"),
         ({"jacobian/source/logits/top": np.array([1.0, np.nan])}, "diverged"),
         ({"sharpness/trace": float("inf")}, "diverged"),
         ({"game/largest_stable_step": float("inf")}, "aligned"),
@@ -59,8 +59,8 @@ def probe(low, high):
         ({"reversal/state": "no gradient", "domain/loss": 3e-16}, "not aligned"),
         ({"reversal/state": "no gradient", "domain/loss": 0.5}, "discriminator dead"),
         ({"reversal/head_norm": 0.0, "domain/loss": 3e-16}, "discriminator dead"),
-        ({"binary/one/passed": 0.09}, "saturated binary layer"),
-        ({"binary/one/passed": 0.11}, "aligned"),
+        ({"binary/one/pass_rate": 0.09}, "saturated binary layer"),
+        ({"binary/one/pass_rate": 0.11}, "aligned"),
         ({"target/largest_share": 0.95}, "collapsed"),
         ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
         ({"target/largest_share": 0.95, "reversal/state": "none"}, "source only"),
@@ -80,7 +80,7 @@ def probe(low, high):
         (probe(0.86, 0.9) | {"reversal/state": "none"}, "source only"),
         (probe(0.4, 0.5) | {"reversal/state": "oracle"}, "oracle"),
         ({"domain/loss": 0.34}, "not aligned"),
-        ({"label/loss": 0.63}, "labels not learnt"),
+        ({"label/loss": 0.63}, "labels not learned"),
         ({"label/loss": 0.62}, "aligned"),
         ({"mmd/squared": 0.06, "mmd/matched": 0.06}, "not aligned"),
         ({"mmd/squared": 0.06}, "aligned"),
@@ -118,7 +118,7 @@ def test_a_game_is_unstable_by_its_growth_with_momentum(
 def test_the_reasons_mention_what_does_not_decide():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
     found = verdict(ALIGNED | change | {"domain/loss": 1.25, "label/loss": 0.65})
-    assert found.name == "labels not learnt"
+    assert found.name == "labels not learned"
     for number in ("`label/loss`", "`reversal/ratio`", "`domain/loss`"):
         assert number in " ".join(found.reasons)
     assert max(map(len, str(found).splitlines())) <= 100

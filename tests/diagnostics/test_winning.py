@@ -12,10 +12,9 @@ from dann.diagnostics import (
     discriminator_vs_probe,
     feature_distance,
     measure,
-    squared_mmd,
 )
 from dann.diagnostics import label_loss_baselines as baselines
-from dann.diagnostics.feature_distance import kernel_matrix, with_null
+from dann.diagnostics.feature_distance import kernel_matrix, squared_mmd, with_null
 
 RNG = np.random.default_rng(5)
 SOURCE = RNG.normal(size=(60, 2))
@@ -65,7 +64,7 @@ def test_features_that_are_not_finite_give_nan():
     broken = np.where(np.arange(60)[:, None] == 7, 1e38, SOURCE).astype("float32")
     data, model = ({"source": broken, "target": DATA[0]["target"]}, LABELS), identity_dann()
     model.backbone.set_weights([10 * np.eye(2)])
-    found, _ = measure(model, data, ["winning", "distance"])
+    found, _ = measure(model, data, ["discriminator_vs_probe", "feature_distance"])
     for name in ("probe/accuracy", "probe/loss", "probe/low", "mmd/squared", "mmd/null"):
         assert np.isnan(found[name]), name
 
@@ -133,8 +132,8 @@ def test_label_loss_baselines_are_those_of_numpy():
         "label/largest_share": shares.max(),
         "target/largest_share": got.max(),
         "target/share_distance": abs(got[0] - shares[0]),
-        "target/sure_share_distance": abs(surely - shares[0]),
-        "target/share_chance": np.sqrt(2 / np.pi) * deviation,
+        "target/confident_share_distance": abs(surely - shares[0]),
+        "target/chance_share_distance": np.sqrt(2 / np.pi) * deviation,
     }
     assert found.keys() == expected.keys()
     for name, value in expected.items():

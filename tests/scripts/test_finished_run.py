@@ -16,7 +16,8 @@ from dann.layers import BinaryDense
 DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]
 WATCHED = ["callbacks=diagnostics", "trainer.oracle_curve=true", "hydra.run.dir=run"]
-FEW = ["diagnostics=[certificate,winning,bounds,conflict,jacobians]", "samples=40"]
+NAMES = "certify,discriminator_vs_probe,label_loss_baselines,gradient_conflict,jacobians"
+FEW = [f"diagnostics=[{NAMES}]", "samples=40"]
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +41,11 @@ def test_a_run_is_diagnosed_reported_and_shown(folder, run_well):
     found = json.loads((folder / "run/diagnosis.json").read_text())
     assert f"{found['headline']} - {found['reasons'][0]} " in " ".join(told.split())
     assert max(map(len, told.splitlines())) <= 100
-    assert "2/5 winning: " in told
+    assert "2/5 discriminator_vs_probe: " in told
     assert told.endswith("Written to run/report.html\n")
     about = {"method": "DANN", "step": 4, "examples of each domain": 40}
-    assert about.items() <= found["about"].items()
-    assert found["left_out"] == {}
+    assert about.items() <= found["metadata"].items()
+    assert found["skip_reasons"] == {}
     # The schedule's strength at its fourth step, as the checkpoint has it.
     numbers = found["measurements"]
     assert numbers["reversal/ratio"] == pytest.approx(numbers["reversal/strength"], rel=1e-3)
