@@ -46,7 +46,7 @@ def tfds_pair(
 
     Args:
         source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
-            `mnist_m`, `usps`, `synthetic_digits`, `chalk_digits`.
+            `mnist_m`, `usps`, `chalk_digits`.
         target: Name of the target data set.
         image_size: Side, or height and width, of the images. Defaults to `None`, the larger of
             both data sets'.

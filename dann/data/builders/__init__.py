@@ -6,7 +6,6 @@ A builder is known to TFDS once its file is imported.
 from dann.data.builders.chalk_digits import ChalkDigits
 from dann.data.builders.mnist_files import MnistFiles
 from dann.data.builders.mnist_m import MnistM
-from dann.data.builders.synthetic_digits import SyntheticDigits
 from dann.data.builders.usps import Usps
 
-__all__ = ["ChalkDigits", "MnistFiles", "MnistM", "SyntheticDigits", "Usps"]
+__all__ = ["ChalkDigits", "MnistFiles", "MnistM", "Usps"]

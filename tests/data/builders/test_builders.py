@@ -16,7 +16,6 @@ SPLITS = {
     "chalk_digits/photo": {"train": 12, "test": 599},
     "mnist_files": TINY,
     "mnist_m": TINY,
-    "synthetic_digits": TINY,
     "usps": TINY,
 }
 
@@ -24,7 +23,6 @@ SPLITS = {
 @pytest.mark.parametrize("name", SPLITS)
 def test_a_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypatch):
     monkeypatch.setattr("dann.data.builders.chalk_digits._TRAIN", 12)
-    monkeypatch.setattr("dann.data.builders.synthetic_digits._SPLITS", {"small": TINY})
     cache = str(tmp_path / "cache")
     builder: Any = prepared(name, cache, str(raw_files))
     info = builder.info
