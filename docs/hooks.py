@@ -78,9 +78,9 @@ def bases(module, exported):
 
 def exports(module):
     """Names of a module's own classes, functions and packages, and what they stand for."""
-    for name in sorted(getattr(module, "__all__", None) or dir(module), key=str.lower):
+    for name in sorted(dir(module), key=str.lower):
         thing = getattr(module, name)
-        package = inspect.ismodule(thing) and hasattr(thing, "__path__")
+        package = inspect.ismodule(thing) and hasattr(thing, "__path__") and dict(exports(thing))
         documented = inspect.isclass(thing) or inspect.isfunction(thing) or package
         home = thing.__name__ if package else getattr(thing, "__module__", "")
         if documented and home.startswith(module.__name__) and not name.startswith("_"):

@@ -19,28 +19,3 @@ from dann.adaptation.regularizers.self_ensembling import SelfEnsembling
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.adaptation.source_only import SourceOnly, TargetOnly
 from dann.adaptation.wdgrl import WDGRL
-
-__all__ = [
-    "CDAN",
-    "DALN",
-    "DANN",
-    "DIRTT",
-    "FDAL",
-    "MADA",
-    "MCC",
-    "MCD",
-    "MDAN",
-    "MDD",
-    "METHODS",
-    "PADA",
-    "REGULARIZERS",
-    "WDGRL",
-    "AdversarialModel",
-    "ConditionalEntropy",
-    "Invariant",
-    "Regularizer",
-    "SelfEnsembling",
-    "SourceOnly",
-    "TargetOnly",
-    "VirtualAdversarial",
-]

@@ -3,14 +3,3 @@
 from dann.autodiff.batches import batch_jacobian, frobenius_norm
 from dann.autodiff.derivatives import gradients, hvp, jacobian, jvp, vjp
 from dann.autodiff.singular_values import singular_values
-
-__all__ = [
-    "batch_jacobian",
-    "frobenius_norm",
-    "gradients",
-    "hvp",
-    "jacobian",
-    "jvp",
-    "singular_values",
-    "vjp",
-]

@@ -61,7 +61,7 @@ class ConfigError(ValueError):
 @functools.cache
 def target_names() -> frozenset[str]:
     """Returns what all other groups of a config may name."""
-    found = {f"dann.networks.{name}" for name in networks.__all__}
+    found = {f"dann.networks.{name}" for name, _ in inspect.getmembers(networks, inspect.isfunction)}
     found |= {"dann.diagnostics.Diagnostics", "dann.training.EpochTable", "keras.Sequential"}
     for name in _MODULES:
         module = importlib.import_module(name)

@@ -16,23 +16,6 @@ from dann.data.sentiment import sentiment
 from dann.data.smartwatch_activities import smartwatch_activities
 from dann.data.tfds_pair import digits_to_photos, tfds_pair
 
-__all__ = [
-    "READERS",
-    "DomainPair",
-    "ImageFiles",
-    "Pairs",
-    "arrays",
-    "csv_table",
-    "digits_to_photos",
-    "image_folder",
-    "npz",
-    "pair",
-    "sentiment",
-    "join_sources",
-    "tfds_pair",
-    "smartwatch_activities",
-]
-
 # What a config may name as its data.
 READERS = (
     csv_table,

@@ -4,5 +4,3 @@ from dann.deployment.c_file import load, to_c
 from dann.deployment.exports import FORMATS, export
 from dann.deployment.packing import pack, summarize
 from dann.deployment.tracing import PackError
-
-__all__ = ["FORMATS", "PackError", "export", "load", "pack", "summarize", "to_c"]

@@ -2,5 +2,3 @@
 
 from dann.experiments.compare import compare
 from dann.experiments.comparison import Comparison
-
-__all__ = ["Comparison", "compare"]

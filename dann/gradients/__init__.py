@@ -8,15 +8,5 @@ from dann.gradients.reversal import reverse_gradient
 from dann.gradients.sign import binary_sign
 from dann.gradients.stop_gradient import surrogate_gradient
 
-__all__ = [
-    "binary_sign",
-    "estimators",
-    "override_gradient",
-    "reverse_gradient",
-    "surrogate_gradient",
-]
-
 if keras.backend.backend() == "tensorflow":
     from dann.gradients.op_override import override_op_gradients
-
-    __all__ += ["override_op_gradients"]

@@ -21,24 +21,3 @@ from dann.layers.multilinear_map import MultilinearMap
 from dann.layers.random_convolution import RandomConvolution
 from dann.layers.shifted_activations import RPReLU, RSign
 from dann.layers.weight_clip import WeightClip
-
-__all__ = [
-    "BatchNormalization",
-    "BinaryConv1D",
-    "BinaryConv1DTranspose",
-    "BinaryConv2D",
-    "BinaryConv2DTranspose",
-    "BinaryConv3D",
-    "BinaryConv3DTranspose",
-    "BinaryDense",
-    "BinaryDepthwiseConv2D",
-    "BinarySign",
-    "DomainBlend",
-    "GradientReversal",
-    "MultilinearMap",
-    "RandomConvolution",
-    "RPReLU",
-    "RSign",
-    "WeightClip",
-    "with_keras_batch_normalization",
-]

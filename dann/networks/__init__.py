@@ -22,20 +22,3 @@ from dann.networks.lenet import lenet_backbone
 from dann.networks.mlp import mlp_backbone
 from dann.networks.paper import gtsrb_backbone, mnist_backbone, svhn_backbone
 from dann.networks.time_series import time_series_backbone
-
-__all__ = [
-    "application_backbone",
-    "binary_label_head",
-    "binary_lenet_backbone",
-    "binary_mlp_backbone",
-    "binary_resnet_backbone",
-    "cnn_backbone",
-    "domain_head",
-    "gtsrb_backbone",
-    "label_head",
-    "lenet_backbone",
-    "mlp_backbone",
-    "mnist_backbone",
-    "svhn_backbone",
-    "time_series_backbone",
-]

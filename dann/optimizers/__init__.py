@@ -4,5 +4,3 @@ from dann.optimizers.bop import Bop
 from dann.optimizers.faster_heads import faster_heads
 from dann.optimizers.flip_ratio import FlipRatio
 from dann.optimizers.per_variable import PerVariable
-
-__all__ = ["Bop", "FlipRatio", "PerVariable", "faster_heads"]

@@ -8,13 +8,3 @@ from dann.schedules.strengths import (
     WarmStart,
     as_schedule,
 )
-
-__all__ = [
-    "Constant",
-    "GaninDecay",
-    "GaninSchedule",
-    "Scaled",
-    "StrengthSchedule",
-    "WarmStart",
-    "as_schedule",
-]

@@ -10,29 +10,3 @@ from dann.selection.regret import regret
 from dann.selection.scores import SCORES, choose, compute_scores, score_checkpoints
 from dann.selection.selection_scores import SelectionScores
 from dann.selection.snd import snd
-
-__all__ = [
-    "SCORES",
-    "Outputs",
-    "Recommendation",
-    "SelectionScores",
-    "agreement",
-    "average",
-    "bnm",
-    "choose",
-    "compute_scores",
-    "dev",
-    "probe_domains",
-    "entropy",
-    "info_max",
-    "mcc",
-    "mean_logits",
-    "mix_val",
-    "outputs_of",
-    "recommend",
-    "regret",
-    "reverse_validation",
-    "score_checkpoints",
-    "snd",
-    "source_accuracy",
-]

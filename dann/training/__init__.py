@@ -7,15 +7,3 @@ from dann.training.run import Run
 from dann.training.run_callbacks import EpochTable
 from dann.training.run_directory import RunDirectory
 from dann.training.stops import StopOnNonFinite
-
-__all__ = [
-    "Distribution",
-    "EpochTable",
-    "Run",
-    "RunDirectory",
-    "StopOnNonFinite",
-    "Trainer",
-    "compile_model",
-    "fit",
-    "start",
-]

@@ -7,5 +7,3 @@ from dann.data.builders.chalk_digits import ChalkDigits
 from dann.data.builders.mnist_files import MnistFiles
 from dann.data.builders.mnist_m import MnistM
 from dann.data.builders.usps import Usps
-
-__all__ = ["ChalkDigits", "MnistFiles", "MnistM", "Usps"]

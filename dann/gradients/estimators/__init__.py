@@ -16,24 +16,3 @@ from dann.gradients.estimators.straight_through import (
     Stochastic,
     Ternary,
 )
-
-__all__ = [
-    "EDE",
-    "ESTIMATORS",
-    "ApproxSign",
-    "DoReFa",
-    "Estimator",
-    "Htanh",
-    "Identity",
-    "MagnitudeAware",
-    "Quantizer",
-    "ReSTE",
-    "Sharpened",
-    "Stochastic",
-    "SwishSign",
-    "Ternary",
-    "get_estimator",
-    "get_kernel_estimator",
-    "name_or_estimator",
-    "register_estimator",
-]
