@@ -216,7 +216,8 @@ def count_steps(cfg: DictConfig, domains: DomainPair) -> None:
 def step_intervals(cfg: DictConfig) -> list[int]:
     """Returns after how many steps callbacks of `cfg` ask to act."""
     nodes = filter(OmegaConf.is_dict, cfg.callbacks.values())
-    asked = [node.get(key) for node in nodes for key in ("every", "save_freq", "update_freq")]
+    keys = "every_n_steps", "save_freq", "update_freq"
+    asked = [node.get(key) for node in nodes for key in keys]
     asked = [1 if steps == "batch" else steps for steps in asked]  # as in TensorBoard's update_freq
     return [steps for steps in asked if isinstance(steps, int) and steps > 0]
 

@@ -114,8 +114,8 @@ def descent_of(model: AdversarialModel) -> Descent | None:
     optimizer = model.optimizer
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # under a loss scale
     parts: list[Any] = [optimizer] * len(model.trainable_variables)
-    if isinstance(optimizer, PerVariable) and optimizer.places is not None:
-        parts = [optimizer.optimizers[place] for place in optimizer.places]
+    if isinstance(optimizer, PerVariable) and optimizer.optimizer_indices is not None:
+        parts = [optimizer.optimizers[index] for index in optimizer.optimizer_indices]
     if not all(isinstance(part, keras.optimizers.SGD) for part in parts):
         return None
     settings = {(part.momentum, part.nesterov) for part in parts}

@@ -12,21 +12,22 @@ from dann.schedules import Scaled
 def faster_heads(
     model: Any, optimizer: keras.optimizers.Optimizer, factor: float = 10.0
 ) -> PerVariable:
-    """Returns an optimizer with a higher learning rate for everything but the backbone.
+    """Returns an optimizer with a higher learning rate for all variables outside the backbone.
 
-    Use it for fine-tuning, where the backbone is trained already and the heads start at random.
-    Variables of `model.backbone` learn at the optimizer's learning rate or schedule, all others
-    (label head, discriminator, ...) at `factor` times it. The only other change: `global_clipnorm`
-    limits the norm of each of the two parts separately.
+    Use it for fine-tuning, where the backbone is pretrained and the heads start at random. The
+    variables of `model.backbone` train at the optimizer's learning rate or schedule, all others
+    (label head, discriminator, ...) at `factor` times this rate. The only other difference is that
+    `global_clipnorm` limits the norm of each of the two groups separately.
 
-    Freeze and unfreeze layers first: the optimizer is for the variables that train now.
+    Freeze and unfreeze layers first: the optimizer is made for the variables that are trainable
+    when this function is called.
 
     Args:
-        model: Model to compile with the result.
-        optimizer: Any single Keras optimizer. Its config is copied, without state and without what
-            it excludes from weight decay; itself it does not change.
-        factor: Learning rate of the heads in multiples of the backbone's, above 0. Defaults to
-            `10.0`, the usual choice.
+        model: Model to compile with the returned optimizer.
+        optimizer: A single Keras optimizer, which is not changed. Only its config is copied: its
+            state and its exclusions from weight decay are not.
+        factor: Ratio of the heads' learning rate to the backbone's, above 0. Defaults to `10.0`,
+            the usual choice.
 
     Example:
 
@@ -40,16 +41,17 @@ def faster_heads(
     """
     factor = check_number("factor", factor, low=0, above=True)
     backbone = {id(variable) for variable in model.backbone.trainable_variables}
+    indices = [int(id(variable) not in backbone) for variable in model.trainable_variables]
     return PerVariable(
-        {"backbone": _copy(optimizer, "backbone", 1.0)},
-        rest=_copy(optimizer, "heads", factor),
-        places=[int(id(variable) not in backbone) for variable in model.trainable_variables],
+        {"backbone": _copy_scaled(optimizer, "backbone", 1.0)},
+        default_optimizer=_copy_scaled(optimizer, "heads", factor),
+        optimizer_indices=indices,
         loss_scale_factor=optimizer.loss_scale_factor,
         name="faster_heads",
     )
 
 
-def _copy(optimizer, name, factor):
+def _copy_scaled(optimizer, name, factor):
     config = optimizer.get_config()
     rate = config["learning_rate"]
     if isinstance(rate, dict):

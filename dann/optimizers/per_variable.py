@@ -5,112 +5,115 @@ from typing import Any
 import keras
 
 
-class _ByVariable(keras.optimizers.OptimizerMap):
-    """The optimizer of each variable, which is known by itself."""
+class _OptimizerByVariable(keras.optimizers.OptimizerMap):
+    """A map from variables to optimizers that looks variables up by identity, not by path."""
 
-    def __init__(self, rest, optimizers):
-        super().__init__(rest, optimizers)
-        self.found = {}
+    def __init__(self, default_optimizer, optimizers):
+        super().__init__(default_optimizer, optimizers)
+        self.assigned = {}
 
     def __call__(self, variable):
-        return self.found[id(variable)]
+        return self.assigned[id(variable)]
 
 
 @keras.saving.register_keras_serializable("dann")
 class PerVariable(keras.optimizers.MultiOptimizer):
     """Trains some variables with one optimizer and the rest with another.
 
-    Each variable goes to the first rule that matches it, or to the rest. Each part keeps its own
-    learning rate or schedule, clipping (`global_clipnorm` limits the norm of the part's gradient
-    alone), moving averages of the weights, and accumulation of gradients.
+    The first rule that matches a variable selects its optimizer; without a match, the default
+    optimizer trains it. Each optimizer has its own learning rate or schedule, clipping
+    (`global_clipnorm` limits the norm over the variables of that optimizer), moving averages of the
+    weights, and gradient accumulation.
 
-    The optimizer applies the rules once, when it first gets the variables. From then on, and in a
-    saved model, it knows variables by their place among the trainable ones, because their paths,
+    The rules are applied once, when `build` receives the variables. After that, and in a saved
+    model, variables are identified by their position among the trainable variables. Their paths,
     which `keras.optimizers.OptimizerMap` uses, change when a model is loaded.
 
     Args:
         optimizers: The optimizers by rule. A rule is `"binary"`, for the kernels of binary layers,
-            or any other string, a regular expression to find in the variable's path.
-        rest: Optimizer of all other variables.
-        places: For each trainable variable, in order, the number of its optimizer; the rest has
-            the last number. The rules are then only names. Defaults to `None`: the rules decide.
-        loss_scale_factor: Factor of the loss for all parts; see Keras's optimizers.
+            or any other string, a regular expression that is searched for in the variable's path.
+        default_optimizer: Optimizer of all other variables.
+        optimizer_indices: For each trainable variable, in order, the index of its optimizer; the
+            default optimizer has the last index. The rules are then only names. Defaults to `None`:
+            the rules decide.
+        loss_scale_factor: Loss scale factor of all optimizers; see Keras's optimizers.
         name: Name of the optimizer.
 
     Raises:
-        ValueError: When it gets the variables, if a rule matches none that no earlier rule matched,
-            or `places` has another length.
+        ValueError: In `build`, if a rule matches no variable that an earlier rule did not match, or
+            if `optimizer_indices` does not have one index per variable.
 
     Example:
 
     >>> import keras
     >>> from dann.optimizers import Bop, PerVariable
-    >>> optimizer = PerVariable({"binary": Bop()}, rest=keras.optimizers.Adam(1e-3))
+    >>> optimizer = PerVariable({"binary": Bop()}, default_optimizer=keras.optimizers.Adam(1e-3))
     >>> [type(part).__name__ for part in optimizer.optimizers]
     ['Bop', 'Adam']
 
     Reference:
-        - [Helwegen et al., 2019](https://arxiv.org/abs/1906.02107), section 5: binary weights by
-          one optimizer, the rest by Adam.
+        - [Helwegen et al., 2019](https://arxiv.org/abs/1906.02107), section 5: Bop for the binary
+          weights, Adam for all others.
     """
 
     def __init__(
         self,
         optimizers: Mapping[str, keras.optimizers.Optimizer],
-        rest: keras.optimizers.Optimizer,
-        places: Sequence[int] | None = None,
+        default_optimizer: keras.optimizers.Optimizer,
+        optimizer_indices: Sequence[int] | None = None,
         loss_scale_factor: float | None = None,
         name: str = "per_variable",
     ):
-        by_variable = _ByVariable(rest, dict(optimizers))
+        by_variable = _OptimizerByVariable(default_optimizer, dict(optimizers))
         super().__init__(by_variable, loss_scale_factor, name)
         self._by_variable = by_variable
         self.rules = tuple(optimizers)
-        self.places = None if places is None else tuple(places)
+        self.optimizer_indices = None if optimizer_indices is None else tuple(optimizer_indices)
 
     def build(self, var_list):
         if self.built:
             return
-        if self.places is None:
-            self.places = tuple(self._place(variable) for variable in var_list)
-            if unused := set(range(len(self.rules))) - set(self.places):
+        if self.optimizer_indices is None:
+            self.optimizer_indices = tuple(map(self._find_optimizer, var_list))
+            if unused := set(range(len(self.rules))) - set(self.optimizer_indices):
                 raise ValueError(
                     "Each rule must match a variable that no earlier rule matched. Received: "
                     f"{self.rules[min(unused)]!r}, which matches none of "
                     f"{[variable.path for variable in var_list]}"
                 )
-        parts = [*self._by_variable.values(), self._by_variable.default_optimizer]
-        for variable, place in zip(var_list, self.places, strict=True):
-            self._by_variable.found[id(variable)] = parts[place]
+        optimizers = [*self._by_variable.values(), self._by_variable.default_optimizer]
+        for variable, index in zip(var_list, self.optimizer_indices, strict=True):
+            self._by_variable.assigned[id(variable)] = optimizers[index]
         super().build(var_list)
 
-    def _place(self, variable):
-        """The number of the first rule that the variable matches, or of the rest."""
-        matched = [place for place, rule in enumerate(self.rules) if _matches(rule, variable)]
-        return min(matched, default=len(self.rules))
+    def _find_optimizer(self, variable):
+        """Returns the index of the first rule that matches, or of the default optimizer."""
+        matches = (index for index, rule in enumerate(self.rules) if _matches(rule, variable))
+        return next(matches, len(self.rules))
 
     def get_config(self):
-        serialize = keras.saving.serialize_keras_object
+        serialize, indices = keras.saving.serialize_keras_object, self.optimizer_indices
         return {
-            # Pairs, because their order counts.
+            # Pairs, because the order of the rules matters and JSON objects have none.
             "optimizers": [[rule, serialize(part)] for rule, part in self._by_variable.items()],
-            "rest": serialize(self._by_variable.default_optimizer),
-            "places": None if self.places is None else list(self.places),
+            "default_optimizer": serialize(self._by_variable.default_optimizer),
+            "optimizer_indices": None if indices is None else list(indices),
             "loss_scale_factor": self.loss_scale_factor,
             "name": self.name,
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        def restored(part):
+        def deserialize(part):
             return keras.saving.deserialize_keras_object(part, custom_objects=custom_objects)
 
-        optimizers = {rule: restored(part) for rule, part in config["optimizers"]}
-        return cls(**{**config, "optimizers": optimizers, "rest": restored(config["rest"])})
+        optimizers = {rule: deserialize(part) for rule, part in config["optimizers"]}
+        default = deserialize(config["default_optimizer"])
+        return cls(**{**config, "optimizers": optimizers, "default_optimizer": default})
 
 
 def is_binary(variable: Any) -> bool:
-    """Returns whether a variable is a kernel of one bit, which its layer marks as `binary`."""
+    """Returns whether a variable is a 1-bit kernel, which its layer marks as `binary`."""
     return bool(getattr(variable, "binary", False))
 
 

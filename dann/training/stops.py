@@ -37,23 +37,24 @@ class StopOnNonFinite(keras.callbacks.Callback):
     so that a script saves and reports a broken model.
 
     Args:
-        every: Number of steps between checks, at least 1. If `steps_per_execution` is larger, it
-            checks after every execution. Defaults to `50`.
+        every_n_steps: Number of steps between checks, at least 1. If `steps_per_execution` is
+            larger, it checks after every execution. Defaults to `50`.
 
     Raises:
         FloatingPointError: In training, if something is not finite.
-        ValueError: If `every` is below 1.
+        ValueError: If `every_n_steps` is below 1.
 
     Example:
 
     >>> import keras
     >>> from dann.training import StopOnNonFinite
-    >>> callbacks = [StopOnNonFinite(every=10), keras.callbacks.ModelCheckpoint("newest.keras")]
+    >>> checkpoint = keras.callbacks.ModelCheckpoint("newest.keras")
+    >>> callbacks = [StopOnNonFinite(every_n_steps=10), checkpoint]
     """
 
-    def __init__(self, every: int = 50):
+    def __init__(self, every_n_steps: int = 50):
         super().__init__()
-        self.every = check_integer("every", every, low=1)
+        self.every_n_steps = check_integer("every_n_steps", every_n_steps, low=1)
 
     def on_train_begin(self, logs=None):
         steps: Any = ops.convert_to_numpy(self.model.optimizer.iterations)  # devices may mirror it
@@ -63,7 +64,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
         self._step = self._before_epoch + batch + 1
-        if self._step - self._checked >= self.every:
+        if self._step - self._checked >= self.every_n_steps:
             self._check(logs or {})
 
     def on_epoch_end(self, epoch, logs=None):

@@ -74,7 +74,7 @@ def test_any_number_of_devices_descends_what_one_does_by_every_method(tmp_path, 
 )
 def test_what_would_act_on_a_replicas_share_is_refused(given):
     optimizer = keras.optimizers.SGD(0.1, **given)
-    parts = PerVariable({"kernel": optimizer}, rest=keras.optimizers.SGD(0.1))
+    parts = PerVariable({"kernel": optimizer}, default_optimizer=keras.optimizers.SGD(0.1))
     [(name, value)] = given.items()
     scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, **given))
     for one in (optimizer, parts, scaled):

@@ -273,7 +273,7 @@ def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, st
 
 
 def test_steps_after_which_callbacks_act_are_collected():
-    cfg = compose_config("callbacks=binary", "callbacks.flips.every=4")
+    cfg = compose_config("callbacks=binary", "callbacks.flips.every_n_steps=4")
     assert building.step_intervals(cfg) == [4]
     cfg = compose_config("+callbacks.tensorboard.update_freq=batch")
     assert building.step_intervals(cfg) == [1]

@@ -22,8 +22,8 @@ def test_the_mean_over_an_epochs_looks_is_logged_by_layer(every):
     settings = {"one": (0.3, 0.02), "two": (0.2, 0.05)}
     rules = {f"{name}/kernel": Bop(*its, name=name) for name, its in settings.items()}
     before = {name: values([model.get_layer(name).kernel])[0] for name in settings}
-    optimizer = PerVariable(rules, rest=keras.optimizers.SGD(0.1))
-    logs = train(model, optimizer, 3, [FlipRatio(every=every)], run_eagerly=True)
+    optimizer = PerVariable(rules, default_optimizer=keras.optimizers.SGD(0.1))
+    logs = train(model, optimizer, 3, [FlipRatio(every_n_steps=every)], run_eagerly=True)
     assert set(logs) - {"loss"} == {"flips/one", "flips/two"}
     every = every or STEPS
     for name, its in settings.items():

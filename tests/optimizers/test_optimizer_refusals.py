@@ -33,10 +33,10 @@ def faster(*arguments):
         (lambda: Bop().build([keras.Variable([1.0])]), ValueError),  # no layer marks it
         (lambda: Bop().build([half()]), ValueError),
         (lambda: built({"binary": Bop()}, SGD()), ValueError),  # matches nothing
-        (lambda: built({"any": Bop()}, SGD(), places=[0, 1, 1]), ValueError),
+        (lambda: built({"any": Bop()}, SGD(), optimizer_indices=[0, 1, 1]), ValueError),
         (lambda: faster(SGD(), 0), ValueError),
         (lambda: faster(SGD(math.sqrt)), TypeError),
-        (lambda: FlipRatio(every=0), ValueError),
+        (lambda: FlipRatio(every_n_steps=0), ValueError),
         (lambda: train(sum_of_layers("a"), SGD(), callbacks=[FlipRatio()]), ValueError),
     ],
 )

@@ -33,7 +33,7 @@ def split():
         r"second/(kernel|bias)|first/bias": PARTS["clipped"](),
         "third": PARTS["averaged"](),
     }
-    return PerVariable(rules, rest=PARTS["accumulated"]())
+    return PerVariable(rules, default_optimizer=PARTS["accumulated"]())
 
 
 def owner(variable):
@@ -80,10 +80,10 @@ def test_a_saved_model_resumes_exactly(reloaded):
 
 def test_the_first_rule_that_holds_takes_a_variable():
     parts = [keras.optimizers.SGD(name=name) for name in "abc"]
-    optimizer = PerVariable({"kernel": parts[0], "first": parts[1]}, rest=parts[2])
+    optimizer = PerVariable({"kernel": parts[0], "first": parts[1]}, default_optimizer=parts[2])
     assert optimizer.optimizers == parts  # callbacks find them before the first step
     optimizer.build(sum_of_layers("first", "second").trainable_variables)
-    assert optimizer.places == (0, 1, 0, 2)
+    assert optimizer.optimizer_indices == (0, 1, 0, 2)
 
 
 def test_a_factor_of_the_loss_changes_nothing_but_the_scale_of_the_gradient():

@@ -71,7 +71,7 @@ def sgd():
 
 
 def bop_and_adam():
-    return PerVariable({"binary": Bop(1e-2, 1e-6)}, rest=keras.optimizers.Adam(1e-2))
+    return PerVariable({"binary": Bop(1e-2, 1e-6)}, default_optimizer=keras.optimizers.Adam(1e-2))
 
 
 KINDS = {

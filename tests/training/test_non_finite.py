@@ -48,7 +48,7 @@ class BreakAt(keras.callbacks.Callback):
 
 def test_the_error_names_the_step_and_the_loss():
     with pytest.raises(FloatingPointError) as told:
-        fit(dann(), BreakAt(3), StopOnNonFinite(every=2))
+        fit(dann(), BreakAt(3), StopOnNonFinite(every_n_steps=2))
     message = str(told.value)
     assert message.startswith("The training of DANN stopped at step 4: domain/loss is nan, loss is")
     assert "a lower strength of the reversal" in message
@@ -62,7 +62,7 @@ def test_it_stops_within_the_given_steps(steps_per_execution):
     seen = BreakAt(3 if steps_per_execution == 1 else 1)
     model = dann(steps_per_execution=steps_per_execution)
     with pytest.raises(FloatingPointError, match="stopped at step [48]:"):
-        fit(model, seen, StopOnNonFinite(every=2))
+        fit(model, seen, StopOnNonFinite(every_n_steps=2))
     assert seen.seen * steps_per_execution in (4, 8)
 
 
@@ -81,7 +81,7 @@ def test_steps_that_loss_scaling_skips_are_no_error():
     inner = keras.optimizers.SGD(0.01)
     optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=2.0**127)
     model = dann(optimizer, dtype="mixed_float16")
-    fit(model, StopOnNonFinite(every=1))
+    fit(model, StopOnNonFinite(every_n_steps=1))
     assert int(inner.iterations) < 16  # some were skipped
     assert not broken_weights(model)
 
@@ -100,7 +100,7 @@ def test_an_optimizer_whose_state_is_not_finite_is_named_and_great_weights_pass(
 
 def test_training_is_left_as_it_is():
     watched, alone = dann(), dann()
-    histories = [fit(watched, StopOnNonFinite(every=1)), fit(alone)]
+    histories = [fit(watched, StopOnNonFinite(every_n_steps=1)), fit(alone)]
     assert histories[0].history == histories[1].history
     for mine, other in zip(watched.get_weights(), alone.get_weights(), strict=True):
         np.testing.assert_array_equal(mine, other)
@@ -110,4 +110,4 @@ def test_a_plain_keras_model_is_watched_too():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(1e30), "mse")
     with pytest.raises(FloatingPointError, match="training of Sequential stopped .*: loss is"):
-        model.fit(INPUTS, LABELS, epochs=4, verbose=0, callbacks=[StopOnNonFinite(every=3)])
+        model.fit(INPUTS, LABELS, epochs=4, verbose=0, callbacks=[StopOnNonFinite(every_n_steps=3)])
