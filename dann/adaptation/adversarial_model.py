@@ -8,12 +8,12 @@ from dann.adaptation import fitting
 from dann.adaptation.augmentation import as_layers, augmented
 from dann.adaptation.batch import (
     Batch,
-    added,
     at_least_single,
     in_one_pass,
     in_own_passes,
     is_pair,
-    parts_of,
+    select_parts,
+    sum_losses,
     weights_of_positions,
 )
 from dann.adaptation.labels import check_form, loss_of_logits, metrics_of_logits, refuse_classes
@@ -165,7 +165,9 @@ class AdversarialModel(keras.Model):
                 regularizer.before_step(self)
         inputs = self.augment(inputs, training)
         return self._in_one_call(
-            function=lambda: self.batch_of(inputs, self.extract(inputs, training), training)
+            function=lambda: self.make_batch(
+                inputs, self.extract_features(inputs, training), training
+            )
         )
 
     def augment(self, inputs: dict, training: bool) -> dict[str, Any]:
@@ -174,14 +176,14 @@ class AdversarialModel(keras.Model):
         types = self.compute_dtype, self.classifier.inputs[0].dtype
         return augmented(inputs, layers, self.oracle, *types) if layers else inputs
 
-    def extract(self, inputs: dict, training: bool) -> dict[str, Any]:
+    def extract_features(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of each part of a pair, by the same names."""
-        given = self.backbone, parts_of(inputs), training
+        given = self.backbone, select_parts(inputs), training
         if self.joint_forward:
             return in_one_pass(*given)
         return self._in_one_call(function=lambda: in_own_passes(*given, self.add_loss))
 
-    def batch_of(self, inputs: dict, features: dict, training: bool) -> Batch:
+    def make_batch(self, inputs: dict, features: dict, training: bool) -> Batch:
         """Returns what a method sees of a pair, of which the features are known."""
         # Heads may be the user's, in half precision.
         logits: Any = keras.tree.map_structure(at_least_single, self.classify(features, training))
@@ -214,7 +216,7 @@ class AdversarialModel(keras.Model):
     def total(self, terms: dict[str, Any], others: Sequence[Any] = ()) -> Any:
         """Returns what a step descends: the weighed terms, and what layers have added."""
         weights: dict[str, float] = {f"{one.name}/loss": one.weight for one in self.regularizers}
-        total = added(others)
+        total = sum_losses(others)
         for name, term in terms.items():
             if name.endswith("/loss") and (self.trains_on_labels or name != "label/loss"):
                 total = ops.add(total, weights[name] * term if name in weights else term)
@@ -225,7 +227,7 @@ class AdversarialModel(keras.Model):
             if training and (self.regularizers or not self.trains_on_plain_inputs):
                 raise ValueError("Train on pairs, as `dann.data.pair` makes. Received: one domain")
             label = self.label_loss(y, y_pred, sample_weight)
-            return fitting.share_of_replica(added(self.losses, label))
+            return fitting.share_of_replica(sum_losses(self.losses, label))
         others = list(self.losses)  # now, because the method may run the layers again
         if training and self.task_radius:
             terms, others = smooth_terms(self, x, y, sample_weight)

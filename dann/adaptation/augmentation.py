@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.batch import is_movable, parts_of
+from dann.adaptation.batch import is_movable, select_parts
 
 # Keras runs a model with one of these step by step, because XLA lacks TensorFlow's operation for
 # them. On JAX they are made of operations that XLA has.
@@ -35,7 +35,7 @@ def augmented(
         taken: Type that the network takes.
     """
     changed = {}
-    for name, part in parts_of(pair).items():
+    for name, part in select_parts(pair).items():
         layer = layers.get("source" if name == "source" and not oracle else "target")
         changed[name] = part if layer is None else layer(_cast(part, dtype, taken), training=True)
     blend = layers.get("blend")

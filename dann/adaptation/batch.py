@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     weights: Any = None
 
     @property
-    def both(self) -> Any:
+    def domain_features(self) -> Any:
         """Features of the source and then of the target, as one tensor."""
         return ops.concatenate([self.features["source"], self.features["target"]])
 
@@ -41,18 +41,18 @@ class Batch(NamedTuple):
         """Logits that belong to the labels, in their order."""
         return labelled_parts(self.logits)
 
-    def by_domain(self, scores: Any) -> list[Any]:
-        """Returns the rows of the source and those of the target, of what was made from `both`."""
+    def split_domains(self, scores: Any) -> list[Any]:
+        """Returns the rows of the source and those of the target, of what was made from `domain_features`."""
         return split_rows(scores, [size_of(self.features[name]) for name in ("source", "target")])
 
     def probabilities(self) -> Any:
-        """Returns the softmax of the logits of `both`, without gradient."""
+        """Returns the softmax of the logits of `domain_features`, without gradient."""
         logits = ops.concatenate([self.logits["source"], self.logits["target"]])
         return ops.stop_gradient(ops.softmax(logits))
 
     def behind_reversal(self, network: Any, reversal: Any, training: bool) -> Any:
-        """Returns what a network says of `both`, behind the reversal."""
-        features = reversal(self.both, training=training)
+        """Returns what a network says of `domain_features`, behind the reversal."""
+        features = reversal(self.domain_features, training=training)
         return at_least_single(network(features, training=training))
 
     def domain_terms(self, scores: Any, smoothing: float, weights: Any = None) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Batch(NamedTuple):
             smoothing: What the labels give to the wrong domain.
             weights: Tensor `(2 batch,)`. Defaults to `None`: 1.
         """
-        source, target = self.by_domain(scores)
+        source, target = self.split_domains(scores)
         domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
         smoothed = domain * (1 - 2 * smoothing) + smoothing
         # Joined anew, because Keras looks behind a sigmoid that it finds for the logits.
@@ -92,14 +92,14 @@ def is_pair(inputs: Any) -> bool:
     return isinstance(inputs, dict) and {"source", "target"} <= set(inputs)
 
 
-def parts_of(inputs: Any) -> dict[str, Any]:
+def select_parts(inputs: Any) -> dict[str, Any]:
     """Returns the parts of a pair that are inputs of the backbone, in order."""
     return {name: inputs[name] for name in PARTS if name in inputs}
 
 
 def labelled_parts(values: dict[str, Any]) -> Any:
     """Returns what belongs to the labels, in their order: the source, then a labelled target."""
-    parts = [part for name, part in parts_of(values).items() if name != "target"]
+    parts = [part for name, part in select_parts(values).items() if name != "target"]
     return parts[0] if len(parts) == 1 else ops.concatenate(parts)
 
 
@@ -129,10 +129,10 @@ def in_own_passes(
     """
     outputs, size = {}, sum(map(size_of, parts.values()))
     for name, part in parts.items():
-        before = added(network.losses)
+        before = sum_losses(network.losses)
         outputs[name] = network(part, training=training)
         if network.losses:
-            more = added(network.losses) - before
+            more = sum_losses(network.losses) - before
             add_loss(more * ops.cast(size_of(part) / size - 1, more.dtype))
     if len({tuple(one.shape[1:]) for one in outputs.values()}) > 1:
         raise ValueError(
@@ -203,7 +203,7 @@ def weights_of_positions(weights: Any, logits: Any) -> Any:
     return ops.reshape(of_examples, ops.shape(ones))
 
 
-def added(losses: Iterable[Any], start: Any = 0.0) -> Any:
+def sum_losses(losses: Iterable[Any], start: Any = 0.0) -> Any:
     """Returns `start` with all losses added, each of any shape and type."""
     for loss in losses:
         start = ops.add(start, ops.sum(loss))  # `+` takes no half precision beside single

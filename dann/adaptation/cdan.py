@@ -83,7 +83,7 @@ class CDAN(AdversarialModel):
         return MultilinearMap(max_units).compute_output_shape(shapes)[1]
 
     def domain_scores(self, batch, reversal, training):
-        features = reversal(batch.both, training=training)
+        features = reversal(batch.domain_features, training=training)
         products = self.multilinear_map([features, batch.probabilities()])
         return at_least_single(self.domain_head(products, training=training))
 

@@ -43,7 +43,7 @@ class DALN(AdversarialModel):
 
     def method_losses(self, batch, labels, reversal, training):
         logits = batch.behind_reversal(self.label_head, reversal, training)
-        source, target = map(_norm_by_row, batch.by_domain(logits))
+        source, target = map(_norm_by_row, batch.split_domains(logits))
         return {"discrepancy/loss": target - source}
 
 

@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import at_least_single
-from dann.adaptation.networks import copy_of
+from dann.adaptation.networks import copy_network
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.regularizer import Regularizer
 from dann.adaptation.regularizers.self_ensembling import Teacher
@@ -97,7 +97,9 @@ class DIRTT(AdversarialModel):
             model: The trained model of the first stage.
             **kwargs: Arguments of the constructor, except the parts of the network.
         """
-        second = cls(copy_of(model.backbone), label_head=copy_of(model.label_head), **kwargs)
+        second = cls(
+            copy_network(model.backbone), label_head=copy_network(model.label_head), **kwargs
+        )
         return second.start_from(model)
 
     def start_from(self, model: keras.Model) -> "DIRTT":
@@ -125,7 +127,7 @@ class DIRTT(AdversarialModel):
         """Number of training steps so far."""
         return self._near_teacher.teacher.step
 
-    def extract(self, inputs, training):
+    def extract_features(self, inputs, training):
         if "target_labelled" in inputs:
             raise ValueError(
                 "`DIRTT` learns from no labels; give the target's labels to the first stage. "
@@ -157,7 +159,7 @@ class _NearTeacher(Regularizer):
         self.teacher: Any = None
 
     def join(self, model):
-        self.teacher = Teacher(copy_of(model.classifier), name="teacher")
+        self.teacher = Teacher(copy_network(model.classifier), name="teacher")
         self.teacher.network.set_weights(model.classifier.get_weights())
         self.layers = (self.teacher,)
 

@@ -72,7 +72,7 @@ class FDAL(AdversarialModel):
         scores = batch.behind_reversal(self.critic, reversal, training)
         source, target = (
             ops.sum(predicted(batch.logits[name]) * part, axis=-1)
-            for name, part in zip(("source", "target"), batch.by_domain(scores), strict=True)
+            for name, part in zip(("source", "target"), batch.split_domains(scores), strict=True)
         )
         shown = ops.mean(divergence.activation(source))
         return {"divergence/loss": ops.mean(divergence.conjugate(target)) - shown}

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.batch import is_pair, parts_of
+from dann.adaptation.batch import is_pair, select_parts
 from dann.adaptation.labels import check_range
 from dann.data.examples import Examples, check_matching_inputs, convert_strings
 from dann.data.pairs import Pairs
@@ -28,12 +28,12 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     _refuse("fit(dann.data.pair((inputs, labels), target_inputs))", of_sklearn, x, y, *args)
     check_range(x, y, model)
     if is_pair(x):
-        _check_inputs(parts_of(x))
+        _check_inputs(select_parts(x))
     if not isinstance(x, Pairs):
         return fit(x, y, *args, **kwargs)
     steps, batches = _endless(x, model, "steps_per_epoch", kwargs)
     ordered: Any = batches
-    if devices_of(model) == 1:
+    if count_devices(model) == 1:
         ordered = as_tensorflow_dataset(batches) or batches
     history = fit(ordered, y, *args, **{"shuffle": False, **kwargs, "steps_per_epoch": steps})
     if x.num_batches and x.by_index:
@@ -87,16 +87,16 @@ def _endless(pairs, model, name, given):
     steps = given.get(name) or pairs.num_batches
     if steps is None:
         raise ValueError(f"Endless pairs need a number of steps. Received: no `{name}`")
-    pairs.check_devices(devices_of(model))
+    pairs.check_devices(count_devices(model))
     calls = -(-steps // model.steps_per_execution)
-    return calls * model.steps_per_execution, pairs.endless(replicas_of(model))
+    return calls * model.steps_per_execution, pairs.endless(count_replicas(model))
 
 
 def build_training(model: Any) -> None:
     """Makes the optimizer's and the metrics' variables, or TensorFlow traces the step twice."""
     if getattr(model, "domain_head", None) is model.label_head:
         raise ValueError("`domain_head` needs weights of its own. Received: the label head itself")
-    check_optimizer(model.optimizer, replicas_of(model))
+    check_optimizer(model.optimizer, count_replicas(model))
     with strategy_scope(model):
         if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
@@ -147,15 +147,15 @@ def mean_over_replicas(tensors: Sequence[Any]) -> list[Any]:
     return list(means)
 
 
-def devices_of(model: keras.Model) -> int:
+def count_devices(model: keras.Model) -> int:
     """Returns how many devices share each batch that a model trains on."""
     if keras.backend.backend() == "jax":
         distribution = keras.distribution.distribution()
         return 1 if distribution is None else distribution.num_model_replicas
-    return replicas_of(model)
+    return count_replicas(model)
 
 
-def replicas_of(model: keras.Model) -> int:
+def count_replicas(model: keras.Model) -> int:
     """Returns how many replicas TensorFlow's strategy makes of a model; 1 without a strategy."""
     strategy = getattr(model, "distribute_strategy", None)
     return 1 if strategy is None else strategy.num_replicas_in_sync

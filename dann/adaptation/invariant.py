@@ -52,7 +52,7 @@ class Invariant(AdversarialModel):
     of all values, and `K` the values met. The counts, the mean and the deviation are those of all
     batches of the training so far; they are saved with the model.
 
-    With `given_label` the heads see every product of a feature, or 1, and the one-hot label, and
+    With `condition_on_label` the heads see every product of a feature, or 1, and the one-hot label, and
     so learn what the features tell of a nuisance beside the label: `f` and the nuisance become
     independent within each class (equalized odds). `D_n` is then also without missing labels.
 
@@ -68,10 +68,10 @@ class Invariant(AdversarialModel):
         nuisances: By name the number of values, at least 2, or `"number"`.
         strength: As in `AdversarialModel`, but defaults to `1.0`; or a dict of one for each
             nuisance, which `model.reversals["speaker"].strength` then tells and sets.
-        heads: Keras models or layers by nuisance, from features (with `given_label` from
+        heads: Keras models or layers by nuisance, from features (with `condition_on_label` from
             `(num_features + 1) * num_classes` products) to `K` logits or one number. Defaults to
             one hidden layer of 100 units.
-        given_label: Whether the heads also see the label. Defaults to `False`.
+        condition_on_label: Whether the heads also see the label. Defaults to `False`.
         balanced: A nuisance of classes, or several, whose rare values count as much as the others.
             Defaults to none.
 
@@ -79,7 +79,7 @@ class Invariant(AdversarialModel):
 
     Raises:
         ValueError: If the nuisances are none, are called `"label"`, or their strengths, heads or
-            balance belong to others; if `given_label` has no classes.
+            balance belong to others; if `condition_on_label` has no classes.
 
     Example:
 
@@ -92,11 +92,11 @@ class Invariant(AdversarialModel):
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 9 to 18, for one
           nuisance of two values.
-        - [Zhang et al., 2018](https://arxiv.org/abs/1801.07593), section 3, for `given_label`, in
+        - [Zhang et al., 2018](https://arxiv.org/abs/1801.07593), section 3, for `condition_on_label`, in
           which the adversary sees the prediction in place of the features.
     """
 
-    arguments = ("nuisances", "heads", "given_label", "balanced")
+    arguments = ("nuisances", "heads", "condition_on_label", "balanced")
     trains_on_plain_inputs = True
 
     def __init__(
@@ -105,14 +105,14 @@ class Invariant(AdversarialModel):
         nuisances: Mapping[str, int | str],
         strength: float | StrengthSchedule | Mapping[str, Any] = 1.0,
         heads: Mapping[str, Any] | None = None,
-        given_label: bool = False,
+        condition_on_label: bool = False,
         balanced: str | Sequence[str] = (),
         **kwargs,
     ):
         strengths = strength if isinstance(strength, Mapping) else {}
         super().__init__(*args, strength=None if strengths else strength, **kwargs)  # pyright: ignore
         self.nuisances = {name: _kind(name, kind) for name, kind in nuisances.items()}
-        self.given_label = given_label
+        self.condition_on_label = condition_on_label
         self.balanced = [balanced] if isinstance(balanced, str) else list(balanced)
         classes = {name for name, kind in nuisances.items() if kind != NUMBER}
         _check_names("strength", strengths or nuisances, {*nuisances}, whole=True)
@@ -121,9 +121,9 @@ class Invariant(AdversarialModel):
         shape = self.logits_shape
         self.label_shapes = shape if isinstance(shape, dict) else {"label": shape}
         named_alike = set(nuisances) & set(self.label_shapes)
-        if not nuisances or named_alike or (given_label and self.num_classes == 1):
+        if not nuisances or named_alike or (condition_on_label and self.num_classes == 1):
             raise ValueError(
-                "There must be a nuisance, none called as a label, and with `given_label` classes. "
+                "There must be a nuisance, none called as a label, and with `condition_on_label` classes. "
                 f"Received: nuisances={dict(nuisances)} and label outputs {self.label_shapes}"
             )
         implementation = kwargs.get("implementation", "override")
@@ -132,7 +132,7 @@ class Invariant(AdversarialModel):
             for name, one in strengths.items()
         }
         length = self.feature_shape[-1]
-        length = (length + 1) * self.num_classes if given_label else length
+        length = (length + 1) * self.num_classes if condition_on_label else length
         self.heads, self.seen = {}, {}
         for name, kind in self.nuisances.items():
             self.heads[name] = _head(name, kind, length, (heads or {}).get(name))
@@ -152,9 +152,9 @@ class Invariant(AdversarialModel):
     def augment(self, inputs, training):
         return super().augment({"source": inputs["source"]}, training)
 
-    def batch_of(self, inputs, features, training):
+    def make_batch(self, inputs, features, training):
         # All examples are the source, and once more the target, at which regularizers look.
-        parts = super().batch_of(inputs, features, training)[:3]
+        parts = super().make_batch(inputs, features, training)[:3]
         return Batch(*(_pair(part["source"]) for part in parts))
 
     def loss_terms(self, x, labels, batch, reversal=None, training=True):
@@ -174,7 +174,7 @@ class Invariant(AdversarialModel):
             own = self.reversals.get(name)
             inputs = own(features, training=training) if own else shared
             values, known = filled(labels[name], kind != NUMBER)
-            if self.given_label:
+            if self.condition_on_label:
                 label, label_known = self._label(labels, "label")
                 inputs, known = self._with_label(inputs, label), known * label_known
             outputs = at_least_single(self.heads[name](inputs, training=training))

@@ -119,7 +119,7 @@ def check_range(x: Any, y: Any, model: Any) -> None:
 
 
 def _check_values(labels, model):
-    loss, model.several_labels = model.loss, False
+    loss, model.is_multi_label = model.loss, False
     reject_text_labels(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
@@ -139,7 +139,7 @@ def _check_values(labels, model):
                     f". Received: sums from {sums.min()} to {sums.max()}"
                 )
             if not isinstance(loss, SIGMOIDS) and np.isin(labels, (0, 1)).all():
-                model.several_labels = True  # which scores ask
+                model.is_multi_label = True  # which scores ask
                 warnings.warn(
                     "With a loss of one's own, `accuracy` takes labels of several classes an "
                     "example for one class: give `keras.losses.BinaryCrossentropy(from_logits=True)"

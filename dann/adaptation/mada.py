@@ -4,7 +4,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import DOMAIN_TERMS, at_least_single, check_smoothing
-from dann.adaptation.networks import copy_of, fitting_domain_head
+from dann.adaptation.networks import copy_network, fitting_domain_head
 
 
 @METHODS.register("mada")
@@ -55,12 +55,12 @@ class MADA(AdversarialModel):
     ):
         super().__init__(*args, **kwargs)
         self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
-        copies = [copy_of(self.domain_head) for _ in range(1, self.num_classes)]
+        copies = [copy_network(self.domain_head) for _ in range(1, self.num_classes)]
         self.domain_heads = [self.domain_head, *copies]
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
 
     def domain_scores(self, batch, reversal, training):
-        features = reversal(batch.both, training=training)
+        features = reversal(batch.domain_features, training=training)
         shares = ops.cast(batch.probabilities(), features.dtype)
         scores = [
             head(shares[:, k : k + 1] * features, training=training)
@@ -71,7 +71,7 @@ class MADA(AdversarialModel):
     def method_losses(self, batch, labels, reversal, training):
         scores = self.domain_scores(batch, reversal, training)
         terms = batch.domain_terms(scores, self.domain_label_smoothing)
-        source, target = batch.by_domain(scores)
+        source, target = batch.split_domains(scores)
         right = ops.concatenate([source <= 0, target > 0])
         shares = batch.probabilities()  # whose sum is 1
         weighed = ops.sum(shares * ops.cast(right, shares.dtype), axis=1)

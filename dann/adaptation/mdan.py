@@ -89,7 +89,7 @@ class MDAN(AdversarialModel):
 
     def method_losses(self, batch, labels, reversal, training):
         scores = batch.behind_reversal(self.domain_head, reversal, training)
-        source, target = batch.by_domain(scores)
+        source, target = batch.split_domains(scores)
         members = self._members(batch)
         smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
         of_source = ops.softplus(source) - smoothing * source

@@ -95,7 +95,7 @@ class MDD(AdversarialModel):
 
     def method_losses(self, batch, labels, reversal, training):
         scores = batch.behind_reversal(self.adversarial_head, reversal, training)
-        source, target = batch.by_domain(scores)
+        source, target = batch.split_domains(scores)
         of_source, of_target = (
             ops.stop_gradient(batch.logits[name]) for name in ("source", "target")
         )

@@ -36,7 +36,7 @@ def features_of(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
             with `supports_maps` also `(batch, ..., num_features)`; or if they carry a mask.
     """
     check_network("backbone", backbone)
-    inputs, features = graph_of(backbone) or _graph_as_built(backbone)
+    inputs, features = get_graph(backbone) or _graph_as_built(backbone)
     shape = getattr(features, "shape", ())
     if len(shape) < 2 or shape[-1] is None or (len(shape) > 2 and not supports_maps):
         raise ValueError(
@@ -65,7 +65,7 @@ def check_network(name: str, network: Any) -> Any:
     return network
 
 
-def graph_of(network: Any) -> tuple[Any, Any] | None:
+def get_graph(network: Any) -> tuple[Any, Any] | None:
     """Returns the symbolic inputs and outputs of a functional or built sequential model."""
     try:
         inputs, outputs = network.inputs, network.outputs
@@ -144,9 +144,9 @@ def second_label_head(name: str, head: Any, model: Any) -> Any:
     return head
 
 
-def copy_of(network: Any) -> Any:
+def copy_network(network: Any) -> Any:
     """Returns a network of the same layers with new weights, built where the network is."""
-    if isinstance(network, keras.Sequential) or graph_of(network):
+    if isinstance(network, keras.Sequential) or get_graph(network):
         return keras.models.clone_model(network)
     return keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(network))
 
@@ -190,7 +190,7 @@ def _output_shape(name, head, features):
 def _last_activation(network: Any) -> Callable | None:
     """The function that a network's last layer applies, or `None` if that is not known."""
     last = network
-    while (isinstance(last, keras.Sequential) or graph_of(last)) and last.layers:
+    while (isinstance(last, keras.Sequential) or get_graph(last)) and last.layers:
         last = last.layers[-1]
     if isinstance(last, keras.layers.Softmax):
         return keras.activations.softmax

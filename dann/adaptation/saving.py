@@ -34,13 +34,13 @@ def save_state(model: keras.Model, store: Any) -> None:
     """Adds the seeds, and whether labels were several an example, to the model's own entries."""
     for number, seed in enumerate(seeds_of(model)):
         store[f"seed_{number}"] = keras.ops.convert_to_numpy(seed)
-    store["several_labels"] = np.array(getattr(model, "several_labels", False))
+    store["several_labels"] = np.array(getattr(model, "is_multi_label", False))
 
 
 def load_state(model: keras.Model, store: Any) -> None:
     """Restores what `save_state` saved; no seeds of a network with other generators."""
     if "several_labels" in store.keys():  # noqa: SIM118
-        model.several_labels = bool(np.asarray(store["several_labels"]))
+        model.is_multi_label = bool(np.asarray(store["several_labels"]))
     seeds = seeds_of(model)
     names = [f"seed_{number}" for number in range(len(seeds))]
     if set(names) == {name for name in store.keys() if name.startswith("seed_")}:  # noqa: SIM118

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.batch import added
+from dann.adaptation.batch import sum_losses
 from dann.adaptation.fitting import mean_over_replicas
-from dann.adaptation.frozen import frozen
+from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
 
 
@@ -49,21 +49,21 @@ def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[s
         return model.loss_terms(x, y, batch), of_layers, before
 
     def task(*values):
-        with frozen(model, list(zip(weights, values, strict=True))) as scope:
+        with preserve_state(model, list(zip(weights, values, strict=True))) as scope:
             terms, of_layers, _ = losses(scope)
             of_labels = [term for name, term in terms.items() if name.endswith("label/loss")]
-            return added([*of_labels, *of_layers])
+            return sum_losses([*of_labels, *of_layers])
 
     mine = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
     slopes = mean_over_replicas(mine)  # of the whole batch, so that all move the weights alike
     dtype = keras.backend.result_type(*(slope.dtype for slope in slopes), "float32")
-    length = ops.sqrt(added(ops.square(ops.cast(slope, dtype)) for slope in slopes))
+    length = ops.sqrt(sum_losses(ops.square(ops.cast(slope, dtype)) for slope in slopes))
     scale = model.task_radius / ops.maximum(length, 1e-12)
     moved = [
         (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
         for weight, slope in zip(weights, slopes, strict=True)
     ]
-    with frozen(model, moved) as scope:
+    with preserve_state(model, moved) as scope:
         terms, of_layers, before = losses(scope)
     # The step's own pass has assigned what a pass assigns; the losses move on what they draw from.
     for variable, old in zip(others, before, strict=True):

@@ -5,8 +5,8 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import size_of
-from dann.adaptation.frozen import frozen
 from dann.adaptation.networks import fitting_domain_head
+from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
 
@@ -76,8 +76,8 @@ class WDGRL(AdversarialModel):
         self.generator = keras.random.SeedGenerator(seed)
         self.domain_head = fitting_domain_head(domain_head, self.feature_shape, name="critic")
 
-    def batch_of(self, inputs, features, training):
-        batch = super().batch_of(inputs, self._gated(features, training), training)
+    def make_batch(self, inputs, features, training):
+        batch = super().make_batch(inputs, self._gated(features, training), training)
         return batch._replace(logits=self._gated(batch.logits, training))
 
     def _gated(self, tensors, training):
@@ -93,7 +93,7 @@ class WDGRL(AdversarialModel):
 
     def method_losses(self, batch, labels, reversal, training):
         scores = batch.behind_reversal(self.domain_head, reversal, training)
-        source, target = batch.by_domain(scores)
+        source, target = batch.split_domains(scores)
         distance = ops.mean(source) - ops.mean(target)
         penalty = self._penalty(batch.features["source"], batch.features["target"], training)
         loss = self.gradient_penalty * penalty - distance
@@ -109,7 +109,7 @@ class WDGRL(AdversarialModel):
         points = ops.concatenate([source, target, line])
 
         def total(points):
-            with frozen(self.domain_head):
+            with preserve_state(self.domain_head):
                 return ops.sum(self.domain_head(points, training=training))
 
         (slopes,) = gradients(total, [points])

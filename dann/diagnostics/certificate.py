@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.frozen import frozen
-from dann.adaptation.networks import graph_of
+from dann.adaptation.networks import get_graph
+from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients, vjp
 from dann.diagnostics.passes import (
     adversarial,
@@ -105,8 +105,8 @@ def certify(
     if any(tuple(x.shape)[:1] == (0,) for x in keras.tree.flatten(data)):
         raise ValueError("Argument `data` must hold at least one example to get a gradient")
     if isinstance(model, AdversarialModel):
-        with frozen(model):
-            parts = model.extract(model.augment(data[0], False), False).values()
+        with preserve_state(model):
+            parts = model.extract_features(model.augment(data[0], False), False).values()
         found = {"features/spread": _spread(*parts)}
         if model.reversal is None:
             adapts = model.terms or model.regularizers
@@ -132,7 +132,7 @@ def _of_method(model, data, mode):
         calls.append(inputs)
         return model.reversal(inputs, training=training)
 
-    with frozen(model):
+    with preserve_state(model):
         features = features_of(model, data[0], training)
         losses_of(model, data, features, training, counting)
         reported = float(to_numpy(model.reversal.strength))
@@ -153,7 +153,7 @@ def _of_method(model, data, mode):
             def reversal(inputs, training=False):
                 return reverse(inputs, training=training) + added.pop(0)
 
-            with frozen(model, list(zip(head, values, strict=True))):
+            with preserve_state(model, list(zip(head, values, strict=True))):
                 return scale * losses_of(model, data, given, training, reversal).adversarial
 
         run = in_mode(lambda *xs: gradients(loss, list(xs)), mode)
@@ -176,7 +176,7 @@ def _of_method(model, data, mode):
 
 
 def _of_functional(model, data, name, strength, mode):
-    graph = graph_of(model)
+    graph = get_graph(model)
     named = [model.get_layer(name)] if name is not None else []
     reversals = named or [one for one in model.layers if isinstance(one, GradientReversal)]
     inner = name is None and len(reversals_in(model)) > len(reversals)  # within layers
@@ -195,7 +195,7 @@ def _of_functional(model, data, name, strength, mode):
         return {"reversal/state": "not reached", "reversal/calls": 0.0}
     after = None if is_last else keras.Model(keras.tree.flatten(layer.output), reached)
     before = keras.Model(graph[0], layer.input)
-    with frozen(model):
+    with preserve_state(model):
         features = before(data, training=True)
         upstream = keras.tree.map_structure(_random, features)
         if after is not None:
@@ -243,7 +243,7 @@ def _of_layer(call: Callable, inputs, upstream, strength, mode) -> dict[str, Any
         return call(keras.tree.pack_sequence_as(inputs, xs), **arguments)
 
     def both(xs, upstream):
-        with frozen(call) if isinstance(call, keras.Layer) else keras.StatelessScope():
+        with preserve_state(call) if isinstance(call, keras.Layer) else keras.StatelessScope():
             outputs, found = vjp(runs, xs, upstream)
             # A cast reads a variable here, within the scope.
             return outputs, found, ops.cast(getattr(call, "strength", 0.0), "float32")

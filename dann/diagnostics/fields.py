@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.batch import added
+from dann.adaptation.batch import sum_losses
 from dann.autodiff import gradients
 from dann.diagnostics.passes import adversarial, as_tensors, at_weights, features_of, losses_of
 from dann.optimizers import PerVariable
@@ -58,7 +58,7 @@ def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     def both():
         features = features_of(model, data[0], True)
         found = losses_of(model, data, features, True, lambda features, training: features)
-        return found.task, added(model.domain_head.losses, found.adversarial)
+        return found.task, sum_losses(model.domain_head.losses, found.adversarial)
 
     losses = at_weights(model, variables, both)
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from dann.adaptation.frozen import frozen
+from dann.adaptation.preserve_state import preserve_state
 from dann.data.examples import apply_in_batches
 from dann.diagnostics.passes import DOMAINS, adversarial, as_tensors, to_numpy
 
@@ -29,15 +29,15 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
     """Runs the model on a pair in inference; the model does not change."""
     adversarial(model, compiled=False, flat=True)
     x = data[0]
-    with frozen(model):  # methods may draw noise
+    with preserve_state(model):  # methods may draw noise
         features = {name: _features(model.backbone, x[name]) for name in DOMAINS}
         heads_of = as_tensors({name: part.astype("float32") for name, part in features.items()})
         logits = {k: to_numpy(model.label_head(part)) for k, part in heads_of.items()}
-        batch = model.batch_of(x, heads_of, training=False)
+        batch = model.make_batch(x, heads_of, training=False)
         scores = model.domain_scores(batch, model.reversal, training=False)
     if scores is None:
         return PairOutputs(features, logits)
-    by_domain = map(to_numpy, batch.by_domain(scores))
+    by_domain = map(to_numpy, batch.split_domains(scores))
     return PairOutputs(features, logits, dict(zip(DOMAINS, by_domain, strict=True)))
 
 

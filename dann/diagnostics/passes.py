@@ -8,8 +8,8 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.batch import added
-from dann.adaptation.frozen import frozen
+from dann.adaptation.batch import sum_losses
+from dann.adaptation.preserve_state import preserve_state
 from dann.checks import check_choice
 
 DOMAINS: tuple[str, ...] = ("source", "target")
@@ -106,7 +106,7 @@ def trains_backbone(model: AdversarialModel) -> bool:
 
 def features_of(model: AdversarialModel, x: dict, training: bool) -> dict[str, Any]:
     """Returns the features of each part of a pair, augmented in training."""
-    return model.extract(model.augment(x, training), training)
+    return model.extract_features(model.augment(x, training), training)
 
 
 def losses_of(
@@ -118,14 +118,14 @@ def losses_of(
 ) -> Losses:
     """Returns the losses of a compiled model; `reversal` runs in place of its own."""
     x, y = data
-    batch = model.batch_of(x, features, training)
+    batch = model.make_batch(x, features, training)
     of_layers = list(model.losses)  # now, because the method runs its own networks
     terms = model.loss_terms(x, y, batch, reversal, training)
-    label = added(of_layers, terms["label/loss"])
+    label = sum_losses(of_layers, terms["label/loss"])
     regularizers = [one.weight * terms[f"{one.name}/loss"] for one in model.regularizers]
     names = [name for name in model.terms if name.endswith("/loss") and "label" not in name]
     of_adversary = [terms[name] for name in names]
-    return Losses(label, added(regularizers, label), added(of_adversary, ops.zeros(())))
+    return Losses(label, sum_losses(regularizers, label), sum_losses(of_adversary, ops.zeros(())))
 
 
 def at_weights(
@@ -138,7 +138,7 @@ def at_weights(
     """
 
     def of_values(*values):
-        with frozen(model, list(zip(variables, values, strict=True))):
+        with preserve_state(model, list(zip(variables, values, strict=True))):
             return function()
 
     return of_values

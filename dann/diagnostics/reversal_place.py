@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation.frozen import frozen
+from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
 from dann.diagnostics.passes import as_vector, at_weights
 from dann.layers import GradientReversal
@@ -43,7 +43,7 @@ def fault_of_place(
         return "within the discriminator"
     if passes:
         return None if _learns(before, data) else "detached"
-    with frozen(before):
+    with preserve_state(before):
         features = before(data, training=True)
     return "detached" if _learns(after, features) else None
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.adaptation.networks import graph_of
+from dann.adaptation.networks import get_graph
 from dann.diagnostics.jacobians import as_floats, sensitivity
 from dann.diagnostics.passes import DOMAINS, adversarial, part_between, to_numpy
 from dann.diagnostics.straight_through_health import has_single
@@ -43,7 +43,7 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
         - [Pennington et al., 2017](https://arxiv.org/abs/1711.04735): singular values of the
           input-output Jacobian near 1, dynamical isometry.
     """
-    graph = graph_of(adversarial(model, compiled=False, flat=True).backbone)
+    graph = get_graph(adversarial(model, compiled=False, flat=True).backbone)
     if graph is None:
         raise ValueError(
             "This diagnostic follows the layers of a functional or sequential backbone. "

@@ -7,9 +7,9 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.batch import parts_of
-from dann.adaptation.frozen import frozen
-from dann.adaptation.networks import graph_of
+from dann.adaptation.batch import select_parts
+from dann.adaptation.networks import get_graph
+from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
 from dann.diagnostics.passes import as_tensors, to_numpy
 from dann.layers import BinarySign
@@ -49,7 +49,7 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
     x = data[0] if isinstance(data, tuple) else data
     if not model.built:
         model(x)
-    with frozen(model):
+    with preserve_state(model):
         signs = _of_pair(model, x) if isinstance(model, AdversarialModel) else _signs(model, x)
         measured: dict[str, float] = {}
         for name in dict.fromkeys(name for name, _, _ in signs):
@@ -62,7 +62,7 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
 
 
 def _of_pair(model, x):
-    parts = list(parts_of(model.augment(x, True)).values())
+    parts = list(select_parts(model.augment(x, True)).values())
     if model.joint_forward:
         parts = [keras.tree.map_structure(lambda *one: ops.concatenate(one), *parts)]
     found = []
@@ -74,7 +74,7 @@ def _of_pair(model, x):
 
 def _signs(network, inputs):
     """Returns name, layer and inputs of each sign in a network."""
-    graph = graph_of(network)
+    graph = get_graph(network)
     if graph is None:
         return _signs_of_layer(network, inputs)
     layers = [layer for layer in network.layers if has_single(layer, "input", "output")]

@@ -150,7 +150,7 @@ def _features_and_logits(model, inputs, features, predict):
     last = getattr(network, "layers", [network])[-1]
     activation = getattr(last, "activation", None)
     loss = getattr(model, "loss", None)
-    several = isinstance(loss, SIGMOIDS) or getattr(model, "several_labels", False)
+    several = isinstance(loss, SIGMOIDS) or getattr(model, "is_multi_label", False)
     if several or activation is keras.activations.sigmoid:
         raise ValueError(
             "The model must give logits of classes of which each example has one. "

@@ -33,15 +33,15 @@ def accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
 def leakage_of_test(host: HostModel, domains: DomainPair, seed: int) -> dict[str, Any]:
     """Returns what is left of each nuisance in the features of at most 5,000 test examples.
 
-    By name they are the attributes of a `dann.diagnostics.Leakage`; with `given_label` there is
-    also `<name> given the label`. Groups stay on one side, except for a nuisance of which each
+    By name they are the attributes of a `dann.diagnostics.Leakage`; with `condition_on_label` there
+    is also `<name> given the label`. Groups stay on one side, except for a nuisance of which each
     value is in a single group, as a person's name is. What cannot be measured is a warning.
     """
     inputs, labels = domains.source_test
     held: Any = domains.nuisances
     rows = np.sort(np.random.default_rng(seed).permutation(len(labels))[:_MOST])
     features = host.predict(host.model.backbone, inputs[rows])
-    given = labels[rows] if host.model.given_label else None
+    given = labels[rows] if host.model.condition_on_label else None
     found = {}
     for name, values in held.test.items():
         groups = None if _has_own_groups(values, held.groups) else held.groups[rows]

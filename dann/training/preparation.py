@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.fitting import replicas_of
+from dann.adaptation.fitting import count_replicas
 from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, accelerators
 
@@ -129,7 +129,7 @@ def compile_model(
             several devices, where it cannot compile with XLA.
     """
     jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
-    if jit_compile is True and replicas_of(model) > 1:
+    if jit_compile is True and count_replicas(model) > 1:
         raise ValueError(
             "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
             "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
@@ -149,7 +149,7 @@ def compile_model(
 def _steps_in_a_call(model, trainer, intervals):
     if trainer.steps_per_execution != "auto":
         return trainer.steps_per_execution
-    if keras.backend.backend() != "tensorflow" or replicas_of(model) > 1 or trainer.run_eagerly:
+    if keras.backend.backend() != "tensorflow" or count_replicas(model) > 1 or trainer.run_eagerly:
         return 1
     epoch = min(trainer.steps, trainer.steps_per_epoch)
     divides = all(steps % _STEPS_IN_A_CALL == 0 for steps in (epoch, *intervals))

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import rc_context
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.fitting import check_optimizer, devices_of, replicas_of
+from dann.adaptation.fitting import check_optimizer, count_devices, count_replicas
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import predictions, run_figures
@@ -100,8 +100,8 @@ class Run:
         self.resume, self.config = resume, config or {}
         self.name = name or type(model).__name__
         self.pairs = self._batches(model)
-        self.pairs.check_devices(devices_of(model))
-        check_optimizer(model.optimizer, replicas_of(model))
+        self.pairs.check_devices(count_devices(model))
+        check_optimizer(model.optimizer, count_replicas(model))
         for callback in self.callbacks:
             if isinstance(callback, Diagnostics) and callback.data is None:
                 callback.data = self._batches(model, whole=True)[0]

@@ -80,7 +80,9 @@ def test_images_of_bytes_reach_a_layer_as_floats_and_others_stay_as_they_are(joi
     assert model.augmentation["source"].layers[0].seen == "float32"
     assert found["target"] is images
     model.joint_forward = joint_forward
-    expected, seen = (model.extract(one, training=False)["target"] for one in (pair, found))
+    expected, seen = (
+        model.extract_features(one, training=False)["target"] for one in (pair, found)
+    )
     assert_all_close([keras.ops.convert_to_numpy(seen)], [keras.ops.convert_to_numpy(expected)])
 
 

@@ -84,7 +84,7 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     before = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
     inputs = model.augment(INPUTS, training=False)
-    batch = model.batch_of(inputs, model.extract(inputs, training=False), training=False)
+    batch = model.make_batch(inputs, model.extract_features(inputs, training=False), training=False)
     terms = model.loss_terms(INPUTS, LABELS, batch, training=False)
     after = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
     logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)

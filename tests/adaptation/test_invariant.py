@@ -34,15 +34,15 @@ CASES = {
     "one strength each": (SITE | AGE, {"strength": {"site": 0.4, "age": 1.5}}, Y, None),
     "missing": (SITE | AGE, {}, MASKED, None),
     "weighted": (SITE | AGE, {}, MASKED, WEIGHTS),
-    "given the label": (SITE | AGE, {"given_label": True}, MASKED, None),
+    "given the label": (SITE | AGE, {"condition_on_label": True}, MASKED, None),
     "balanced": (SITE | AGE, {"balanced": "site"}, Y, None),
-    "all": (SITE | AGE, {"balanced": ["site"], "given_label": True}, MASKED, WEIGHTS),
+    "all": (SITE | AGE, {"balanced": ["site"], "condition_on_label": True}, MASKED, WEIGHTS),
 }
 
 
 def small(nuisances, strength=0.7, **kwargs):
     """f = x A, c = f B, h_n = f W_n, without biases."""
-    length = 15 if kwargs.get("given_label") else 4
+    length = 15 if kwargs.get("condition_on_label") else 4
     heads = {name: linear(length, 2 if name == "site" else 1) for name in nuisances}
     settings = {"nuisances": nuisances, "heads": heads, "strength": strength, **kwargs}
     return linear_model(Invariant, **settings)
@@ -59,11 +59,11 @@ def by_hand(model, weights, y, given):
 
     def rows_of(name):
         known = [i for i in range(7) if y[name][i] >= 0]  # NaN is not
-        return [i for i in known if i in rows] if model.given_label else known
+        return [i for i in known if i in rows] if model.condition_on_label else known
 
     def inputs(a):
         f = X @ a
-        if not model.given_label:
+        if not model.condition_on_label:
             return f
         outer = [np.outer([*f[i], 1], np.eye(3)[y["label"][i]]).ravel() for i in range(7)]
         return np.array(outer)
@@ -170,7 +170,7 @@ def test_class_weights_are_sample_weights_of_the_labels():
 def test_labels_may_be_vectors(labels):
     y = {**Y, "label": np.eye(3, dtype="float32")[Y["label"]]}
     loss = keras.losses.CategoricalCrossentropy(from_logits=True)
-    model = small(SITE, given_label=True)
+    model = small(SITE, condition_on_label=True)
     if labels == "several":
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
     logs, _ = step(model, "graph", X, y, loss=loss)
@@ -181,7 +181,7 @@ def test_labels_may_be_vectors(labels):
 
 def test_it_comes_back_from_a_file_and_trains_on_as_before(reloaded):
     settings = {"strength": {"site": 0.4, "age": GaninSchedule(20)}, "balanced": "site"}
-    settings |= {"given_label": True, "regularizers": [dann.MCC()]}
+    settings |= {"condition_on_label": True, "regularizers": [dann.MCC()]}
     backbone = dann.networks.mlp_backbone((3,), hidden_units=(6,))
     model = Invariant(backbone, 3, nuisances=SITE | AGE, **settings)
     model.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), metrics=["accuracy"])

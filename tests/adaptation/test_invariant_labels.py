@@ -95,7 +95,7 @@ def test_several_labels_have_metrics_and_files(reloaded):
 @pytest.mark.parametrize(
     ("arguments", "compiled"),
     [
-        ({"given_label": True}, {}),
+        ({"condition_on_label": True}, {}),
         ({"regularizers": dann.MCC()}, {}),
         ({}, {}),
         ({}, {"loss": "mse"}),

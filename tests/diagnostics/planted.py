@@ -65,7 +65,9 @@ class OtherWay(DANN):
         raise NotImplementedError
 
     def domain_scores(self, batch, reversal, training):
-        return self.domain_head(self.turn(batch.both, training, reversal), training=training)
+        return self.domain_head(
+            self.turn(batch.domain_features, training, reversal), training=training
+        )
 
 
 class Forgotten(OtherWay):
@@ -94,7 +96,9 @@ class BehindHead(DANN):
     """The reversal turns the discriminator's gradient around too."""
 
     def domain_scores(self, batch, reversal, training):
-        return reversal(self.domain_head(batch.both, training=training), training=training)
+        return reversal(
+            self.domain_head(batch.domain_features, training=training), training=training
+        )
 
 
 class OneUnitSoftmax(keras.layers.Layer):

@@ -37,7 +37,7 @@ def summary_of(run):
 
 
 def test_a_run_tells_the_leakage_before_and_after(folder, run_well):
-    given = ["data.groups=person", "method.given_label=true", "hydra.run.dir=run"]
+    given = ["data.groups=person", "method.condition_on_label=true", "hydra.run.dir=run"]
     told = run_well("train.py", [*SHORT, *CSV, *given], folder)
     summary = summary_of(folder / "run")
     assert summary["nuisances"] == {"site": 3, "age": "number"}

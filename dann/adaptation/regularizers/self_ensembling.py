@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.batch import at_least_single
-from dann.adaptation.networks import copy_of
+from dann.adaptation.networks import copy_network
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
 from dann.layers.state import add_state
@@ -94,7 +94,7 @@ class SelfEnsembling(Regularizer):
                 "A teacher has one classifier: give each model its own `SelfEnsembling()`. "
                 "Received: one that has joined a model before"
             )
-        self.teacher = Teacher(copy_of(model.classifier), name="mean_teacher")
+        self.teacher = Teacher(copy_network(model.classifier), name="mean_teacher")
         self.layers = (self.teacher,)
 
     def before_step(self, model):

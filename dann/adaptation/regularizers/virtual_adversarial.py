@@ -2,7 +2,7 @@ import keras
 from keras import ops
 
 from dann.adaptation.batch import HALF, at_least_single, is_movable
-from dann.adaptation.frozen import frozen
+from dann.adaptation.preserve_state import preserve_state
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.autodiff import gradients
 from dann.checks import check_number
@@ -102,7 +102,7 @@ class VirtualAdversarial(Regularizer):
             for place, move in zip(places, moves, strict=False):  # none at first
                 moved[place] = parts[place] + move
             x = keras.tree.pack_sequence_as(inputs, moved)
-            with frozen(model):
+            with preserve_state(model):
                 logits = model.label_head(model.backbone(x, training=True), training=True)
                 return ops.log_softmax(at_least_single(logits))
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 
 
-def frozen(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
+def preserve_state(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
     """Returns a scope in which nothing that a model or layer assigns to its variables survives.
 
     Every scope begins with the same seeds, so that two passes draw the same noise. `values` are
