@@ -12,7 +12,7 @@ is one page that needs no network, and opens with a verdict and what to do.
 import environment  # noqa: F401
 
 from dann.config.building import build_domains
-from dann.config.runs import config_of_run
+from dann.config.runs import load_run_config
 from dann.config.script import script
 from dann.diagnostics import DIAGNOSTICS
 from dann.training import RunDirectory
@@ -24,7 +24,7 @@ def main(cfg):
     chosen = list(DIAGNOSTICS) if cfg.full else cfg.diagnostics
     run = RunDirectory(cfg.run)
     model = run.model()
-    domains = build_domains(config_of_run(cfg.run, cfg.paths))
+    domains = build_domains(load_run_config(cfg.run, cfg.paths))
     found = diagnose_run(model, domains, chosen, cfg.samples, cfg.step_samples, cfg.seed, tell)
     report = write_diagnosis(found, run)
     print(f"\n{found.verdict}\n\nWritten to {report}")

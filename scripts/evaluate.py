@@ -19,7 +19,7 @@ import pathlib
 import environment  # noqa: F401
 
 from dann.config.building import ConfigError, build_domains
-from dann.config.runs import config_of_run
+from dann.config.runs import load_run_config
 from dann.config.script import script
 from dann.training import RunDirectory
 from dann.training.evaluate_run import accuracy_report, evaluate_run
@@ -34,7 +34,7 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     predict = functools.partial(HostModel(classifier).predict, classifier)
-    made = config_of_run(cfg.run, cfg.paths)
+    made = load_run_config(cfg.run, cfg.paths)
     tests, splits, name = ["source", "target"], ["train", "test"], ""
     if cfg.target is not None:
         if made.data["_target_"] not in TAKES_NEW:

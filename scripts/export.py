@@ -15,7 +15,7 @@ import numpy as np
 
 from dann.checks import did_you_mean
 from dann.config.building import ConfigError, build_domains
-from dann.config.runs import config_of_run
+from dann.config.runs import load_run_config
 from dann.config.script import script
 from dann.deployment import FORMATS, export
 from dann.training import RunDirectory
@@ -28,7 +28,7 @@ def main(cfg):
         raise ConfigError(f"No format={cfg.format}.{meant or f' Choose of {list(FORMATS)}.'}")
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
-    domains = build_domains(config_of_run(cfg.run, cfg.paths))
+    domains = build_domains(load_run_config(cfg.run, cfg.paths))
     inputs = domains.target_test[0]
     count = min(cfg.examples, len(inputs))
     spread = np.linspace(0, len(inputs) - 1, count).astype(int)

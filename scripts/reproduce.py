@@ -18,12 +18,12 @@ import sys
 import environment  # noqa: F401
 from hydra import compose
 
-from dann.config.runs import config_of_run, settings_of
+from dann.config.runs import collect_settings, load_run_config
 from dann.config.script import script
 from dann.experiments.reproduction import planned_runs, train_runs
 from dann.experiments.results import results_of, summary_table
 from dann.experiments.sweep import rank_sweep
-from dann.training.run_directory import quoted
+from dann.training.run_directory import quote
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
@@ -33,8 +33,8 @@ def is_finished(run):
     planned = compose("train", list(run.arguments))  # first: what cannot be composed is told now
     if not run.directory.is_finished():
         return False
-    made = config_of_run(run.directory.path)
-    return settings_of(made) == settings_of(planned)
+    made = load_run_config(run.directory.path)
+    return collect_settings(made) == collect_settings(planned)
 
 
 @script("reproduce")
@@ -42,7 +42,7 @@ def main(cfg):
     runs = planned_runs(cfg)
     missing = [run for run in runs if not is_finished(run)]
     paths = {key: cfg.paths[key] for key in ("data_dir", "cache_dir")}
-    shared = [f"paths.{key}={quoted(path)}" for key, path in paths.items() if path is not None]
+    shared = [f"paths.{key}={quote(path)}" for key, path in paths.items() if path is not None]
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)  # which ends the runs in progress
     failed = train_runs(missing, TRAIN, shared, cfg.jobs)

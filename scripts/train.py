@@ -24,7 +24,7 @@ from dann import training
 from dann.config import building, runs
 from dann.config.script import script
 from dann.training.devices import processes
-from dann.training.run_directory import as_argument
+from dann.training.run_directory import format_argument
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 HERE = pathlib.Path(__file__).parent
@@ -66,7 +66,7 @@ def main(cfg):
         *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
         selection=cfg.selection,
         resume=cfg.resume,
-        config=runs.texts_of(cfg),
+        config=runs.serialize_config(cfg),
         name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
     run.train()
@@ -79,7 +79,7 @@ def tell_next(run, script):
     is_installed = (HERE.parent / "__init__.py").is_file()
     command = f"dann-{script}" if is_installed else f"python {os.path.relpath(HERE)}/{script}.py"
     print(f"Classifier: {run}/{run.classifier_file.name}")
-    print(f"Next: {command} {as_argument('run', run)}")
+    print(f"Next: {command} {format_argument('run', run)}")
     if run.tensorboard.is_dir():
         print(f"      tensorboard --logdir {shlex.quote(f'{run}/{run.tensorboard.name}')}")
 

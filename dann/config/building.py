@@ -86,7 +86,7 @@ def instantiate(node: Any, names: Collection[str] | None = None) -> Any:
     """
     check_targets(node, names)
     # A reader takes texts, such as a column named "no".
-    for key, value in entries([as_container(node)]) if names is None else ():
+    for key, value in iterate_entries([as_container(node)]) if names is None else ():
         if str(value).lower() in ("yes", "no", "on", "off"):
             told = f"{key.rpartition('.')[2]}={value}"
             raise ConfigError(f"Write true or false. Received: {told}")
@@ -96,7 +96,7 @@ def instantiate(node: Any, names: Collection[str] | None = None) -> Any:
 def check_targets(node: Any, names: Collection[str] | None = None) -> None:
     """Raises `ConfigError` if a node names, at any depth, what `instantiate` must not call."""
     names = target_names() if names is None else names
-    for key, value in entries([as_container(node)]):
+    for key, value in iterate_entries([as_container(node)]):
         if isinstance(value, str) and "${" in value:
             raise ConfigError(f"Hydra would resolve this text a second time. Received: {value}")
         if key.endswith("._target_") and value not in names:
@@ -106,12 +106,12 @@ def check_targets(node: Any, names: Collection[str] | None = None) -> None:
             )
 
 
-def entries(node: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+def iterate_entries(node: Any, above: str = "") -> Iterator[tuple[str, Any]]:
     """Yields the dotted key and the value of all that a plain container holds, at any depth."""
     for key, value in enumerate(node) if isinstance(node, list) else node.items():
         yield f"{above}{key}", value
         if isinstance(value, dict | list):
-            yield from entries(value, f"{above}{key}.")
+            yield from iterate_entries(value, f"{above}{key}.")
 
 
 def as_container(node: Any) -> Any:

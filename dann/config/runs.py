@@ -13,7 +13,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from dann.config.building import ConfigError, entries
+from dann.config.building import ConfigError, iterate_entries
 from dann.config.schema import TrainConfig
 from dann.experiments.sweep import rank_sweep, save_tradeoff
 from dann.training import RunDirectory
@@ -32,7 +32,7 @@ _OF_METHODS = ("method", "schedule", "regularizers", "selection", "callbacks", "
 _LENGTHS = ("trainer.steps", "trainer.epochs")  # a run is as long as one of them says
 
 
-def settings_of(cfg: Any) -> dict[str, Any]:
+def collect_settings(cfg: Any) -> dict[str, Any]:
     """Returns the settings that a run's result depends on, by their dotted keys.
 
     It leaves out `resume`, `paths`, `distribution`, `trainer.check_every`,
@@ -60,7 +60,7 @@ def settings_of(cfg: Any) -> dict[str, Any]:
     }
     return {
         key: value
-        for key, value in entries(settings)
+        for key, value in iterate_entries(settings)
         if not isinstance(value, dict | list) or not value
     }
 
@@ -90,7 +90,7 @@ def is_done(cfg: Any) -> bool:
 
 def _changes(cfg, run):
     """What differs from the settings that a run began with, and whether it shall be longer."""
-    now, then = settings_of(cfg), settings_of(config_of_run(run.path))
+    now, then = collect_settings(cfg), collect_settings(load_run_config(run.path))
     changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
     grown = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
     if not run.has_checkpoints():  # it would begin anew
@@ -139,11 +139,11 @@ def shared_baseline(cfg: Any) -> dict[str, Any] | None:
     hydra = HydraConfig.get()
     if hydra.mode != RunMode.MULTIRUN:
         return None
-    mine = _of_baseline(settings_of(cfg))
+    mine = _of_baseline(collect_settings(cfg))
     for run in map(RunDirectory, sorted(pathlib.Path(hydra.sweep.dir).iterdir())):
         summary = _with_baseline(run.summary()) if run.is_finished() else {}
         is_like_it = "source_only/seconds" in summary and summary["seed"] == cfg.seed
-        if is_like_it and _of_baseline(settings_of(config_of_run(run.path))) == mine:
+        if is_like_it and _of_baseline(collect_settings(load_run_config(run.path))) == mine:
             return summary
     return None
 
@@ -160,13 +160,13 @@ def _of_baseline(settings):
     return {k: v for k, v in settings.items() if k.partition(".")[0] not in _OF_METHODS}
 
 
-def texts_of(cfg: Any) -> dict[str, str]:
+def serialize_config(cfg: Any) -> dict[str, str]:
     """Returns the config and the arguments of a run as YAML, by the names that Hydra gives them."""
     parts = {"config": cfg, "overrides": HydraConfig.get().overrides.task}
     return {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
 
 
-def config_of_run(directory: str | os.PathLike, paths: Any = None) -> Any:
+def load_run_config(directory: str | os.PathLike, paths: Any = None) -> Any:
     """Returns the config that a run was made with, to build its data again.
 
     Args:

@@ -20,8 +20,8 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 import dann.config.schema  # noqa: F401  configs name what it stores
 from dann.checks import did_you_mean
-from dann.config.building import ConfigError, check_targets, entries
-from dann.training.run_directory import as_argument, quoted
+from dann.config.building import ConfigError, check_targets, iterate_entries
+from dann.training.run_directory import format_argument, quote
 
 PACKAGE = pathlib.Path(__file__).parents[1]
 # A wheel holds the configs in the package, a clone beside it.
@@ -110,10 +110,10 @@ def _in_one_line(told, failed):
         sys.exit(130)
     except told as error:
         failed.append(error)
-        print(f"error: {' '.join(explained(error).split())}", file=sys.stderr, flush=True)
+        print(f"error: {' '.join(explain_error(error).split())}", file=sys.stderr, flush=True)
 
 
-def explained(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     """Returns what an error says, in a user's words where Hydra's are of its own insides."""
     cause: Any = error.__cause__
     if isinstance(error, errors.OverrideParseException):
@@ -130,7 +130,7 @@ def explained(error: Exception) -> str:
     first = str(error).partition("\n")[0].removeprefix("Error merging override ")
     if first.startswith("Ambiguous value"):
         key, _, value = first.partition("'")[2].rstrip("'").partition("=")
-        meant = as_argument(key, value)
+        meant = format_argument(key, value)
         return f"{first}. A sweep over several values needs -m; one value with commas, {meant}"
     if isinstance(error, OmegaConfBaseException):
         return f"{error.full_key}: {first}" if error.full_key else first
@@ -147,14 +147,14 @@ def _explained_override(text):
     key, equals, value = text.partition("=")
     if not equals:
         is_path = "/" in text or pathlib.Path(text).exists()
-        meant = f" Did you mean {as_argument('run', text)}?" if is_path else ""
+        meant = f" Did you mean {format_argument('run', text)}?" if is_path else ""
         return f"Arguments are key=value.{meant} Received: {text}"
     items = value.strip("[]").split(",")
     if not all(items):
         return f"A value is missing beside a comma; no space may follow one. Received: {text}"
-    whole = as_argument(key, value)
+    whole = format_argument(key, value)
     if value.startswith("["):
-        whole = f"'{key}=[{','.join(map(quoted, items))}]'"
+        whole = f"'{key}=[{','.join(map(quote, items))}]'"
     return f"Text with special characters needs quotes: {whole}. Received: {text}"
 
 
@@ -163,7 +163,7 @@ def _similar_keys(cause):
     given = str(cause.key)
     group: Any = OmegaConf.to_container(cause.parent_node)
     group.pop("hydra", None)
-    names = {key: _short_names(key) for key, _ in entries(group) if "._" not in f".{key}"}
+    names = {key: _short_names(key) for key, _ in iterate_entries(group) if "._" not in f".{key}"}
     near = [key for key in names if given in names[key]]
     if not near:
         words = {*names, *(names[key][0] for key in names)}

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dann.training.run_directory import RunDirectory, quoted
+from dann.training.run_directory import RunDirectory, quote
 
 _BASELINES = ("source_only", "target_only")
 
@@ -115,7 +115,7 @@ def _of_regularizers(argument):
 
 def _started(run, script, shared, jobs):
     run.directory.path.mkdir(parents=True, exist_ok=True)
-    arguments = [*run.arguments, *shared, f"hydra.run.dir={quoted(run.directory)}", "resume=true"]
+    arguments = [*run.arguments, *shared, f"hydra.run.dir={quote(run.directory)}", "resume=true"]
     environment = dict(os.environ)
     environment.pop("HYDRA_FULL_ERROR", None)  # which this script has set for itself
     if jobs > 1:

@@ -216,7 +216,7 @@ class Run:
     def _begin(self, logs=None):
         """Marks the run as unfinished, once all checks of its arguments have passed."""
         self.directory.discard_summary()
-        self.directory.keep_config(self.config)
+        self.directory.write_config(self.config)
 
     def _batches(self, model, whole=False):
         """The training pairs, in the same order for each model; in each process its part."""

@@ -86,7 +86,7 @@ class RunDirectory:
         """Returns the composed config as YAML, references unresolved."""
         return _existing(self.config_file, "a run directory of scripts/train.py").read_text("utf-8")
 
-    def keep_config(self, texts: Mapping[str, str]) -> None:
+    def write_config(self, texts: Mapping[str, str]) -> None:
         """Writes what a run is made of, YAML by name such as `"config.yaml"`, into `.hydra/`."""
         for name, text in texts.items():
             with atomic_write(self.config_file.with_name(name)) as draft:
@@ -189,7 +189,7 @@ def _table(path: pathlib.Path, wanted: str, **options: Any) -> Any:
     return pandas.read_csv(_existing(path, wanted), **options)
 
 
-def quoted(path: object) -> str:
+def quote(path: object) -> str:
     """Returns a path as Hydra's command line takes it, whatever characters it holds."""
     # Hydra takes one of two backslashes where a quote follows.
     text = re.sub(
@@ -198,7 +198,7 @@ def quoted(path: object) -> str:
     return '"' + text.replace("${", "\\${") + '"'
 
 
-def as_argument(key: str, path: object) -> str:
+def format_argument(key: str, path: object) -> str:
     """Returns `key=path` as it is typed for one of the scripts, with the quotes that it needs."""
     plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
-    return f"{key}={path}" if plain else shlex.quote(f"{key}={quoted(path)}")
+    return f"{key}={path}" if plain else shlex.quote(f"{key}={quote(path)}")

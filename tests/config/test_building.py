@@ -10,7 +10,7 @@ from support.configs import CONF, compose_config, minimal_domains
 
 from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
 from dann.config import building
-from dann.config.script import explained
+from dann.config.script import explain_error
 from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
@@ -98,7 +98,7 @@ def test_a_node_that_cannot_be_built_is_named_by_its_key(key, overrides):
         model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
         building.build_optimizer(cfg, model)
         building.build_callbacks(cfg, model)
-    assert explained(raised.value).startswith((f"{key}: ", f"{key} must name"))
+    assert explain_error(raised.value).startswith((f"{key}: ", f"{key} must name"))
 
 
 def test_a_callback_that_is_null_is_left_out():

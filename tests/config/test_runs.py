@@ -30,7 +30,7 @@ def begun(tmp_path):
         run = RunDirectory(tmp_path / "run")
         run.checkpoints.mkdir(parents=True)
         (run.checkpoints / "step-3.npz").touch()
-        run.keep_config({"config.yaml": OmegaConf.to_yaml(of(run, *overrides))})
+        run.write_config({"config.yaml": OmegaConf.to_yaml(of(run, *overrides))})
         return run
 
     return begin
@@ -91,7 +91,7 @@ def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
     begun("seed=3")
     for name in ("run_2", "run_3", "run_9"):
         shutil.copytree(tmp_path / "run", tmp_path / name)
-    RunDirectory(tmp_path / "run_9").keep_config({"config.yaml": "of: another version"})
+    RunDirectory(tmp_path / "run_9").write_config({"config.yaml": "of: another version"})
     RunDirectory(tmp_path / "run_3").write_summary({})
 
     def chosen(seed):
@@ -111,7 +111,7 @@ def test_resume_alone_takes_the_newest_unfinished_run_with_the_same_settings(
 def test_every_part_that_the_results_depend_on_is_compared():
     cfg = compose_config("paths.cache_dir=cache")
     free = {"resume", "paths", "experiment", "debug", "distribution", "callbacks"}
-    assert {key.partition(".")[0] for key in runs.settings_of(cfg)} - free == set(cfg) - free
+    assert {key.partition(".")[0] for key in runs.collect_settings(cfg)} - free == set(cfg) - free
 
 
 def test_without_resume_nothing_is_compared(begun):
@@ -126,7 +126,7 @@ def test_data_are_built_from_the_config_of_a_run_with_the_commands_paths(tmp_pat
     )
     (tmp_path / "run/.hydra").mkdir(parents=True)
     OmegaConf.save(cfg, tmp_path / "run/.hydra/config.yaml")
-    found = runs.config_of_run(tmp_path / "run", {"data_dir": None, "cache_dir": str(cache)})
+    found = runs.load_run_config(tmp_path / "run", {"data_dir": None, "cache_dir": str(cache)})
     assert (found.paths.data_dir, found.paths.run_dir) == ("theirs", str(tmp_path / "run"))
     domains = building.build_domains(found)
     assert domains.balanced
@@ -139,4 +139,4 @@ def test_a_config_that_is_none_is_told(text, tmp_path):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra/config.yaml").write_text(text)
     with pytest.raises(building.ConfigError, match="Cannot read"):
-        runs.config_of_run(tmp_path)
+        runs.load_run_config(tmp_path)

@@ -86,7 +86,7 @@ def test_a_strangers_run_directory_runs_nothing(node, tmp_path, monkeypatch):
         text = yaml.safe_dump({"data": data, "paths": {"cache_dir": "cache"}})
         (tmp_path / "run/.hydra/config.yaml").write_text(text)
         with pytest.raises(building.ConfigError):
-            building.build_domains(runs.config_of_run(tmp_path / "run"))
+            building.build_domains(runs.load_run_config(tmp_path / "run"))
     assert (tmp_path / "precious").read_text() == "mine"
 
 
@@ -96,7 +96,7 @@ def test_tags_of_python_in_the_yaml_are_refused(tmp_path):
     text = f'data: !!python/object/apply:os.remove ["{tmp_path}/precious"]\n'
     (tmp_path / ".hydra/config.yaml").write_text(text)
     with pytest.raises(building.ConfigError):
-        runs.config_of_run(tmp_path)
+        runs.load_run_config(tmp_path)
     assert (tmp_path / "precious").exists()
 
 

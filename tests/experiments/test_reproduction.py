@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from dann.config.schema import PathsConfig, ReproduceConfig
 from dann.experiments.reproduction import planned_runs, train_runs
 from dann.experiments.results import COLUMNS, percent, results_of, summary_table
-from dann.training.run_directory import RunDirectory, as_argument
+from dann.training.run_directory import RunDirectory, format_argument
 
 SETTINGS = ReproduceConfig(
     experiments=["a_to_b"],
@@ -163,6 +163,6 @@ def test_no_finished_run_gives_an_empty_table():
     "path", ["a.b/c-1", "ö, (x)=y", 'it\'s "q"', "a\\", 'a\\"b', "[1] {2}", "${x}"]
 )
 def test_a_path_of_any_characters_is_read_back_by_a_shell_and_hydra(path):
-    (word,) = shlex.split(as_argument("run", path))
+    (word,) = shlex.split(format_argument("run", path))
     override = OverridesParser.create().parse_override(word)
     assert OmegaConf.create({"run": override.value()}).run == path
