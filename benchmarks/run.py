@@ -21,13 +21,13 @@ from benchmarks.suites import SUITES  # noqa: E402
 from benchmarks.timing import table  # noqa: E402
 from dann.checks import check_choice  # noqa: E402
 from dann.config.script import script  # noqa: E402
-from dann.training.devices import hardware  # noqa: E402
+from dann.training.devices import describe_hardware  # noqa: E402
 
 
 @script("benchmark")
 def main(cfg):
     suite = SUITES[check_choice("suite", cfg.suite, SUITES)]
-    print(f"{hardware()}\n", flush=True)
+    print(f"{describe_hardware()}\n", flush=True)
     print(table(suite(cfg)))
 
 

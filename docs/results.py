@@ -10,7 +10,7 @@ import pandas
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from dann.experiments.results import summary_table
+from dann.experiments.results import format_results
 
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
@@ -68,7 +68,7 @@ def table(results):
     daggers = told["hardware"].str.contains("jax").map({True: " †", False: ""})
     told["method"] = told["method"].astype(str).map(name) + daggers
     figures = {one: {name(method): of[method] for method in of} for one, of in published.items()}
-    return summary_table(told, figures)
+    return format_results(told, figures)
 
 
 def name(method):

@@ -15,7 +15,7 @@ import pandas
 from matplotlib.figure import Figure
 
 import dann
-from dann.experiments.results import markdown_table
+from dann.experiments.results import format_markdown_table
 from dann.schedules import GaninSchedule
 from dann.training.predictions import accuracies
 
@@ -149,7 +149,7 @@ def of_tasks(runs):
 def table(name, numbers):
     """The numbers in Markdown, with their index as the first column."""
     rows = numbers.map("{:.1f}".format).replace("nan", "").reset_index().to_numpy().tolist()
-    return markdown_table([name, *numbers], rows)
+    return format_markdown_table([name, *numbers], rows)
 
 
 def draw(found):

@@ -22,8 +22,8 @@ from dann.config.building import ConfigError, build_domains
 from dann.config.runs import load_run_config
 from dann.config.script import script
 from dann.training import RunDirectory
-from dann.training.evaluate_run import accuracy_report, evaluate_run
-from dann.training.predictions import target_predictions
+from dann.training.evaluate_run import accuracy_report, tabulate_regret
+from dann.training.predictions import predict_target
 from dann.training.run_callbacks import HostModel
 
 TAKES_NEW = {f"dann.data.{reader}" for reader in ("image_folder", "npz", "csv_table")}
@@ -55,10 +55,10 @@ def main(cfg):
             print(f"{domain} accuracy: unknown (no labels)")
         else:
             print(accuracy_report(labels, predict(inputs).argmax(axis=1), names))
-    print(f"Written to {run.write_predictions(target_predictions(domains, predict, splits), name)}")
+    print(f"Written to {run.write_predictions(predict_target(domains, predict, splits), name)}")
     if cfg.target is None and run.oracle_file.is_file():
         print("What each score would have chosen; the accuracies are an oracle's")
-        print(evaluate_run(cfg.run).round(4).to_string())
+        print(tabulate_regret(cfg.run).round(4).to_string())
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ from hydra import compose
 
 from dann.config.runs import collect_settings, load_run_config
 from dann.config.script import script
-from dann.experiments.reproduction import planned_runs, train_runs
-from dann.experiments.results import results_of, summary_table
+from dann.experiments.reproduction import plan_runs, train_runs
+from dann.experiments.results import collect_results, format_results
 from dann.experiments.sweep import rank_sweep
 from dann.training.run_directory import quote
 
@@ -39,7 +39,7 @@ def is_finished(run):
 
 @script("reproduce")
 def main(cfg):
-    runs = planned_runs(cfg)
+    runs = plan_runs(cfg)
     missing = [run for run in runs if not is_finished(run)]
     paths = {key: cfg.paths[key] for key in ("data_dir", "cache_dir")}
     shared = [f"paths.{key}={quote(path)}" for key, path in paths.items() if path is not None]
@@ -47,11 +47,11 @@ def main(cfg):
         signal.signal(number, signal.default_int_handler)  # which ends the runs in progress
     failed = train_runs(missing, TRAIN, shared, cfg.jobs)
     finished = [run for run in runs if is_finished(run)]
-    results = results_of(finished)
+    results = collect_results(finished)
     path = pathlib.Path(cfg.results)
     path.parent.mkdir(parents=True, exist_ok=True)
     results.to_csv(path, index=False)
-    path.with_suffix(".md").write_text(summary_table(results, cfg.published))
+    path.with_suffix(".md").write_text(format_results(results, cfg.published))
     for experiment in cfg.experiments:
         folder = pathlib.Path(cfg.runs_dir) / experiment
         own = [run for run in finished if run.experiment == experiment]

@@ -23,7 +23,7 @@ from hydra.types import RunMode
 from dann import training
 from dann.config import building, runs
 from dann.config.script import script
-from dann.training.devices import processes
+from dann.training.devices import get_process_position
 from dann.training.run_directory import format_argument
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
@@ -34,7 +34,7 @@ HERE = pathlib.Path(__file__).parent
 def main(cfg):
     distribution = training.Distribution(**cfg.distribution)
     distribution.connect()
-    if processes()[0] != 0:  # process 0 writes the run
+    if get_process_position()[0] != 0:  # process 0 writes the run
         aside = tempfile.TemporaryDirectory()
         cfg.paths.run_dir = aside.name
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115

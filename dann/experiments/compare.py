@@ -13,7 +13,7 @@ from dann.adaptation import METHODS
 from dann.checks import check_choice
 from dann.data import DomainPair
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
-from dann.selection import Outputs, agreement, info_max, mean_logits, outputs_of, recommend
+from dann.selection import Outputs, agreement, compute_outputs, info_max, mean_logits, recommend
 from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import AVERAGE
 from dann.training import Trainer, compile_model, start
@@ -139,8 +139,8 @@ def _row(setting, seed, oracle):
 
 def _outputs_of(model, domains, features):
     source, target = domains.source_test, domains.target_train
-    read = outputs_of(model, source=source, target=target, features=features, mixed=False)
-    test = outputs_of(model, target=domains.target_test[0], features=False, mixed=False)
+    read = compute_outputs(model, source=source, target=target, features=features, mixed=False)
+    test = compute_outputs(model, target=domains.target_test[0], features=False, mixed=False)
     return _Outputs(read, test.target_logits)
 
 

@@ -33,7 +33,7 @@ class PlannedRun(NamedTuple):
     directory: RunDirectory
 
 
-def planned_runs(settings: Any) -> list[PlannedRun]:
+def plan_runs(settings: Any) -> list[PlannedRun]:
     """Returns a run for each experiment, method and seed.
 
     The baselines `source_only` and `target_only`, which take no regularizers, run without the

@@ -8,14 +8,14 @@ import pandas
 
 from dann.experiments.reproduction import PlannedRun
 from dann.experiments.sweep import agreement_of_runs
-from dann.training.evaluate_run import evaluate_run
+from dann.training.evaluate_run import tabulate_regret
 
 COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware", "measure", "value"]
 _ACCURACIES = "accuracy", "balanced_accuracy"
 BEST, CHOSEN = "oracle/best", "chosen/info_max"
 
 
-def results_of(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
+def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
     """Reads the results of finished runs.
 
     The measures are `source/accuracy`, `target/accuracy` and the same as `.../balanced_accuracy` on
@@ -43,14 +43,14 @@ def results_of(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
     return pandas.DataFrame(rows, columns=COLUMNS)
 
 
-def summary_table(results: pandas.DataFrame, published: Mapping[str, Any]) -> str:
+def format_results(results: pandas.DataFrame, published: Mapping[str, Any]) -> str:
     """Returns a table in Markdown, with a row for each method of each experiment.
 
     Its columns are the target accuracies in percent: after the last step, after the epochs that
     InfoMax and the oracle choose, and the published one; and the number of seeds.
 
     Args:
-        results: As `results_of` returns them. The table keeps their order.
+        results: As `collect_results` returns them. The table keeps their order.
         published: By experiment and method, a published target accuracy or `None`.
     """
     rows = []
@@ -59,9 +59,9 @@ def summary_table(results: pandas.DataFrame, published: Mapping[str, Any]) -> st
         figures = published.get(str(experiment)) or {}
         for method, runs in of_experiment.groupby("method", sort=False):
             of = {measure: part["value"] for measure, part in runs.groupby("measure")}
-            told = [percent(of.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)]
+            told = [format_percent(of.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)]
             seeds = str(runs["seed"].nunique())
-            rows.append([method, *told, percent([figures.get(method)]), seeds])
+            rows.append([method, *told, format_percent([figures.get(method)]), seeds])
     heads = [
         "method",
         "last step",
@@ -70,10 +70,10 @@ def summary_table(results: pandas.DataFrame, published: Mapping[str, Any]) -> st
         "published",
         "seeds",
     ]
-    return markdown_table(heads, rows)
+    return format_markdown_table(heads, rows)
 
 
-def percent(values: Iterable[float | None]) -> str:
+def format_percent(values: Iterable[float | None]) -> str:
     """Returns the mean of shares in percent, with their sample standard deviation."""
     shares = 100 * pandas.Series(list(values), dtype=float).dropna()
     if shares.empty:
@@ -82,7 +82,7 @@ def percent(values: Iterable[float | None]) -> str:
     return f"{shares.mean():.1f}{spread}"
 
 
-def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Returns a table of cells that have their text, without a line break at its end."""
     lines = [f"|{'|'.join(cells)}|" for cells in (heads, *rows)]
     lines.insert(1, "|" + "---|" * len(heads))
@@ -112,7 +112,7 @@ def _measures(run):
 def _choices(run):
     """Target accuracies at the choice of each score, and the best, where the run has them."""
     try:
-        found = evaluate_run(run.directory.path)
+        found = tabulate_regret(run.directory.path)
     except (FileNotFoundError, ValueError):
         return {}
     if found.empty:

@@ -4,9 +4,9 @@ from dann.data.probes import probe_domains
 from dann.selection.agreement import agreement
 from dann.selection.class_predictions import bnm, entropy, info_max, mcc, mix_val, source_accuracy
 from dann.selection.feature_classifiers import dev, reverse_validation
-from dann.selection.outputs import Outputs, outputs_of
+from dann.selection.outputs import Outputs, compute_outputs
 from dann.selection.recommend import Recommendation, average, mean_logits, recommend
 from dann.selection.regret import regret
-from dann.selection.scores import SCORES, choose, compute_scores, score_checkpoints
+from dann.selection.scores import SCORES, compute_scores, resolve_scores, score_checkpoints
 from dann.selection.selection_scores import SelectionScores
 from dann.selection.snd import snd

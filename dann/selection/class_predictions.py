@@ -19,7 +19,7 @@ def source_accuracy(outputs: Outputs) -> float:
     return float(np.mean(outputs.source_logits.argmax(axis=1) == outputs.source_labels))
 
 
-@SCORES.register("mix_val", reads="target", mixed=True, least_target=2)
+@SCORES.register("mix_val", reads="target", needs_mixtures=True, min_target_examples=2)
 def mix_val(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by MixVal: its accuracy on mixtures of target examples.
 

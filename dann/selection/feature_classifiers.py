@@ -14,7 +14,11 @@ from dann.selection.scores import SCORES
 
 
 @SCORES.register(
-    "dev", reads="labelled source, target", of_features=True, of_numbers=True, least_source=4
+    "dev",
+    reads="labelled source, target",
+    needs_features=True,
+    supports_regression=True,
+    min_source_examples=4,
 )
 def dev(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by deep embedded validation: minus its weighted risk on the source.
@@ -65,7 +69,7 @@ def _losses(outputs, labels):
     return -special.log_softmax(outputs, axis=1)[np.arange(len(labels)), labels]
 
 
-@SCORES.register("reverse_validation", reads="labelled source, target", of_features=True)
+@SCORES.register("reverse_validation", reads="labelled source, target", needs_features=True)
 def reverse_validation(outputs: Outputs) -> float:
     """Scores a checkpoint by a classifier trained on its predictions, tested on the source.
 

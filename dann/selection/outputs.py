@@ -19,7 +19,7 @@ class NotFiniteError(ValueError):
 
 
 class Outputs(NamedTuple):
-    """What the scores read, as `outputs_of` computes it; everything in float64.
+    """What the scores read, as `compute_outputs` computes it; everything in float64.
 
     Attributes:
         target_logits: `(n, num_classes)`.
@@ -38,7 +38,7 @@ class Outputs(NamedTuple):
     source_features: Any = None
 
 
-def outputs_of(
+def compute_outputs(
     model: Any,
     *,
     source: tuple[Any, Any] | None = None,

@@ -38,7 +38,7 @@ def recommend(
     docs/when-to-adapt.md tells how it did on tasks that it was not chosen by, beside other rules.
 
     Args:
-        candidates: By name, what `dann.selection.outputs_of` returns for each run, on the same
+        candidates: By name, what `dann.selection.compute_outputs` returns for each run, on the same
             examples. They need `target_logits`; those of `source_only` also `source_features` of
             held-out examples and `target_features`.
         source_only: Name of the candidate that was trained on the source alone.

@@ -2,9 +2,9 @@
 
 A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
 registered in `SCORES` with these facts: `reads`, the examples it needs (`"target"`,
-`"labelled source"` or `"labelled source, target"`); `of_features=True` if it needs features,
-`mixed=True` if it needs the logits of mixtures, `of_numbers=True` if it also scores regression, and
-`least_source` and `least_target`, the least numbers of examples where that is not 1.
+`"labelled source"` or `"labelled source, target"`); `needs_features=True` if it needs features,
+`needs_mixtures=True` if it needs the logits of mixtures, `supports_regression=True` if it also
+scores regression, and `min_source_examples` and `min_target_examples`, which default to 1.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,13 +16,13 @@ import numpy as np
 from dann.checks import check_choice
 from dann.data.examples import has_strings
 from dann.registry import Registry
-from dann.selection.outputs import NotFiniteError, Outputs, outputs_of
+from dann.selection.outputs import NotFiniteError, Outputs, compute_outputs
 
 Score = Callable[[Outputs], float]
 SCORES: Registry[Score] = Registry()
 
 
-def choose(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
+def resolve_scores(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
     """Returns scores by name.
 
     Args:
@@ -58,7 +58,7 @@ def compute_scores(
         scores: Names in `SCORES`, or functions of `Outputs` by any name. Defaults to all. Features
             are computed for functions of one's own if the model has a backbone.
 
-    The other arguments, and the errors, are those of `dann.selection.outputs_of`.
+    The other arguments, and the errors, are those of `dann.selection.compute_outputs`.
 
     Returns:
         Scores by name; higher is better. Texts have no `mix_val`, because they cannot be mixed.
@@ -75,24 +75,24 @@ def compute_scores(
     >>> list(dann.selection.compute_scores(model, source=source, target=target, scores=["snd"]))
     ['snd']
     """
-    chosen = choose(scores)
-    mixed = any(_fact(name, "mixed") for name in chosen)
+    chosen = resolve_scores(scores)
+    mixed = any(_fact(name, "needs_mixtures") for name in chosen)
     if mixed and has_strings(target):
-        chosen = {name: one for name, one in chosen.items() if not _fact(name, "mixed")}
+        chosen = {name: one for name, one in chosen.items() if not _fact(name, "needs_mixtures")}
         mixed = False
     check_source(chosen, source)
     own = hasattr(model, "backbone") and not chosen.keys() <= SCORES.keys()
-    outputs = outputs_of(
+    outputs = compute_outputs(
         model,
         source=source,
         target=target,
-        features=own or any(_fact(name, "of_features") for name in chosen),
+        features=own or any(_fact(name, "needs_features") for name in chosen),
         mixed=mixed,
         batch_size=batch_size,
         predict=predict,
     )
     logits = outputs.target_logits if outputs.source_logits is None else outputs.source_logits
-    of_classes = [one for one in chosen if one in SCORES and not _fact(one, "of_numbers")]
+    of_classes = [one for one in chosen if one in SCORES and not _fact(one, "supports_regression")]
     if of_classes and logits is not None and logits.shape[1] == 1:
         raise ValueError(
             "A label head of one output predicts a number, which `scores=['dev']` can score; for "
@@ -103,7 +103,7 @@ def compute_scores(
 
 def lacking_examples(scores: Iterable[str], *, source: int, target: int) -> list[str]:
     """Returns the names of `SCORES` that need more than so many examples of a domain, sorted."""
-    counts = {"least_source": source, "least_target": target}
+    counts = {"min_source_examples": source, "min_target_examples": target}
     return sorted(
         name for name in scores if any((_fact(name, fact) or 0) > n for fact, n in counts.items())
     )
@@ -117,7 +117,7 @@ def scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:
     try:
         return compute_scores(model, **arguments)
     except NotFiniteError:
-        return dict.fromkeys(choose(arguments.get("scores", ("all",))), float("-inf"))
+        return dict.fromkeys(resolve_scores(arguments.get("scores", ("all",))), float("-inf"))
 
 
 def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[str, list[float]]:

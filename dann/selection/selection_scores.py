@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from dann.selection.outputs import check_unlabelled
-from dann.selection.scores import Score, check_source, choose, scores_or_worst
+from dann.selection.scores import Score, check_source, resolve_scores, scores_or_worst
 
 
 class SelectionScores(keras.callbacks.Callback):
@@ -49,7 +49,7 @@ class SelectionScores(keras.callbacks.Callback):
         batch_size: int = 256,
     ):
         super().__init__()
-        self.scores = choose(scores)
+        self.scores = resolve_scores(scores)
         check_unlabelled(target)
         check_source(self.scores, source)
         self.source, self.target, self.batch_size = source, target, batch_size

@@ -9,7 +9,7 @@ from dann.selection.scores import SCORES
 _ROWS = 64  # of the matrix of similarities in memory at once
 
 
-@SCORES.register("snd", reads="target", least_target=2)
+@SCORES.register("snd", reads="target", min_target_examples=2)
 def snd(outputs: Outputs, temperature: float = 0.05) -> float:
     """Scores a checkpoint by the soft neighbourhood density of its predictions on the target.
 

@@ -10,7 +10,7 @@ from dann.adaptation import DANN
 from dann.autodiff import vjp
 from dann.data import pair
 from dann.gradients import reverse_gradient
-from dann.training.devices import Distribution, accelerators, hardware
+from dann.training.devices import Distribution, describe_hardware, list_accelerators
 from dann.training.preparation import start
 
 _STRENGTH, _BATCH, _SHAPE, _FEATURES = 0.7, 24, (16, 16, 3), 32
@@ -38,7 +38,7 @@ def check_device(distribution: Distribution | None = None) -> Iterator[str]:
     Raises:
         DeviceError: At the first check that fails.
     """
-    yield f"devices: {hardware()}; {keras.backend.backend()}, Keras {keras.__version__}"
+    yield f"devices: {describe_hardware()}; {keras.backend.backend()}, Keras {keras.__version__}"
     for way in ("override", "stop_gradient"):
         yield f"reversal, {way}: {_compared('the reversal', *_reversal(way), 1e-6)}"
     with keras.device("cpu"):
@@ -46,7 +46,7 @@ def check_device(distribution: Distribution | None = None) -> Iterator[str]:
     for precision, tolerance in _TOLERANCES.items():
         found = _update(precision, begin)[1]
         yield f"step in {precision}: {_compared('a step', found, reference, tolerance)}"
-    if distribution is None and len(accelerators()) > 1 and keras.backend.backend() != "torch":
+    if distribution is None and len(list_accelerators()) > 1 and keras.backend.backend() != "torch":
         distribution = Distribution("data_parallel")
     if distribution is not None:
         one = _update("float32", begin)[1]

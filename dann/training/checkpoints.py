@@ -152,7 +152,7 @@ def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[s
 
     It is those of the attributes `wait`, `best`, `best_epoch`, `best_weights`, `stopped_epoch`,
     `cooldown_counter`, `epoch` and `history` that it has, which is what Keras's own callbacks keep
-    from one epoch to the next, and of those that its `kept_attributes` names.
+    from one epoch to the next, and of those that its `saved_attributes` names.
     """
     return {
         name: {one: getattr(callback, one) for one in _kept(callback) if hasattr(callback, one)}
@@ -174,7 +174,7 @@ def restore(
 
 
 def _kept(callback) -> set[str]:
-    return _ATTRIBUTES.union(getattr(callback, "kept_attributes", ()))
+    return _ATTRIBUTES.union(getattr(callback, "saved_attributes", ()))
 
 
 def _named(callbacks) -> list[tuple[str, Any]]:

@@ -118,7 +118,7 @@ class Distribution:
         return names[: self.devices]
 
 
-def processes() -> tuple[int, int]:
+def get_process_position() -> tuple[int, int]:
     """Returns the number of this process, from 0, and how many train together."""
     if keras.backend.backend() != "jax":
         return 0, 1
@@ -127,16 +127,16 @@ def processes() -> tuple[int, int]:
     return jax.process_index(), jax.process_count()
 
 
-def hardware() -> str:
+def describe_hardware() -> str:
     """Returns the accelerators or the processor, and how many devices or cores are in use."""
-    found = accelerators()
+    found = list_accelerators()
     if found:
         return " and ".join(f"{n} x {name}" for name, n in sorted(Counter(found).items()))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
 
 
-def accelerators() -> list[str]:
+def list_accelerators() -> list[str]:
     """Returns the product names of the accelerators that the backend finds, one for each."""
     if keras.backend.backend() == "torch":
         import torch  # pyright: ignore[reportMissingImports]

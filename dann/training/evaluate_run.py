@@ -35,7 +35,7 @@ def accuracy_report(labels: np.ndarray, predicted: np.ndarray, class_names: Sequ
     )
 
 
-def evaluate_run(directory: str | os.PathLike) -> pandas.DataFrame:
+def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
     """Returns what choosing an epoch of a finished run by each score would have cost.
 
     Args:

@@ -58,7 +58,7 @@ def _has_own_groups(values, groups):
     return len({*zip(values.tolist(), groups.tolist(), strict=True)}) == len(np.unique(values))
 
 
-def target_predictions(
+def predict_target(
     domains: DomainPair,
     predict: Callable[[Any], np.ndarray],
     splits: Sequence[str] = ("train", "test"),
@@ -133,7 +133,7 @@ def label_free_table(summary: Mapping[str, Any], predictions: Any) -> str:
 
     Args:
         summary: Of a run.
-        predictions: What `target_predictions` returns.
+        predictions: What `predict_target` returns.
     """
     lines = []
     for name, value in summary.items():

@@ -10,7 +10,7 @@ import numpy as np
 from dann.adaptation import AdversarialModel
 from dann.adaptation.fitting import count_replicas
 from dann.checks import check_choice, check_integer
-from dann.training.devices import Distribution, accelerators
+from dann.training.devices import Distribution, list_accelerators
 
 _STEPS_IN_A_CALL = 20
 
@@ -134,7 +134,11 @@ def compile_model(
             "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
             "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
         )
-    if jit_compile == "auto" and keras.backend.backend() == "tensorflow" and not accelerators():
+    if (
+        jit_compile == "auto"
+        and keras.backend.backend() == "tensorflow"
+        and not list_accelerators()
+    ):
         jit_compile = False
     model.compile(
         optimizer=optimizer,

@@ -17,7 +17,7 @@ from dann.training.checkpoints import (
     lock_directory,
     variables_of,
 )
-from dann.training.devices import processes
+from dann.training.devices import get_process_position
 from dann.training.stops import StopOnNonFinite, StopOnSignal
 
 
@@ -150,7 +150,7 @@ def _start_at(pairs, step):
 
 def _share_newest(checkpoints):
     """Gives the newest checkpoint of process 0 to the other processes, if there are any."""
-    number, count = processes()
+    number, count = get_process_position()
     if count == 1:
         return
     from jax.experimental import multihost_utils  # pyright: ignore[reportMissingImports]
@@ -174,7 +174,7 @@ def _errors_of_others():
     try:
         yield
     except RuntimeError as error:
-        if processes()[1] > 1 and type(error).__name__ == "JaxRuntimeError":
+        if get_process_position()[1] > 1 and type(error).__name__ == "JaxRuntimeError":
             raise ConnectionError(
                 "Another process of this training has ended, or cannot be reached. Start all "
                 "again, with resume=true"

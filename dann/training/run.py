@@ -16,7 +16,7 @@ from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import predictions, run_figures
 from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
-from dann.training.devices import hardware, processes
+from dann.training.devices import describe_hardware, get_process_position
 from dann.training.preparation import Trainer, check_trainer, scale_remark
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
@@ -145,7 +145,7 @@ class Run:
         summary.update({**_times(self.clock), **accuracies, **alone, **self._final_scores(history)})
         self.directory.save_classifier(self.model.classifier)
         predict = partial(self.host.predict, self.model.classifier)
-        table = predictions.target_predictions(self.domains, predict)
+        table = predictions.predict_target(self.domains, predict)
         self.directory.write_predictions(table)
         self.directory.write_summary(summary)
         self._tell(summary, history, table)
@@ -165,7 +165,7 @@ class Run:
             "class_names": self.domains.class_names,
             "seed": self.seed,
             "steps": self.trainer.steps,
-            "hardware": hardware(),
+            "hardware": describe_hardware(),
             "backend": keras.backend.backend(),
         }
         if self.domains.nuisances:
@@ -221,7 +221,7 @@ class Run:
     def _batches(self, model, whole=False):
         """The training pairs, in the same order for each model; in each process its part."""
         domains = self.domains.oracle() if model.oracle else self.domains
-        number, count = (0, 1) if whole else processes()
+        number, count = (0, 1) if whole else get_process_position()
         return domains.batches(
             self.trainer.batch_size, self.seed, process_id=number, num_processes=count
         )

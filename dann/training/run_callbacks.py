@@ -16,7 +16,7 @@ from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.data.examples import apply_in_batches
 from dann.data.probes import FOLDS, probe_domains
-from dann.selection import choose, info_max, outputs_of
+from dann.selection import compute_outputs, info_max, resolve_scores
 from dann.selection.scores import lacking_examples, scores_or_worst
 
 
@@ -76,7 +76,7 @@ class Clock(keras.callbacks.Callback):
     `seconds` is wall time, `cpu_seconds` the time of all threads of the process.
     """
 
-    kept_attributes = ("seconds", "cpu_seconds")
+    saved_attributes = ("seconds", "cpu_seconds")
 
     def __init__(self):
         super().__init__()
@@ -135,7 +135,7 @@ class EpochTable(keras.callbacks.Callback):
         filename: Path of the file, which is written anew after every epoch.
     """
 
-    kept_attributes = ("rows",)
+    saved_attributes = ("rows",)
 
     def __init__(self, filename: str | os.PathLike):
         super().__init__()
@@ -194,12 +194,12 @@ class RunScores(keras.callbacks.Callback):
             because the scores would then see the target's labels.
     """
 
-    kept_attributes = ("best", "kept")
+    saved_attributes = ("best", "kept")
 
     def __init__(self, host: HostModel, domains: DomainPair, selection: Any, seed: int):
         super().__init__()
         self.host = host
-        self.scores = choose(selection.scores)
+        self.scores = resolve_scores(selection.scores)
         check_integer("selection.samples", selection.samples, low=1)
         rng = np.random.default_rng(seed)
 
@@ -234,7 +234,7 @@ class RunScores(keras.callbacks.Callback):
 
     def of_source_only(self, host: HostModel) -> dict[str, float]:
         """Returns InfoMax, and what a domain probe says of a model of the source alone."""
-        read = outputs_of(
+        read = compute_outputs(
             host.model, source=self.source, target=self.target, mixed=False, predict=host.predict
         )
         found = {"selection/info_max": info_max(read)}

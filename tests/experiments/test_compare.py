@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 
 import dann
-from dann.selection import agreement, info_max, outputs_of
+from dann.selection import agreement, compute_outputs, info_max
 
 STEPS, SEEDS = 8, [0, 1]
 
@@ -49,7 +49,7 @@ def test_a_row_is_the_training_by_hand_with_the_same_seed(found):
         inputs, labels = data.target_test
         accuracy = np.mean(model.predict(inputs, verbose=0).argmax(axis=1) == labels)
         assert row["target/accuracy"] == pytest.approx(accuracy)
-        outputs = outputs_of(model, target=data.target_train, features=False, mixed=False)
+        outputs = compute_outputs(model, target=data.target_train, features=False, mixed=False)
         assert row["selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
         classes.append(outputs.target_logits)
     seen = found.runs.query("setting == 'mine'")["selection/agreement"]
@@ -62,7 +62,7 @@ def test_the_upper_bound_is_trained_on_the_targets_labels(found):
     model = dann.TargetOnly(backbone(), data.num_classes)
     model.compile(keras.optimizers.Adam())
     model.fit(data.oracle().batches(16, 0), steps_per_epoch=STEPS, verbose=0)
-    outputs = outputs_of(model, target=data.target_train, features=False, mixed=False)
+    outputs = compute_outputs(model, target=data.target_train, features=False, mixed=False)
     row = found.runs.query("setting == 'target_only' and seed == 0").iloc[0]
     assert row["selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
 

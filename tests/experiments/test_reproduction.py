@@ -10,8 +10,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from dann.config.schema import PathsConfig, ReproduceConfig
-from dann.experiments.reproduction import planned_runs, train_runs
-from dann.experiments.results import COLUMNS, percent, results_of, summary_table
+from dann.experiments.reproduction import plan_runs, train_runs
+from dann.experiments.results import COLUMNS, collect_results, format_percent, format_results
 from dann.training.run_directory import RunDirectory, format_argument
 
 SETTINGS = ReproduceConfig(
@@ -48,7 +48,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def planned(**changes):
-    return planned_runs(dataclasses.replace(SETTINGS, **changes))
+    return plan_runs(dataclasses.replace(SETTINGS, **changes))
 
 
 def train(runs, folder, **kwargs):
@@ -119,7 +119,7 @@ def test_finished_runs_become_a_long_table_and_a_short_one(folder):
     for run, classes in zip(runs, ([0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]), strict=True):
         table = {"split": "train", "example": range(4), "class": classes}
         run.directory.write_predictions(pandas.DataFrame(table))
-    results = results_of(runs)
+    results = collect_results(runs)
     assert list(results.columns) == COLUMNS
     first = results[results["seed"] == 0].set_index("measure")["value"].to_dict()
     assert first == {
@@ -130,7 +130,7 @@ def test_finished_runs_become_a_long_table_and_a_short_one(folder):
         "score/info_max": 0.5,
         "score/agreement": 0.5,
     }
-    table = summary_table(results, {"a_to_b": {"dann": 0.7666}})
+    table = format_results(results, {"a_to_b": {"dann": 0.7666}})
     assert table.startswith("|method|last step|")
     assert "|**`a_to_b`**||||||\n|dann|50.0 ± 25.0|||76.7|3|" in table
 
@@ -141,21 +141,21 @@ def test_an_oracle_curve_gives_the_best_epoch_and_that_of_each_score(folder):
     rows = ["epoch,step,selection/info_max", "0,1,0.1", "1,2,0.4", "2,3,0.2"]
     run.directory.metrics_file.write_text("\n".join(rows))
     run.directory.oracle_file.write_text("step,target/accuracy\n1,0.5\n2,0.7\n3,0.8\n")
-    found = results_of([run]).set_index("measure")["value"]
+    found = collect_results([run]).set_index("measure")["value"]
     assert found["oracle/best"] == 0.8
     assert found["chosen/info_max"] == 0.7
 
 
 def test_a_percentage_has_its_deviation_if_there_are_several():
-    assert percent([]) == ""
-    assert percent([0.5]) == "50.0"
-    assert percent([0.5, 0.7]) == "60.0 ± 14.1"
+    assert format_percent([]) == ""
+    assert format_percent([0.5]) == "50.0"
+    assert format_percent([0.5, 0.7]) == "60.0 ± 14.1"
 
 
 def test_no_finished_run_gives_an_empty_table():
-    results = results_of([])
+    results = collect_results([])
     assert isinstance(results, pandas.DataFrame)
-    assert summary_table(results, {}).count("\n") == 1
+    assert format_results(results, {}).count("\n") == 1
     assert not RunDirectory("nowhere").is_finished()
 
 

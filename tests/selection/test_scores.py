@@ -16,14 +16,14 @@ from checkpoints import SOURCE, TARGET, TURNS, as_logits, checkpoint
 import dann
 from dann import selection
 from dann.adaptation import DANN
-from dann.selection import SCORES, Outputs, compute_scores, outputs_of
+from dann.selection import SCORES, Outputs, compute_outputs, compute_scores
 
 NAMES = sorted(SCORES)
 
 
 @functools.cache
 def outputs(turn):
-    return outputs_of(checkpoint(turn), source=SOURCE, target=TARGET)
+    return compute_outputs(checkpoint(turn), source=SOURCE, target=TARGET)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -50,8 +50,8 @@ def test_a_score_is_exported_and_sees_no_labels_of_the_target(name):
     # It reads what it says, and nothing else.
     alone = {"target": {"target": TARGET}, "labelled source": {"source": SOURCE}}
     given = alone.get(facts["reads"], {"source": SOURCE, "target": TARGET})
-    some = outputs_of(
-        checkpoint(20), features="of_features" in facts, mixed="mixed" in facts, **given
+    some = compute_outputs(
+        checkpoint(20), features="needs_features" in facts, mixed="needs_mixtures" in facts, **given
     )
     assert SCORES[name](some) == pytest.approx(SCORES[name](outputs(20)), rel=1e-5)
 
@@ -68,7 +68,7 @@ def test_a_collapsed_model_has_a_finite_score(name):
     model = checkpoint(0)
     for weight in model.trainable_weights:
         weight.assign(np.zeros(weight.shape))
-    score = SCORES[name](outputs_of(model, source=SOURCE, target=TARGET))
+    score = SCORES[name](compute_outputs(model, source=SOURCE, target=TARGET))
     # `dev` is the source risk where the domains look alike.
     expected = {"source_accuracy": 1 / 3, "reverse_validation": 1 / 3, "dev": -math.log(3)}
     assert math.isfinite(score)
@@ -123,7 +123,7 @@ CLUSTERS = math.log(SURE + OTHERS) - 20 * SURE / (SURE + OTHERS)
 def test_closed_forms(name, uniform, in_equal_parts, of_one_class):
     expected = uniform, in_equal_parts, of_one_class
     for target, value in zip((UNIFORM, ONE_HOT, ONE_CLASS), expected, strict=True):
-        found = SCORES[name](outputs_of(as_logits(), target=target, features=False))
+        found = SCORES[name](compute_outputs(as_logits(), target=target, features=False))
         assert found == pytest.approx(value, rel=1e-6, abs=1e-9)
 
 
@@ -142,7 +142,7 @@ def test_logits_and_features_are_those_of_the_networks_in_inference():
     features = backbone(images, training=False)
     expected = keras.ops.convert_to_numpy(model.label_head(features, training=False))
     for with_features in (False, True):
-        found = outputs_of(model, target=images, features=with_features, batch_size=4)
+        found = compute_outputs(model, target=images, features=with_features, batch_size=4)
         np.testing.assert_allclose(found.target_logits, expected, rtol=1e-5, atol=1e-6)
     features = keras.ops.convert_to_numpy(features)
     np.testing.assert_allclose(found.target_features, features, rtol=1e-5, atol=1e-6)
@@ -151,7 +151,7 @@ def test_logits_and_features_are_those_of_the_networks_in_inference():
 def test_a_plain_model_and_one_that_ends_in_a_softmax_have_scores_of_logits():
     network = checkpoint(20).classifier
     probable = keras.Model(network.input, keras.layers.Softmax()(network.output))
-    names = [name for name in NAMES if "of_features" not in SCORES.facts[name]]
+    names = [name for name in NAMES if "needs_features" not in SCORES.facts[name]]
     wanted = compute_scores(checkpoint(20), source=SOURCE, target=TARGET, scores=names)
     for model in (network, probable):
         found = compute_scores(model, source=SOURCE, target=TARGET, scores=names)
@@ -170,7 +170,7 @@ def test_inputs_may_be_several_by_name():
 
 
 def test_labels_of_the_source_may_be_one_hot():
-    found = outputs_of(checkpoint(20), source=(SOURCE[0], np.eye(3)[SOURCE[1]]))
+    found = compute_outputs(checkpoint(20), source=(SOURCE[0], np.eye(3)[SOURCE[1]]))
     np.testing.assert_array_equal(found.source_labels, SOURCE[1])
 
 

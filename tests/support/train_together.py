@@ -18,7 +18,7 @@ from train_on_devices import CASES, RATE, SOURCE, STEPS, Case, backbone, build_c
 from dann.adaptation import DANN
 from dann.data.pairs import Pairs
 from dann.training import Distribution, fit, start
-from dann.training.devices import processes
+from dann.training.devices import get_process_position
 from dann.training.run_callbacks import HostModel
 
 
@@ -46,7 +46,7 @@ class Scores(keras.callbacks.Callback):
 
 def trained(case, folder):
     """Weights and history after two epochs of `fit`."""
-    number, count = processes()
+    number, count = get_process_position()
     model, pairs = build_case(case, momentum=0.9, process_id=number, num_processes=count)
     settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0}
     history = fit(model, pairs, folder, callbacks=[Scores(HostModel(model))], **settings)
@@ -71,7 +71,7 @@ def main(folder, names, distribution, death=None):
     start(0, distribution=spread)
     if death is not None:
         dies_at(death)
-    number = processes()[0]
+    number = get_process_position()[0]
     own = folder if number == 0 else folder / f"process_{number}"
     weights, logs = {}, {}
     for name in names:

@@ -19,9 +19,9 @@ from dann.training import devices as module
     ],
 )
 def test_accelerators_are_counted_else_the_cores_that_may_be_used(found, cores, told, monkeypatch):
-    monkeypatch.setattr(module, "accelerators", lambda: found)
+    monkeypatch.setattr(module, "list_accelerators", lambda: found)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores, raising=False)
-    assert re.fullmatch(told, module.hardware())
+    assert re.fullmatch(told, module.describe_hardware())
 
 
 def test_jax_names_an_accelerator_by_its_product(monkeypatch):
@@ -30,7 +30,7 @@ def test_jax_names_an_accelerator_by_its_product(monkeypatch):
     devices = [types.SimpleNamespace(platform=p, device_kind=k) for p, k in kinds.items()]
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     monkeypatch.setattr(jax, "devices", lambda: devices)
-    assert module.accelerators() == ["NVIDIA H100 80GB HBM3"]
+    assert module.list_accelerators() == ["NVIDIA H100 80GB HBM3"]
 
 
 @pytest.mark.tensorflow
@@ -43,7 +43,7 @@ def test_tensorflow_names_an_accelerator_by_its_product_or_its_kind(details, tol
     devices = [types.SimpleNamespace(device_type=kind) for kind in ("CPU", "TPU_SYSTEM", "TPU")]
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda: devices)
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: details)
-    assert module.accelerators() == [told]
+    assert module.list_accelerators() == [told]
 
 
 BACKEND = keras.backend.backend()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dann.training.evaluate_run import evaluate_run
+from dann.training.evaluate_run import tabulate_regret
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_each_score_has_its_choice_and_the_least_regret_comes_first(run):
     rows = (run / "metrics.csv").read_text().splitlines()
     rows = [f"{rows[0]},selection/bnm", *(f"{row},-inf" for row in rows[1:])]
     (run / "metrics.csv").write_text("\n".join(rows))
-    found = evaluate_run(run)  # without bnm, which has no number
+    found = tabulate_regret(run)  # without bnm, which has no number
     assert list(found.index) == ["entropy", "snd"]
     assert found.loc["entropy"].to_dict() == {
         "step": 200,
@@ -37,7 +37,7 @@ def test_each_score_has_its_choice_and_the_least_regret_comes_first(run):
 def test_a_run_whose_oracle_is_missing_or_of_other_epochs_is_refused(run):
     (run / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n100,1.0,0.6\n")
     with pytest.raises(ValueError, match="a value for each checkpoint. Received: 3 and 1"):
-        evaluate_run(run)
+        tabulate_regret(run)
     (run / "oracle.csv").unlink()
     with pytest.raises(FileNotFoundError, match="trainer.oracle_curve=true.*no .*oracle.csv"):
-        evaluate_run(run)
+        tabulate_regret(run)

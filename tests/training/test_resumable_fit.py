@@ -162,7 +162,7 @@ def test_a_rate_that_was_lowered_stays_low_and_its_patience_goes_on(tmp_path):
 
 def test_a_callback_may_tell_its_own_state(tmp_path):
     class Counter(keras.callbacks.Callback):
-        kept_attributes = "seen", "array"
+        saved_attributes = "seen", "array"
 
         def __init__(self):
             super().__init__()

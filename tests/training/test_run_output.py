@@ -15,9 +15,9 @@ from small_runs import TRAINER, compiled, run_of
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair
-from dann.selection import info_max, outputs_of, probe_domains
+from dann.selection import compute_outputs, info_max, probe_domains
 from dann.training import run_figures
-from dann.training.devices import hardware
+from dann.training.devices import describe_hardware
 from dann.training.predictions import accuracies, accuracy_table, source_only_remark
 from dann.training.run_callbacks import EpochLines, HostModel
 
@@ -39,7 +39,7 @@ def test_a_run_takes_the_configured_steps_and_reports_them(domains, tmp_path, ca
     assert int(model.optimizer.iterations) == int(baseline.optimizer.iterations) == 6
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     told = summary["steps"], summary["seed"], summary["hardware"], summary["backend"]
-    assert told == (6, 1, hardware(), keras.backend.backend())
+    assert told == (6, 1, describe_hardware(), keras.backend.backend())
     assert accuracy_table(summary) in capsys.readouterr().out
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
@@ -196,7 +196,7 @@ def test_a_target_without_labels_has_no_accuracy(domains, tmp_path, capsys):
     assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
     told = capsys.readouterr()
-    read = outputs_of(baseline, source=unknown.source_test, target=unknown.target_train)
+    read = compute_outputs(baseline, source=unknown.source_test, target=unknown.target_train)
     score = summary["source_only/selection/info_max"]
     assert score == pytest.approx(info_max(read), rel=1e-4)
     assert f"  (source only {score:.4f})\n" in told.out
