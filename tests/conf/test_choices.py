@@ -8,7 +8,7 @@ import dann
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.config import building
 from dann.schedules import Constant, GaninSchedule, WarmStart
-from dann.selection import SCORES, choose
+from dann.selection import SCORES, resolve_scores
 
 GROUPS = {"method": METHODS, "regularizer": REGULARIZERS}
 PAPERS = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
@@ -79,13 +79,13 @@ def test_a_method_has_its_own_schedule_or_that_of_the_default(method):
 
 
 def test_all_computes_every_score():
-    assert choose(compose_config("selection=all").selection.scores) == dict(SCORES)
+    assert resolve_scores(compose_config("selection=all").selection.scores) == dict(SCORES)
 
 
 def test_the_default_ranks_by_agreement_and_computes_what_ranks_where_that_cannot():
     selection = compose_config().selection
     assert selection.rank_by == "agreement"
-    assert "info_max" in choose(selection.scores)
+    assert "info_max" in resolve_scores(selection.scores)
     assert compose_config("selection.scores=[snd,dev]").selection.scores == ["snd", "dev"]
 
 
