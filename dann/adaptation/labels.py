@@ -122,7 +122,7 @@ def _check_values(labels, model):
     loss, model.is_multi_label = model.loss, False
     reject_text_labels(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
-        check_class_range("Labels", labels[labels != loss.ignore_class], model.num_classes)
+        check_class_range("labels", labels[labels != loss.ignore_class], model.num_classes)
     elif isinstance(loss, SIGMOIDS) and not ((labels >= 0) & (labels <= 1)).all():
         raise ValueError(
             f"{type(loss).__name__} takes labels from 0 to 1; for numbers of classes give "

@@ -63,4 +63,4 @@ def check_ranges(y: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
     for name, size in sizes.items():
         values = y.get(name)
         if isinstance(values, np.ndarray) and size != NUMBER:
-            check_class_range(f"Values of {name!r}", values[values >= 0], size)
+            check_class_range(f"values of {name!r}", values[values >= 0], size)

@@ -104,7 +104,7 @@ class PADA(AdversarialModel):
         """Returns the weights of the source's labels, and 1 for the rest of `size` examples."""
         if len(labels.shape) > 1 and labels.shape[-1] not in (1, None):
             why = "because `PADA` has a weight for each class"
-            check_shape("Labels", labels.shape, ("batch",), why=why)
+            check_shape("labels", labels.shape, ("batch",), why=why)
         of_source = size_of(batch.logits["source"])
         classes = ops.cast(ops.reshape(labels, (-1,))[:of_source], "int32")
         weights = ops.take(class_weights, classes)

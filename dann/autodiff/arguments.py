@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from dann.autodiff.engines import engine
-from dann.checks import may_be_alike
+from dann.checks import shapes_may_match
 
 
 def floating_tensor(value: Any, name: str) -> Any:
@@ -84,4 +84,4 @@ def _dtype(tensor):
 
 
 def _fits(given, wanted):
-    return may_be_alike(given[0], wanted[0]) and given[1] == wanted[1]
+    return shapes_may_match(given[0], wanted[0]) and given[1] == wanted[1]

@@ -80,7 +80,7 @@ class DomainPair:
                 given["source train set"].input_spec(), examples.input_spec(), name
             )
             if "labels" in examples.columns:
-                labels, told = examples.columns["labels"], f"Labels of the {name}"
+                labels, told = examples.columns["labels"], f"labels of the {name}"
                 unknown = UNKNOWN if name == "target train set" else None
                 check_class_range(told, labels, self.num_classes, unknown=unknown)
         if self.class_names is not None and len(self.class_names) != self.num_classes:

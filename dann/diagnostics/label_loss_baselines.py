@@ -41,7 +41,7 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     of_source, of_target = outputs.logits["source"], outputs.logits["target"]
     labels = to_class_indices(np.asarray(data[1])[: len(of_source)])  # without a labelled target's
     classes = model.num_classes
-    check_class_range("Labels of the source", labels, classes)
+    check_class_range("labels of the source", labels, classes)
     shares = np.bincount(labels, minlength=classes) / len(labels)
     with np.errstate(invalid="ignore"):  # the model may have diverged
         logarithms, own = (special.log_softmax(x, axis=1) for x in (of_target, of_source))

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.checks import may_be_alike
+from dann.checks import shapes_may_match
 
 
 def override_gradient(forward: Callable, backward: Callable, name: str | None = None) -> Callable:
@@ -104,7 +104,7 @@ def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -
                 "`keras.ops.zeros_like(input)`. "
                 f"Received: {type(gradient).__name__}"
             )
-        if not may_be_alike(gradient.shape, one.shape):
+        if not shapes_may_match(gradient.shape, one.shape):
             raise ValueError(
                 f"Gradient function `{name}` must return gradients in the shapes of the inputs. "
                 f"Received: {tuple(gradient.shape)} for an input {tuple(one.shape)}"

@@ -89,6 +89,6 @@ class MultilinearMap(keras.layers.Layer):
 
 def _lengths(input_shape):
     features, predictions = input_shape
-    check_shape("Features", features, ("batch", "num_features"))
-    check_shape("Predictions", predictions, ("batch", "num_classes"))
+    check_shape("features", features, ("batch", "num_features"))
+    check_shape("predictions", predictions, ("batch", "num_classes"))
     return features[1], predictions[1]

@@ -25,7 +25,7 @@ def check_input_shape(network: str, input_shape: Sequence[int], **least: int) ->
     shape, why = tuple(input_shape), "without the batch"
     if len(shape) in _OTHERS:
         why += f"; such inputs go to {_OTHERS[len(shape)]}"
-    check_shape(f"Inputs of `{network}`", shape, tuple(least), why=why)
+    check_shape(f"inputs of `{network}`", shape, tuple(least), why=why)
     for (axis, low), size in zip(least.items(), shape, strict=True):
         check_integer(f"input_shape[{axis}]", size, low, why=f"for `{network}`")
     return shape

@@ -136,5 +136,5 @@ def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
     if not callable(strength) or isinstance(strength, type):
         return None
     if not isinstance(strength, StrengthSchedule | LearningRateSchedule):
-        check_registered("A strength that is a function", strength)
+        check_registered("a strength function", strength)
     return strength

@@ -87,7 +87,7 @@ def compute_outputs(
             found["source_labels"] = np.reshape(labels, len(logits))
         else:
             found["source_labels"] = to_class_indices(labels)
-            check_class_range("Labels of the source", found["source_labels"], logits.shape[1])
+            check_class_range("labels of the source", found["source_labels"], logits.shape[1])
     if target is not None:
         check_unlabelled(target)
         results = _features_and_logits(model, target, features, predict)

@@ -20,7 +20,7 @@ def test_the_strength_of_the_model_is_that_of_its_reversal():
     model.strength = 0.2
     logs.append(model.fit(PAIR, LABELS, verbose=0).history["strength"])
     assert logs == [[0.5], [pytest.approx(0.2)]]
-    with pytest.raises(ValueError, match="at least 0.*Received: strength=-1"):
+    with pytest.raises(ValueError, match=">= 0.*Received: strength=-1"):
         model.strength = -1
     with pytest.raises(AttributeError):
         SourceOnly(**linear_parts()).strength = 1

@@ -20,8 +20,8 @@ WRONG = {
         "seed=abc": "seed=abc: Value 'abc' of type 'str' could not be converted to Integer",
         "seed": "Arguments are key=value. Received: seed",
         "method=cdan -m seed=0, 1": "no space may follow one. Received: seed=0,",
-        "trainer.steps=0": "`trainer.steps` must be an integer of at least 1",
-        "trainer.epochs=0": "`trainer.epochs` must be an integer of at least 1",
+        "trainer.steps=0": "Expected `trainer.steps` to be an integer >= 1",
+        "trainer.epochs=0": "Expected `trainer.epochs` to be an integer >= 1",
         "data=tfds": "Missing required key: data.source, data.target",
         "+trainer.stepz=1": "No key trainer.stepz. Did you mean trainer.steps",
         "batchsize=8": "No key batchsize. Did you mean trainer.batch_size?",
@@ -34,7 +34,7 @@ WRONG = {
         "optimizer._target_=keras.optimizers.Adm": "Did you mean keras.optimizers.Adam, ",
         "method.strength=${no.key}": "method.strength: ",
         "paths.data_dir=nowhere": "paths.data_dir must be an existing directory",
-        "schedule.high=-1": "method.strength: Argument `high` must be",
+        "schedule.high=-1": "method.strength: Expected `high` to be",
         "method.implementation=other": "Received: implementation='other'",
         "trainer.steps=250": "trainer.steps must be a multiple of trainer.steps_per_epoch",
         "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
@@ -62,7 +62,7 @@ def test_a_wrong_command_is_told_in_one_line_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("file", "command", "told"),
     [
-        ("run/notes.txt", "schedule.high=-1 hydra.run.dir=run", "Argument `high` must be"),
+        ("run/notes.txt", "schedule.high=-1 hydra.run.dir=run", "Expected `high` to be"),
         ("file", "hydra.run.dir=file/run", "[Errno 20] Not a directory: "),
     ],
 )

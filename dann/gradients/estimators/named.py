@@ -44,7 +44,7 @@ class Quantizer(StraightThrough):
 
     def __init__(self, function: Callable[[Any], Any]):
         self.function = function
-        check_registered("A quantizer", function)
+        check_registered("a quantizer", function)
         probe = np.linspace(-2, 2, 10, dtype="float32")
         values: Any = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
         if getattr(function, "weights", None):
