@@ -1,1 +1,1 @@
-"""Benchmarks of the package beside its rivals; `python benchmarks/run.py suite=...` runs them."""
+"""Benchmarks of the package against other libraries: `python benchmarks/run.py suite=...`."""

@@ -1,4 +1,4 @@
-"""One way to time rivals: they take turns, so that all suffer alike from other work."""
+"""Timing of several programs in alternation, so that background load affects all alike."""
 
 import dataclasses
 import resource
@@ -11,11 +11,11 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """Seconds that one way took in each round.
+    """Seconds per call of one program, by round.
 
     Args:
-        cpu: CPU time of all threads, and of processes that have ended meanwhile, `(rounds,)`.
-        wall: Time that passed, `(rounds,)`.
+        cpu: CPU time of all threads and of finished child processes, `(rounds,)`.
+        wall: Elapsed time, `(rounds,)`.
     """
 
     cpu: np.ndarray
@@ -24,12 +24,12 @@ class Times:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Ways of doing the same thing, and what each took.
+    """Times of several programs that do the same task.
 
     Args:
-        task: What all of them do.
-        times: Times by the name of the way. All are compared with the first.
-        notes: What else there is to say of a way, in a few words, by its name.
+        task: Name of the task.
+        times: Times by program name. The first program is the reference.
+        notes: Short remarks for the table, by program name.
     """
 
     task: str
@@ -37,42 +37,42 @@ class Comparison:
     notes: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def ratios(self, name: str) -> np.ndarray:
-        """Returns the CPU time of a way over that of the first, round by round."""
+        """Returns CPU time divided by the CPU time of the first program, `(rounds,)`."""
         return self.times[name].cpu / next(iter(self.times.values())).cpu
 
 
-def in_turns(
-    ways: Mapping[str, Callable[[], Any]],
+def time_in_turns(
+    programs: Mapping[str, Callable[[], Any]],
     rounds: int,
     seconds: float = 0.0,
     *,
-    begin: Callable[[Any], Callable[[], Any]] = lambda way: way,
+    prepare: Callable[[Any], Callable[[], Any]] = lambda program: program,
     units: int = 1,
 ) -> dict[str, Times]:
-    """Times several ways: in each round every way has one turn, in the same order.
+    """Times several programs. In each round every program has one turn, in the same order.
 
-    Each way is called once before the first round.
+    Each program is called once before the first round.
 
     Args:
-        ways: What to call, by name.
+        programs: Functions to call, by name.
         rounds: Number of rounds, at least 1.
-        seconds: How long a turn lasts at least; a way is called once or as often as that takes. At
-            least 0.
-        begin: Called on a way before each of its turns; what it returns is timed. Defaults to the
-            way itself.
-        units: How many units one call makes, such as images; at least 1. Times are for one unit.
+        seconds: Minimum length of a turn, at least 0. A program is called at least once per turn.
+        prepare: Called on a program before each turn, outside the timed part; returns the function
+            to time. Defaults to the program itself.
+        units: Number of units that one call processes, such as images, at least 1. Times are per
+            unit.
     """
-    for way in ways.values():
-        begin(way)()
-    turns: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for program in programs.values():
+        prepare(program)()
+    turns: dict[str, list[tuple[float, float]]] = {name: [] for name in programs}
     for _ in range(rounds):
-        for name, way in ways.items():
-            turns[name].append(_turn(begin(way), seconds))
-    measured = {name: np.array(of_way).T / units for name, of_way in turns.items()}
-    return {name: Times(cpu=cpu, wall=wall) for name, (cpu, wall) in measured.items()}
+        for name, program in programs.items():
+            turns[name].append(_time_turn(prepare(program), seconds))
+    seconds_per_unit = {name: np.array(rows).T / units for name, rows in turns.items()}
+    return {name: Times(cpu=cpu, wall=wall) for name, (cpu, wall) in seconds_per_unit.items()}
 
 
-def _turn(call, seconds):
+def _time_turn(call, seconds):
     count, wall, cpu = 0, time.perf_counter(), _cpu_seconds()
     while count == 0 or time.perf_counter() - wall < seconds:
         call()
@@ -85,11 +85,11 @@ def _cpu_seconds():
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-def table(comparisons: Sequence[Comparison]) -> str:
-    """Formats comparisons, a line a way.
+def format_table(comparisons: Sequence[Comparison]) -> str:
+    """Formats comparisons with one line per program.
 
-    CPU and wall time are the minimum over all rounds, which other work disturbs least. `times` is
-    the median over the rounds of the CPU time over that of the first way, with its range.
+    CPU and wall time are the minimum over all rounds, which background load affects least. `times`
+    is the median over the rounds of `Comparison.ratios`, with the range.
     """
     lines = []
     for comparison in comparisons:

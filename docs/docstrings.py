@@ -1,20 +1,18 @@
-"""Turns what Keras's docstrings have beside Google's sections into Markdown, for the API pages."""
+"""Converts the Keras sections that Google-style docstrings lack to Markdown, for the API pages."""
 
 import re
 import textwrap
 
 import griffe
 
-SECTION = re.compile(
-    r"^(Call arguments|Figure|Input shape|Output shape|Reference):\n((?:    .*\n|\n)+)",
-    re.MULTILINE,
-)
+TITLES = "Call arguments|Figure|Input shape|Output shape|Reference"
+SECTION = re.compile(rf"^({TITLES}):\n((?:    .*\n|\n)+)", re.MULTILINE)
 ARGUMENT = re.compile(r"^(\w+): ", re.MULTILINE)
 EXAMPLE = re.compile(r"^(?:>>> .*\n)(?:.+\n)*", re.MULTILINE)
 
 
 class KerasDocstrings(griffe.Extension):
-    """Examples become code blocks, and sections that Griffe does not know become paragraphs."""
+    """Griffe extension that rewrites each docstring with `to_markdown`."""
 
     def on_object(self, *, obj, **kwargs):
         if obj.docstring:
@@ -22,13 +20,13 @@ class KerasDocstrings(griffe.Extension):
 
 
 def to_markdown(docstring):
-    """Returns the docstring with fenced examples and with paragraphs for Keras's sections."""
-    text = SECTION.sub(_paragraph, docstring + "\n")
+    """Returns the docstring with fenced examples and with paragraphs for the Keras sections."""
+    text = SECTION.sub(_format_section, docstring + "\n")
     text = EXAMPLE.sub(lambda match: f"```pycon\n{match[0]}```\n", text)
     return re.sub(r"^Example:$", "**Example**", text, flags=re.MULTILINE)
 
 
-def _paragraph(match):
+def _format_section(match):
     body = textwrap.dedent(match[2])
     if match[1] == "Call arguments":
         body = ARGUMENT.sub(r"- `\1`: ", body)

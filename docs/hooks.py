@@ -1,7 +1,7 @@
-"""What MkDocs does with this site beside its plugins: API pages from the package, and formulas.
+"""MkDocs hooks: API pages generated from the package, and formulas as MathML.
 
-Every room of `dann` gets a page of its exported names, so that no list of modules is kept by hand.
-Formulas become MathML, which browsers draw themselves: the site needs no script for them.
+Each package of `dann` gets a page of its public names, so no list of modules has to be maintained.
+Browsers render MathML natively, so the site needs no script for formulas.
 """
 
 import importlib
@@ -18,81 +18,77 @@ FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
 
 
 def on_config(config):
-    """Adds a page for each room to the part of the navigation that is the reference."""
+    """Adds a page per package to the Reference section of the navigation."""
     pages = [{"Overview": "reference/index.md"}]
-    pages += [{f"dann.{room}": f"reference/{room}.md"} for room in rooms()]
-    [part] = [section["Reference"] for section in config.nav if "Reference" in section]
-    part.append({"API": pages})
+    pages += [{f"dann.{name}": f"reference/{name}.md"} for name in load_packages()]
+    [section] = [section["Reference"] for section in config.nav if "Reference" in section]
+    section.append({"API": pages})
     return config
 
 
 def on_files(files, config):
-    """Writes those pages."""
-    rows = []
-    for room in rooms():
-        module = importlib.import_module(f"dann.{room}")
-        add(files, config, f"reference/{room}.md", f"# dann.{room}\n\n{reference(module)}")
-        rows.append(f"| [`dann.{room}`]({room}.md) | {module.__doc__.partition(chr(10))[0]} |")
-    table = "\n".join(["| module | what it holds |", "|---|---|", *rows])
-    lead = "Every public class and function, by the module that exports it."
-    add(files, config, "reference/index.md", f"# API reference\n\n{lead}\n\n{table}\n")
+    """Generates the API pages."""
+    overview = "# API reference\n\nEvery public class and function, by the package that exports it."
+    overview += "\n\n| package | contents |\n|---|---|\n"
+    for name, package in load_packages().items():
+        content = f"# dann.{name}\n\n{render_package(package)}"
+        files.append(File.generated(config, f"reference/{name}.md", content=content))
+        overview += f"| [`dann.{name}`]({name}.md) | {package.__doc__.splitlines()[0]} |\n"
+    files.append(File.generated(config, "reference/index.md", content=overview))
 
 
 def on_page_content(html, **kwargs):
-    """Replaces formulas by MathML."""
+    """Replaces formulas with MathML."""
     return FORMULA.sub(to_mathml, html)
 
 
-def rooms():
-    """Names of the modules of the package that export something."""
-    folders = [path.parent.name for path in (ROOT / "dann").glob("*/__init__.py")]
-    return [
-        room for room in sorted(folders) if list(exports(importlib.import_module(f"dann.{room}")))
-    ]
+def load_packages():
+    """Returns the subpackages of `dann` that have public names, by name."""
+    names = sorted(path.parent.name for path in (ROOT / "dann").glob("*/__init__.py"))
+    packages = {name: importlib.import_module(f"dann.{name}") for name in names}
+    return {name: package for name, package in packages.items() if public_objects(package)}
 
 
-def reference(module):
-    """The page of a module: its docstring, then what it exports, in alphabetical order."""
-    parts = [inspect.cleandoc(module.__doc__)]
-    exported = dict(exports(module))
-    for name, thing in [*exported.items(), *bases(module, exported.values())]:
-        if isinstance(thing, types.ModuleType):
-            parts.append(f"## {thing.__name__}\n\n{reference(thing)}")
+def render_package(package):
+    """Returns a package's docstring and the directives for its public names, in Markdown."""
+    parts = [inspect.cleandoc(package.__doc__)]
+    for name, member in (public_objects(package) | documented_bases(package)).items():
+        if isinstance(member, types.ModuleType):
+            parts.append(f"## {member.__name__}\n\n{render_package(member)}")
         else:
-            path = f"{thing.__module__}.{thing.__qualname__}"
+            path = f"{member.__module__}.{member.__qualname__}"
             parts.append(f"::: {path}\n    options: {{heading: {name}, toc_label: {name}}}\n")
     return "\n\n".join(parts)
 
 
-def bases(module, exported):
-    """Names of documented classes that the exported ones derive from, and the classes."""
-    found = {
-        base.__name__: base
-        for thing in exported
-        if inspect.isclass(thing)
-        for base in thing.__mro__
-        if base.__module__.startswith(module.__name__) and base.__doc__ and base not in exported
+def public_objects(package):
+    """Returns the public classes, functions and subpackages of a package, by name."""
+    members = {name: getattr(package, name) for name in sorted(dir(package), key=str.lower)}
+    return {
+        name: member
+        for name, member in members.items()
+        if not name.startswith("_") and is_documented(member, package.__name__)
     }
-    return sorted(found.items())
 
 
-def exports(module):
-    """Names of a module's own classes, functions and packages, and what they stand for."""
-    for name in sorted(dir(module), key=str.lower):
-        thing = getattr(module, name)
-        package = inspect.ismodule(thing) and hasattr(thing, "__path__") and dict(exports(thing))
-        documented = inspect.isclass(thing) or inspect.isfunction(thing) or package
-        home = thing.__name__ if package else getattr(thing, "__module__", "")
-        if documented and home.startswith(module.__name__) and not name.startswith("_"):
-            yield name, thing
+def is_documented(member, package_name):
+    """Returns whether a member is defined in the package and gets an entry on its page."""
+    if inspect.ismodule(member):
+        is_subpackage = hasattr(member, "__path__") and member.__name__.startswith(package_name)
+        return is_subpackage and bool(public_objects(member))
+    is_object = inspect.isclass(member) or inspect.isfunction(member)
+    return is_object and f"{member.__module__}.".startswith(f"{package_name}.")
 
 
-def add(files, config, path, content):
-    """Adds a page that no file of `docs/` holds."""
-    files.append(File.generated(config, path, content=content))
+def documented_bases(package):
+    """Returns the base classes with docstrings that public classes of the package inherit."""
+    public = [member for member in public_objects(package).values() if inspect.isclass(member)]
+    bases = {base for member in public for base in member.__mro__ if base not in public}
+    bases = [base for base in bases if base.__doc__ and is_documented(base, package.__name__)]
+    return {base.__name__: base for base in sorted(bases, key=lambda base: base.__name__)}
 
 
 def to_mathml(match):
-    """Returns a formula as MathML, on a line of its own if it was a block."""
+    """Returns a formula as MathML: `div` elements as blocks, `span` elements inline."""
     display = "block" if match[1] == "div" else "inline"
     return convert(match[2].replace("&lt;", "<").replace("&gt;", ">"), display=display)

@@ -14,24 +14,16 @@ from dann.experiments.results import format_results
 
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
-RUN = ["experiment", "method", "seed", "domains", "steps", "hardware"]  # a row of the tables
+RUN_COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware"]
 CONTROL = "dann schedule.high=0"
+ADVERSARIAL = ["dann", "cdan", "cdan_e", "mada", "sdat", "els", "pada", "mdan", "wdgrl", "daln"]
+ADVERSARIAL += ["mcd", "mdd", "fdal"]
 NAMES = {
     "source_only": "source only",
     "source_only network.backbone.bottleneck_units=null": "source only, no bottleneck",
     CONTROL: "control: reversal off",
-    "dann": "DANN",
-    "cdan": "CDAN",
+    **{method: method.upper() for method in ADVERSARIAL},
     "cdan_e": "CDAN+E",
-    "mada": "MADA",
-    "sdat": "SDAT",
-    "els": "ELS",
-    "pada": "PADA",
-    "mdan": "MDAN",
-    "wdgrl": "WDGRL",
-    "daln": "DALN",
-    "mcd": "MCD",
-    "mdd": "MDD",
     "fdal": "f-DAL",
     "target_only": "trained on target labels (upper bound)",
 }
@@ -47,46 +39,47 @@ BARS = {
 
 
 def read():
-    """Both tables, without runs of a method on the GPU that a CPU has run."""
-    runs = (pandas.read_csv(DOCS / name) for name in ("results.csv", "results-gpu.csv"))
-    cpu, gpu = (one.melt(RUN, var_name="measure").dropna() for one in runs)
-    done = set(zip(cpu["experiment"], cpu["method"], strict=True))
-    new = [key not in done for key in zip(gpu["experiment"], gpu["method"], strict=True)]
-    return pandas.concat([cpu, gpu[new]])
+    """Returns one row per run and measure; GPU runs are used where no CPU runs exist."""
+    tables = (pandas.read_csv(DOCS / name) for name in ("results.csv", "results-gpu.csv"))
+    cpu, gpu = (table.melt(RUN_COLUMNS, var_name="measure").dropna() for table in tables)
+    is_new = ~(gpu["experiment"] + gpu["method"]).isin(cpu["experiment"] + cpu["method"])
+    return pandas.concat([cpu, gpu[is_new]])
 
 
-def table(results):
-    """The table in Markdown: those experiments and methods, in that order, by the page's names."""
+def format_table(results):
+    """Returns the Markdown table, in the order of `BARS` and `NAMES`."""
     published = OmegaConf.load(DOCS.parent / "conf/reproduce.yaml").published
-    methods = list(dict.fromkeys([*NAMES, *(one for of in published.values() for one in of)]))
-    told = results[results["experiment"].isin([*BARS.values()]) & results["method"].isin(methods)]
-    told = told.assign(
-        experiment=pandas.Categorical(told["experiment"], [*BARS.values()]),
-        method=pandas.Categorical(told["method"], methods),
-    )
-    told = told.sort_values(["experiment", "method"]).astype({"experiment": str})
-    daggers = told["hardware"].str.contains("jax").map({True: " †", False: ""})
-    told["method"] = told["method"].astype(str).map(name) + daggers
-    figures = {one: {name(method): of[method] for method in of} for one, of in published.items()}
-    return format_results(told, figures)
+    methods = [*NAMES, *(method for row in published.values() for method in row)]
+    order = {name: position for position, name in enumerate(dict.fromkeys(methods))}
+    order |= {name: position for position, name in enumerate(BARS.values())}
+    rows = results[results["experiment"].isin(BARS.values()) & results["method"].isin(methods)]
+    rows = rows.sort_values(["experiment", "method"], key=lambda names: names.map(order))
+    daggers = rows["hardware"].str.contains("jax").map({True: " †", False: ""})
+    rows = rows.assign(method=rows["method"].map(format_method) + daggers)
+    display_names = {
+        experiment: {format_method(method): accuracy for method, accuracy in row.items()}
+        for experiment, row in published.items()
+    }
+    return format_results(rows, display_names)
 
 
-def name(method):
-    """What the page calls a method."""
+def format_method(method):
+    """Returns the name that the page uses for a method with its overrides."""
     return NAMES.get(method) or f"{NAMES.get(method.split()[0])}, TLlib's heads"
 
 
 def draw(results):
-    """The chart: source only, control and DANN for each task."""
+    """Draws the chart: source only, control and DANN on each task."""
     accuracies = results[results["measure"] == "target/accuracy"].replace({"method": NAMES})
     runs = (100 * accuracies.set_index(["experiment", "method"])["value"]).groupby(level=[0, 1])
-    names = [NAMES[one] for one in ("source_only", CONTROL, "dann")]
-    means, spreads = (one.unstack().loc[BARS.values(), names] for one in (runs.mean(), runs.std()))
+    names = [NAMES[method] for method in ("source_only", CONTROL, "dann")]
+    means = runs.mean().unstack().loc[BARS.values(), names]
+    deviations = runs.std().unstack().loc[BARS.values(), names]
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots()
     colors = ["#9aa0b5", "#c9a26b", "#4051b5"]
-    means.plot.bar(ax=axes, yerr=spreads, color=colors, width=0.8, capsize=2, rot=0)
-    axes.set(ylim=(0, 100), ylabel="target accuracy, %", xlabel="")
+    means.plot.bar(ax=axes, yerr=deviations, color=colors, width=0.8, capsize=2, rot=0)
+    axes.set(ylim=(0, 100), ylabel="target accuracy (%)", xlabel="")
     axes.set_xticklabels(BARS, fontsize=8)
     axes.grid(axis="y", color="0.9")
     axes.set_axisbelow(True)
@@ -94,15 +87,15 @@ def draw(results):
     figure.savefig(DOCS / "images/results.png", dpi=100)
 
 
-def written(text, results):
-    """The page with its table written anew."""
-    return REGION.sub(lambda _: f"\n{table(results)}\n", text)
+def update_page(text, results):
+    """Returns the page with its table replaced."""
+    return REGION.sub(lambda _: f"\n{format_table(results)}\n", text)
 
 
 def main():
-    """Writes both."""
+    """Writes the page and the chart."""
     results, page = read(), DOCS / "results.md"
-    page.write_text(written(page.read_text(), results))
+    page.write_text(update_page(page.read_text(), results))
     draw(results)
 
 

@@ -1,4 +1,4 @@
-"""Networks and trainings in other libraries, from those of Keras."""
+"""Networks and training steps in other libraries, converted from Keras models."""
 
 import importlib
 import importlib.util
@@ -12,8 +12,8 @@ def is_installed(package: str) -> bool:
 
 
 def prepare_rivals() -> None:
-    """Sets what rivals read from the environment, before TensorFlow and PyTorch are imported."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's threads do not spin
+    """Sets environment variables of other libraries; call it before importing TensorFlow."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # PyTorch's idle threads sleep
     if is_installed("torch") and "tensorflow" not in sys.modules:
         importlib.import_module("torch._dynamo")  # it cannot be imported after TensorFlow
     if is_installed("tf_keras"):

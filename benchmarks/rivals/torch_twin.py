@@ -1,4 +1,4 @@
-"""Networks and a step of DANN in plain PyTorch, with the weights of networks of Keras."""
+"""Networks and a DANN step in plain PyTorch, with the weights of Keras networks."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ class _Rescaling(nn.Module):
 
 
 class _Reversal(torch.autograd.Function):
-    """The identity, whose gradient is reversed."""
+    """Identity with a reversed gradient."""
 
     @staticmethod
     def forward(ctx, x):
@@ -32,28 +32,28 @@ class _Reversal(torch.autograd.Function):
 
 
 class _Flatten(nn.Module):
-    """Flattens maps in Keras's order, channels last."""
+    """Flattens feature maps in Keras order: channels last."""
 
     def forward(self, x):
         return x.movedim(1, -1).flatten(1)
 
 
 def torch_twin(network: keras.Model) -> nn.Sequential:
-    """Returns the same network in PyTorch; images are channels first there.
+    """Returns the same network in PyTorch, for channels-first images.
 
     Args:
-        network: Layers one after the other, each one of those that `dann.networks` uses.
+        network: Sequence of layers of the classes that `dann.networks` uses.
 
     Raises:
-        KeyError: If an activation is not known here.
-        TypeError: If a layer is not known here.
+        KeyError: If an activation is not supported.
+        TypeError: If a layer is not supported.
     """
     parts = [part for layer in network.layers for part in _parts(layer)]
     return nn.Sequential(*parts)
 
 
 def _parts(layer: Any) -> list[nn.Module]:
-    """The modules of a layer, with its weights."""
+    """Returns the modules of a layer, with its weights."""
     layers = keras.layers
     if isinstance(layer, layers.InputLayer):
         return []
@@ -68,8 +68,8 @@ def _parts(layer: Any) -> list[nn.Module]:
     weights = [torch.tensor(np.asarray(weight)) for weight in layer.get_weights()]
     if isinstance(layer, layers.BatchNormalization):
         inputs: Any = layer.input
-        found = nn.BatchNorm2d if len(inputs.shape) == 4 else nn.BatchNorm1d
-        norm = found(len(weights[0]), eps=layer.epsilon, momentum=1 - layer.momentum)
+        norm_class = nn.BatchNorm2d if len(inputs.shape) == 4 else nn.BatchNorm1d
+        norm = norm_class(len(weights[0]), eps=layer.epsilon, momentum=1 - layer.momentum)
         names = "weight", "bias", "running_mean", "running_var"
         norm.load_state_dict(dict(zip(names, weights, strict=True)), strict=False)
         return [norm]
@@ -85,16 +85,16 @@ def _parts(layer: Any) -> list[nn.Module]:
     else:
         raise TypeError(f"Expected a layer of `dann.networks`. Received: {layer!r}")
     twin.load_state_dict({"weight": kernel, **({"bias": bias[0]} if bias else {})})
-    ends = {"linear": [], "relu": [nn.ReLU()], "tanh": [nn.Tanh()]}
-    return [twin, *ends[layer.activation.__name__]]
+    activations = {"linear": [], "relu": [nn.ReLU()], "tanh": [nn.Tanh()]}
+    return [twin, *activations[layer.activation.__name__]]
 
 
 def torch_steps(
     parts: Sequence[keras.Model], arrays: Sequence[np.ndarray], batch_size: int, rate: float
 ) -> Callable[[], float]:
-    """Returns a function that takes steps of DANN, once through the arrays, and the last loss.
+    """Returns a function that makes one pass of DANN steps and returns the last loss.
 
-    The images lie in memory with channels last, which was the fastest of PyTorch's layouts.
+    The images are stored with channels last, the fastest of PyTorch's memory layouts.
 
     Args:
         parts: Backbone, label head and domain head.
@@ -108,16 +108,16 @@ def torch_steps(
     source, target, labels = *first, torch.tensor(arrays[2]).long()
     domain = torch.arange(2).repeat_interleave(batch_size).float()[:, None]
 
-    def step(of_source, of_target):
-        features = backbone(torch.cat([source[of_source], target[of_target]]))
+    def step(source_rows, target_rows):
+        features = backbone(torch.cat([source[source_rows], target[target_rows]]))
         logits = label_head(features[:batch_size])
-        guesses = domain_head(_Reversal.apply(features))
-        loss = functional.cross_entropy(logits, labels[of_source])
-        loss = loss + functional.binary_cross_entropy_with_logits(guesses, domain)
-        slopes = torch.autograd.grad(loss, weights)
+        domain_logits = domain_head(_Reversal.apply(features))
+        loss = functional.cross_entropy(logits, labels[source_rows])
+        loss = loss + functional.binary_cross_entropy_with_logits(domain_logits, domain)
+        gradients = torch.autograd.grad(loss, weights)
         with torch.no_grad():  # PyTorch's optimizers cannot be imported after TensorFlow
-            for weight, slope in zip(weights, slopes, strict=True):
-                weight.sub_(slope, alpha=rate)
+            for weight, gradient in zip(weights, gradients, strict=True):
+                weight.sub_(gradient, alpha=rate)
         return float(loss.detach())
 
     def run():

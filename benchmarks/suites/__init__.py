@@ -1,19 +1,19 @@
-"""The suites by name: functions of the settings in `conf/benchmark.yaml`."""
+"""Suites by name: functions of the settings in `conf/benchmark.yaml`."""
 
-from benchmarks.suites.commands import whole_runs
-from benchmarks.suites.input import image_pairs
-from benchmarks.suites.jacobian import jacobians
-from benchmarks.suites.nuisance import hidden_nuisances
-from benchmarks.suites.packed import packed_networks
-from benchmarks.suites.step import training_steps
+from benchmarks.suites.commands import measure_runs
+from benchmarks.suites.input import measure_input
+from benchmarks.suites.jacobian import measure_jacobians
+from benchmarks.suites.nuisance import measure_nuisances
+from benchmarks.suites.packed import measure_packed
+from benchmarks.suites.step import measure_steps
 
 SUITES = {
-    "step": training_steps,
-    "run": whole_runs,
-    "input": image_pairs,
-    "jacobian": jacobians,
-    "packed": packed_networks,
-    "nuisance": hidden_nuisances,
+    "step": measure_steps,
+    "run": measure_runs,
+    "input": measure_input,
+    "jacobian": measure_jacobians,
+    "packed": measure_packed,
+    "nuisance": measure_nuisances,
 }
 
 __all__ = ["SUITES"]

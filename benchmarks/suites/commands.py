@@ -1,4 +1,4 @@
-"""Whole runs of the main job, and commands that end before a training, in new processes."""
+"""Complete runs of `scripts/train.py` and commands that end before training, in new processes."""
 
 import os
 import pathlib
@@ -8,22 +8,21 @@ import tempfile
 from functools import partial
 from typing import Any
 
-from benchmarks.timing import Comparison, in_turns
+from benchmarks.timing import Comparison, time_in_turns
 
 _ROOT = pathlib.Path(__file__).parents[2]
-_REFUSED = "method=unknown", "trainer.stps=1", "optimizer.momentum=-1"
-_OF_BENCHMARKS = "OMP_WAIT_POLICY", "TF_USE_LEGACY_KERAS"
+_INVALID_OVERRIDES = "method=unknown", "trainer.stps=1", "optimizer.momentum=-1"
+_BENCHMARK_ONLY = "OMP_WAIT_POLICY", "TF_USE_LEGACY_KERAS"
 
 
-def whole_runs(settings: Any) -> list[Comparison]:
+def measure_runs(settings: Any) -> list[Comparison]:
     """Measures runs of `scripts/train.py` and its short commands, each in a new process.
 
     Args:
-        settings: `rounds`, and `before`, the folder of another checkout, which takes turns with
-            this one, or `None`.
+        settings: `rounds`, and `before`: the folder of another checkout to compare with, or `None`.
 
     Raises:
-        RuntimeError: If a command ends with another exit status than it should.
+        RuntimeError: If a command ends with an unexpected exit status.
     """
     checkouts = {"dann, now": _ROOT}
     if settings.before is not None:
@@ -31,14 +30,17 @@ def whole_runs(settings: Any) -> list[Comparison]:
     tasks = {}
     for name, overrides in {"default run": [], "debug=fast": ["debug=fast"]}.items():
         tasks[name] = {
-            way: partial(_train, *overrides, checkout=checkout)
-            for way, checkout in checkouts.items()
+            version: partial(_train, *overrides, checkout=checkout)
+            for version, checkout in checkouts.items()
         }
-    short = {f"import {one}": partial(_python, "-c", f"import {one}") for one in ("keras", "dann")}
-    short["train.py --help"] = partial(_train, "--help")
-    short |= {f"train.py {one}": partial(_train, one, status=1) for one in _REFUSED}
-    tasks["startup"] = short
-    return [Comparison(name, in_turns(ways, settings.rounds)) for name, ways in tasks.items()]
+    startup = {"train.py --help": partial(_train, "--help")}
+    for package in ("keras", "dann"):
+        startup[f"import {package}"] = partial(_python, "-c", f"import {package}")
+    for override in _INVALID_OVERRIDES:
+        startup[f"train.py {override}"] = partial(_train, override, status=1)
+    tasks["startup"] = startup
+    rounds = settings.rounds
+    return [Comparison(name, time_in_turns(runs, rounds)) for name, runs in tasks.items()]
 
 
 def _train(*overrides, checkout=_ROOT, status=0):
@@ -48,11 +50,11 @@ def _train(*overrides, checkout=_ROOT, status=0):
 
 
 def _python(*arguments, checkout=_ROOT, status=0):
-    """Runs Python as a user would start it, with the package of a checkout."""
-    environment = {key: value for key, value in os.environ.items() if key not in _OF_BENCHMARKS}
+    """Runs Python in the environment of a user, with the package of a checkout."""
+    environment = {key: value for key, value in os.environ.items() if key not in _BENCHMARK_ONLY}
     environment["PYTHONPATH"] = str(checkout)
     command = [sys.executable, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != status:
-        said = f"{done.returncode} of {command}, which said: {done.stderr[-500:]}"
-        raise RuntimeError(f"Expected exit status {status}. Received: {said}")
+        message = f"{done.returncode} from {command}, which printed: {done.stderr[-500:]}"
+        raise RuntimeError(f"Expected exit status {status}. Received: {message}")

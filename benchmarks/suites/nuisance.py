@@ -1,4 +1,4 @@
-"""Accuracy and leakage of `dann.Invariant` beside fairlearn's class, on a table and on a signal."""
+"""Accuracy and leakage of `dann.Invariant` and of fairlearn, on a table and on a signal."""
 
 import time
 from collections.abc import Sequence
@@ -20,8 +20,14 @@ _STRENGTHS = {"dann": (0.0, 0.3, 1.0, 3.0, 10.0), "fairlearn": (0.0, 1.0, 10.0, 
 
 
 class Task(NamedTuple):
-    """Inputs `(n, ...)`, classes and nuisance `(n,)`, which examples are trained on, `(n,)`, and
-    the layers between inputs and outputs, as functions that make them.
+    """A data set with a nuisance, and the layers of the network.
+
+    Attributes:
+        x: Inputs, `(n, ...)`.
+        y: Classes, `(n,)`.
+        nuisance: Values of the nuisance, `(n,)`.
+        is_train: Whether an example belongs to the training set, `(n,)`.
+        body: Functions that create the layers between inputs and outputs.
     """
 
     x: np.ndarray
@@ -31,9 +37,11 @@ class Task(NamedTuple):
     body: Sequence[Any]
 
 
-def tasks() -> dict[str, Task]:
-    """Returns scikit-learn's breast cancer table, where it is to be hidden whether the texture is
-    above its median, and seglearn's exercises of ten people, who are to be hidden.
+def make_tasks() -> dict[str, Task]:
+    """Returns two tasks by name.
+
+    `table` is scikit-learn's breast cancer table; the nuisance is whether the texture is above its
+    median. `signal` contains seglearn's smartwatch exercises; the nuisance is the person.
     """
     from seglearn.datasets import load_watch  # pyright: ignore[reportMissingImports]
 
@@ -43,32 +51,33 @@ def tasks() -> dict[str, Task]:
     is_train = np.random.default_rng(0).permutation(len(texture)) < 0.6 * len(texture)
     table = Task(data.data, data.target, texture, is_train, features)
     watch = load_watch()
-    cut = [one[: len(one) // 100 * 100].reshape(-1, 100, 6) for one in watch["X"]]
-    y, people = (np.repeat(watch[key], list(map(len, cut))) for key in ("y", "subject"))
-    # The end of each recording is tested on.
-    is_train = np.concatenate([np.arange(len(one)) < 0.6 * len(one) for one in cut])
+    # (windows, 100 steps, 6 channels) per recording
+    recordings = [signal[: len(signal) // 100 * 100].reshape(-1, 100, 6) for signal in watch["X"]]
+    y, people = (np.repeat(watch[key], list(map(len, recordings))) for key in ("y", "subject"))
+    # The test set is the end of each recording, so that no window is in both sets.
+    is_train = np.concatenate([np.arange(len(x)) < 0.6 * len(x) for x in recordings])
     body = [lambda: layers.Conv1D(32, 5, 2, activation="relu")] * 2
     body = [*body, layers.GlobalAveragePooling1D, *features]
-    signal = Task(np.concatenate(cut), y, people - 1, is_train, body)
+    signal = Task(np.concatenate(recordings), y, people - 1, is_train, body)
     return {"table": table, "signal": signal}
 
 
-def hidden_nuisances(settings: Any) -> list[Comparison]:
-    """Measures how much accuracy each method keeps for what it hides, and the time of a step.
+def measure_nuisances(settings: Any) -> list[Comparison]:
+    """Measures accuracy against hiding of the nuisance, and the time of a step.
 
-    All train 300 steps of 64 examples at each strength, neither tuned. Of up to 400 test examples
-    `dann.diagnostics.leakage` tells how far the outputs and the features before them hide the
-    nuisance, each as `1 - (leakage - chance) / (1 - chance)`; see `hypervolume`.
+    Each method trains for 300 steps of 64 examples at each strength; neither is tuned. On up to 400
+    test examples, `dann.diagnostics.leakage` measures how well the outputs and the features before
+    them hide the nuisance: `1 - (leakage - chance) / (1 - chance)`. See `hypervolume`.
 
     Args:
         settings: `rounds`, the number of seeds.
     """
-    ways = {"dann": _by_dann, "fairlearn": _by_fairlearn}
-    return [_compared(name, task, ways, settings.rounds) for name, task in tasks().items()]
+    methods = {"dann": _train_dann, "fairlearn": _train_fairlearn}
+    return [_compare(name, task, methods, settings.rounds) for name, task in make_tasks().items()]
 
 
 def hypervolume(points: Any) -> float:
-    """Returns the area of all `[0, accuracy] x [0, hidden]` together, points `(n, 2)` in [0, 1]."""
+    """Returns the area of the union of `[0, accuracy] x [0, hidden]` over points `(n, 2)`."""
     area = best = 0.0
     for accuracy, hidden in sorted(np.clip(points, 0, 1).tolist(), reverse=True):
         area += accuracy * max(hidden - best, 0.0)
@@ -76,63 +85,66 @@ def hypervolume(points: Any) -> float:
     return area
 
 
-def _compared(name, task, ways, seeds):
+def _compare(name, task, methods, seeds):
     times, notes = {}, {}
-    for way, train in ways.items():
-        runs = [[_run(task, train, one, seed) for one in _STRENGTHS[way]] for seed in range(seeds)]
-        found = np.array(runs)  # (seeds, strengths, 5)
-        times[way] = Times(found[..., 3].ravel(), found[..., 4].ravel())
-        told = [f"{seeds} seeds; hypervolume"]
-        for column, of in enumerate(("outputs", "features"), start=1):
-            areas = [hypervolume(points) for points in found[..., [0, column]]]
-            told.append(f"of {of} {np.mean(areas):.3f} ± {np.std(areas):.3f},")
-        rows = "; ".join(" ".join(f"{v:.2f}" for v in row) for row in found[..., :3].mean(axis=0))
-        notes[way] = f"{' '.join(told)} accuracy and both at {_STRENGTHS[way]}: {rows}"
+    for method, train in methods.items():
+        strengths = _STRENGTHS[method]
+        runs = [[_run(task, train, value, seed) for value in strengths] for seed in range(seeds)]
+        results = np.array(runs)  # (seeds, strengths, 5)
+        times[method] = Times(results[..., 3].ravel(), results[..., 4].ravel())
+        note = f"{seeds} seeds; hypervolume"
+        for column, level in enumerate(("outputs", "features"), start=1):
+            areas = [hypervolume(points) for points in results[..., [0, column]]]
+            note += f" of {level} {np.mean(areas):.3f} ± {np.std(areas):.3f},"
+        means = results[..., :3].mean(axis=0)
+        rows = "; ".join(" ".join(f"{value:.2f}" for value in row) for row in means)
+        notes[method] = f"{note} accuracy and hiding (outputs, features) at {strengths}: {rows}"
     return Comparison(f"{name}, a step", times, notes=notes)
 
 
 def _run(task, train, strength, seed):
-    """Accuracy, how far outputs and features hide the nuisance, and CPU and wall time of a step."""
+    """Returns accuracy, hiding by outputs and by features, and CPU and wall time of a step."""
     keras.utils.set_random_seed(seed)
     axes, test = tuple(range(task.x.ndim - 1)), ~task.is_train
-    mean, deviation = (getattr(task.x[task.is_train], of)(axis=axes) for of in ("mean", "std"))
-    x = ((task.x - mean) / deviation).astype("float32")
-    columns = (one[task.is_train] for one in (x, task.y, task.nuisance))
+    train_x = task.x[task.is_train]
+    x = ((task.x - train_x.mean(axis=axes)) / train_x.std(axis=axes)).astype("float32")
+    train_arrays = (array[task.is_train] for array in (x, task.y, task.nuisance))
     cpu, wall = time.process_time(), time.perf_counter()
-    network = train(task, *columns, strength, seed)
-    spent = time.process_time() - cpu, time.perf_counter() - wall
+    network = train(task, *train_arrays, strength, seed)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     inputs = x[test].reshape(-1, *network.input_shape[1:])
-    features, chances = network.predict(inputs, verbose=_QUIET)
-    chances = np.hstack([1 - chances, chances]) if chances.shape[1] == 1 else chances
-    accuracy = np.mean(chances.argmax(axis=1) == task.y[test])
-    chosen = np.random.default_rng(seed).permutation(len(chances))[:_PROBED]
-    values = {"it": task.nuisance[test][chosen]}
+    features, outputs = network.predict(inputs, verbose=_QUIET)
+    # fairlearn's binary network has one sigmoid output.
+    outputs = np.hstack([1 - outputs, outputs]) if outputs.shape[1] == 1 else outputs
+    accuracy = np.mean(outputs.argmax(axis=1) == task.y[test])
+    rows = np.random.default_rng(seed).permutation(len(outputs))[:_PROBED]
+    nuisances = {"nuisance": task.nuisance[test][rows]}
     hidden = []
-    for seen in (np.log(np.clip(chances, 1e-7, 1)), features):
-        left = leakage(seen[chosen], None, values, seed=seed)["it"]
-        hidden.append(1 - (left.score - left.chance) / (1 - left.chance))
-    return accuracy, *hidden, *(one / _STEPS for one in spent)
+    for values in (np.log(np.clip(outputs, 1e-7, 1)), features):
+        leak = leakage(values[rows], None, nuisances, seed=seed)["nuisance"]
+        hidden.append(1 - (leak.score - leak.chance) / (1 - leak.chance))
+    return accuracy, *hidden, cpu / _STEPS, wall / _STEPS
 
 
 def _epochs(x):
     return round(_STEPS / np.ceil(len(x) / _BATCH))
 
 
-def _by_dann(task, x, y, nuisance, strength, seed):
+def _train_dann(task, x, y, nuisance, strength, seed):
     backbone = keras.Sequential([keras.Input(x.shape[1:]), *(make() for make in task.body)])
     head = keras.Sequential([keras.Input((8,)), layers.Dense(len(np.unique(y)))])
-    kinds = {"it": len(np.unique(nuisance))}
+    kinds = {"nuisance": len(np.unique(nuisance))}
     model = Invariant(backbone, label_head=head, nuisances=kinds, strength=strength)
     model.compile(faster_heads(model, keras.optimizers.Adam(1e-3, beta_1=0.5)))
-    labels: Any = {"label": y, "it": nuisance}
+    labels: Any = {"label": y, "nuisance": nuisance}
     model.fit(x, labels, batch_size=_BATCH, epochs=_epochs(x), verbose=_QUIET)
     return keras.Model(
         backbone.inputs, [backbone.outputs[0], keras.ops.softmax(model.classifier.output)]
     )
 
 
-def _by_fairlearn(task, x, y, nuisance, strength, seed):
-    """Networks given to it as lists have no softmax if there are more than two classes."""
+def _train_fairlearn(task, x, y, nuisance, strength, seed):
+    """Passes Keras networks: from a list, fairlearn builds no softmax for three or more classes."""
     from fairlearn.adversarial import (  # pyright: ignore[reportMissingImports]
         AdversarialFairnessClassifier,
     )
@@ -141,12 +153,12 @@ def _by_fairlearn(task, x, y, nuisance, strength, seed):
     outputs = [layers.Dense(1, "sigmoid") if n == 2 else layers.Dense(n, "softmax") for n in counts]
     flat = x.reshape(len(x), -1)
     body = [layers.Reshape(x.shape[1:]), *(make() for make in task.body)]
-    hidden = [keras.Input((outputs[0].units,)), layers.Dense(100, "relu")]
+    adversary = [keras.Input((outputs[0].units,)), layers.Dense(100, "relu")]
     predictor = keras.Sequential([keras.Input(flat.shape[1:]), *body, outputs[0]])
     model = AdversarialFairnessClassifier(
         backend="tensorflow",
         predictor_model=predictor,
-        adversary_model=keras.Sequential([*hidden, outputs[1]]),
+        adversary_model=keras.Sequential([*adversary, outputs[1]]),
         learning_rate=5e-3,
         alpha=strength,
         batch_size=_BATCH,

@@ -1,4 +1,4 @@
-"""Packed networks, beside what else runs such networks."""
+"""Packed networks, compared with LiteRT."""
 
 import logging
 import pathlib
@@ -12,7 +12,7 @@ import numpy as np
 from keras import layers
 from threadpoolctl import threadpool_limits
 
-from benchmarks.timing import Comparison, in_turns
+from benchmarks.timing import Comparison, time_in_turns
 from dann.deployment import load, pack, runtime
 from dann.layers import BinaryConv2D, BinaryDense
 from dann.networks import binary_label_head, binary_lenet_backbone
@@ -27,13 +27,13 @@ def _lenet():
 
 
 def _binarynet():
-    """The network of Hubara et al. for CIFAR-10."""
+    """Returns the CIFAR-10 network of Hubara et al."""
     inputs = keras.Input((32, 32, 3))
     x = layers.Rescaling(1 / 127.5, -1)(inputs)
-    for place, filters in enumerate((128, 128, 256, 256, 512, 512)):
-        sign: Any = {"input_estimator": None} if place == 0 else {}
+    for index, filters in enumerate((128, 128, 256, 256, 512, 512)):
+        sign: Any = {"input_estimator": None} if index == 0 else {}
         x = BinaryConv2D(filters, 3, padding="same", use_bias=False, **sign)(x)
-        x = layers.MaxPooling2D()(x) if place % 2 else x
+        x = layers.MaxPooling2D()(x) if index % 2 else x
         x = layers.BatchNormalization()(x)
     x = layers.Flatten()(x)
     for units in (1024, 1024, 10):
@@ -58,22 +58,22 @@ NETWORKS = {
 }
 
 
-def packed_networks(settings: Any) -> list[Comparison]:
-    """Measures packed networks on one image in one thread, beside LiteRT.
+def measure_packed(settings: Any) -> list[Comparison]:
+    """Measures packed networks and LiteRT on one image in one thread.
 
-    The time includes packing the activations. The notes have the bytes of each file, and how far
-    its logits are from Keras's.
+    The time includes packing the activations. The notes contain the size of each file in bytes and
+    the largest difference of its logits from Keras.
 
     Args:
-        settings: `rounds`; see `benchmarks.timing.in_turns`.
+        settings: `rounds`; see `benchmarks.timing.time_in_turns`.
     """
     with threadpool_limits(1):
-        return [_compared(name, make(), settings.rounds) for name, make in NETWORKS.items()]
+        return [_compare(name, make(), settings.rounds) for name, make in NETWORKS.items()]
 
 
-def _compared(name, model, rounds):
+def _compare(name, model, rounds):
     rng = np.random.default_rng(0)
-    _as_after_training(model, rng)
+    _randomize_statistics(model, rng)
     examples = rng.integers(0, 256, (64, *model.input_shape[1:])).astype("float32")
     image = examples[:1]
     expected = np.asarray(model.predict(image, verbose=0))
@@ -81,19 +81,20 @@ def _compared(name, model, rounds):
         path = pathlib.Path(folder) / "model.dann"
         size = pack(model, path)
         packed = {"dann, C": load(path), "dann, NumPy": runtime.load(path)}
-    ways: dict[str, Any] = {way: partial(one.predict, image) for way, one in packed.items()}
-    outputs = {way: one.predict(image) for way, one in packed.items()}
-    sizes = dict.fromkeys(packed, size)
-    for way, given in (("LiteRT, float32", None), ("LiteRT, int8", examples)):
-        content = _litert_file(model, given)
-        ways[way], outputs[way] = _litert(content, image)
-        sizes[way] = len(content)
-    notes = {way: f"{sizes[way]:,} bytes, {_near(outputs[way], expected)}" for way in ways}
-    return Comparison(name, in_turns(ways, rounds, _TURN), notes=notes)
+    programs: dict[str, Any] = {}
+    notes = {}
+    for program, network in packed.items():
+        programs[program] = partial(network.predict, image)
+        notes[program] = _format_note(size, network.predict(image), expected)
+    for program, calibration in (("LiteRT, float32", None), ("LiteRT, int8", examples)):
+        content = _convert_to_litert(model, calibration)
+        programs[program], outputs = _run_litert(content, image)
+        notes[program] = _format_note(len(content), outputs, expected)
+    return Comparison(name, time_in_turns(programs, rounds, _TURN), notes=notes)
 
 
-def _as_after_training(model, rng):
-    """Gives batch norms statistics that leave no sums exactly at a threshold."""
+def _randomize_statistics(model, rng):
+    """Sets batch normalization statistics so that no sum is exactly at a threshold."""
     for weight in model.weights:
         if weight.name in ("moving_mean", "beta"):
             weight.assign(rng.uniform(-0.9, 0.9, weight.shape))
@@ -101,25 +102,25 @@ def _as_after_training(model, rng):
             weight.assign(rng.uniform(0.5, 1.5, weight.shape))
 
 
-def _litert_file(model, examples):
-    """Converts a model of one input to LiteRT; examples decide the ranges of 8-bit integers."""
+def _convert_to_litert(model, examples):
+    """Converts a model with one input to LiteRT; examples calibrate 8-bit integers."""
     import tensorflow as tf
 
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     signature = [keras.InputSpec(shape=(1, *model.input_shape[1:]), dtype="float32")]
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        warnings.simplefilter("ignore")  # TensorFlow's converter will move
+        warnings.simplefilter("ignore")  # deprecation of TensorFlow's converter
         model.export(folder, verbose=False, input_signature=signature)
         converter = tf.lite.TFLiteConverter.from_saved_model(folder)
         if examples is not None:
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
-            converter.representative_dataset = lambda: ([one[None]] for one in examples)
+            converter.representative_dataset = lambda: ([example[None]] for example in examples)
             converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
             converter.inference_input_type = converter.inference_output_type = tf.int8
         return converter.convert()
 
 
-def _litert(content, image):
+def _run_litert(content, image):
     """Returns the function that runs a file on the image, and its outputs as floats."""
     from ai_edge_litert.interpreter import Interpreter
 
@@ -139,6 +140,6 @@ def _litert(content, image):
     return run, (run().astype("float32") - zero) * scale if scale else run()
 
 
-def _near(outputs, expected):
-    difference = float(np.abs(outputs - expected).max())
-    return f"within {100 * difference / float(np.ptp(expected)):.2g}% of Keras"
+def _format_note(size, outputs, expected):
+    error = 100 * float(np.abs(outputs - expected).max()) / float(np.ptp(expected))
+    return f"{size:,} bytes, within {error:.2g}% of Keras"

@@ -1,4 +1,4 @@
-"""Steps of training, beside the same steps by other means."""
+"""Training steps, compared with other libraries."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.rivals import is_installed
-from benchmarks.timing import Comparison, in_turns
+from benchmarks.timing import Comparison, time_in_turns
 from dann.adaptation import DANN
 from dann.data import pair
 from dann.layers import BatchNormalization
@@ -19,14 +19,14 @@ _EXECUTION = 20  # steps
 
 
 class Task(NamedTuple):
-    """What is trained.
+    """Networks and sizes of a training benchmark.
 
     Attributes:
         backbone: Model from inputs to features.
         label_units: Widths of the hidden layers of the label head.
-        domain_units: Widths of those of the domain head.
-        steps: Number of steps of a turn.
-        batch_size: Examples of each domain in a step.
+        domain_units: Widths of the hidden layers of the domain head.
+        steps: Number of steps per turn.
+        batch_size: Examples of each domain per step.
     """
 
     backbone: keras.Model
@@ -36,8 +36,8 @@ class Task(NamedTuple):
     batch_size: int = _BATCH
 
 
-def tasks() -> dict[str, Task]:
-    """Returns the DANN paper's network for MNIST-M, that of the default run, and a small one."""
+def make_tasks() -> dict[str, Task]:
+    """Returns the DANN paper's MNIST-M network, the default run's network and a small one."""
     cnn = cnn_backbone((16, 16, 3), (16, 32), 100, input_range=(0, 1))
     return {
         "paper": Task(mnist_backbone(input_range=(0, 1)), (100, 100), (100,), 20),
@@ -46,45 +46,46 @@ def tasks() -> dict[str, Task]:
     }
 
 
-def training_steps(settings: Any) -> list[Comparison]:
-    """Measures a step of `dann.DANN` in `fit`, and of its rivals.
+def measure_steps(settings: Any) -> list[Comparison]:
+    """Measures a step of `dann.DANN` in `fit`, and the same step in other libraries.
 
-    All train one network on the same arrays, shuffled, with stochastic gradient descent: a
-    `tf.function` by hand fed by `tf.data`, whose network has Keras's own layers, ADAPT's `DANN`,
-    and PyTorch with threads that do not spin. A rival that is not installed is left out.
+    All programs train the same network on the same shuffled arrays with stochastic gradient
+    descent: a hand-written `tf.function` fed by `tf.data`, with Keras's own layers; ADAPT's `DANN`;
+    and PyTorch with idle threads that sleep. Libraries that are not installed are skipped.
 
     Args:
-        settings: `rounds` and `seconds`; see `benchmarks.timing.in_turns`.
+        settings: `rounds` and `seconds`; see `benchmarks.timing.time_in_turns`.
     """
     comparisons = []
-    for name, task in tasks().items():
-        times = in_turns(ways_of(task), settings.rounds, settings.seconds, units=task.steps)
+    for name, task in make_tasks().items():
+        programs = make_programs(task)
+        times = time_in_turns(programs, settings.rounds, settings.seconds, units=task.steps)
         comparisons.append(Comparison(name, times))
     return comparisons
 
 
-def ways_of(task: Task) -> dict[str, Callable[[], Any]]:
-    """Returns what takes the steps of DANN, by name."""
-    arrays = arrays_of(task)
-    ways = {
+def make_programs(task: Task) -> dict[str, Callable[[], Any]]:
+    """Returns functions that take the DANN steps of one turn, by name."""
+    arrays = make_arrays(task)
+    programs = {
         "tf.function by hand": by_hand(task, arrays),
         "dann": by_dann(task, arrays),
-        f"dann, {_EXECUTION} steps a call": by_dann(task, arrays, _EXECUTION),
+        f"dann, {_EXECUTION} steps per call": by_dann(task, arrays, _EXECUTION),
     }
     if is_installed("adapt"):
         from benchmarks.rivals.adapt_dann import adapt_steps
 
-        ways["ADAPT"] = adapt_steps(parts_of(task), arrays, task.batch_size, RATE)
+        programs["ADAPT"] = adapt_steps(make_parts(task), arrays, task.batch_size, RATE)
     if is_installed("torch"):
         from benchmarks.rivals.torch_twin import torch_steps
 
-        ways["PyTorch"] = torch_steps(parts_of(task), arrays, task.batch_size, RATE)
-    return ways
+        programs["PyTorch"] = torch_steps(make_parts(task), arrays, task.batch_size, RATE)
+    return programs
 
 
 def by_dann(task: Task, arrays: Sequence[np.ndarray], execution: int = 1) -> Callable[[], Any]:
-    """Returns a function that takes the steps by `dann.DANN`, so many in a call."""
-    backbone, head, domain = parts_of(task)
+    """Returns a function that trains `dann.DANN`, with `execution` steps per graph call."""
+    backbone, head, domain = make_parts(task)
     model = DANN(backbone, label_head=head, domain_head=domain, strength=1.0)
     optimizer = keras.optimizers.SGD(RATE)
     model.compile(optimizer, metrics=["accuracy"], steps_per_execution=execution)
@@ -94,8 +95,8 @@ def by_dann(task: Task, arrays: Sequence[np.ndarray], execution: int = 1) -> Cal
 
 
 def by_hand(task: Task, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
-    """Returns a function that takes the steps by `step_by_hand`."""
-    step = step_by_hand(parts_of(task, of_keras=True))
+    """Returns a function that takes the steps with `step_by_hand`."""
+    step = step_by_hand(make_parts(task, keras_layers=True))
     source, target, labels = arrays
     data = tf.data.Dataset
     domains = data.from_tensor_slices((source, labels)), data.from_tensor_slices(target)
@@ -106,30 +107,31 @@ def by_hand(task: Task, arrays: Sequence[np.ndarray]) -> Callable[[], Any]:
     pairs = data.zip(*batches).prefetch(tf.data.AUTOTUNE)
 
     def run():
-        for (inputs, its_labels), others in pairs:
-            step(inputs, others, its_labels)
+        for (source_inputs, source_labels), target_inputs in pairs:
+            step(source_inputs, target_inputs, source_labels)
 
     return run
 
 
-def parts_of(task: Task, of_keras: bool = False) -> list[keras.Model]:
-    """Returns the backbone, a label head and a domain head, with weights of their own.
+def make_parts(task: Task, keras_layers: bool = False) -> list[keras.Model]:
+    """Returns a new backbone, label head and domain head.
 
     Args:
-        task: What is trained.
-        of_keras: Whether the backbone has Keras's own layers alone. Defaults to `False`.
+        task: Networks and sizes.
+        keras_layers: Whether the backbone uses only Keras's own layers. Defaults to `False`.
     """
     keras.utils.set_random_seed(0)
+    clone = _clone_with_keras_layers if keras_layers else None
     length = task.backbone.output_shape[-1]
     return [
-        keras.models.clone_model(task.backbone, clone_function=_of_keras if of_keras else None),
+        keras.models.clone_model(task.backbone, clone_function=clone),
         label_head(length, _CLASSES, task.label_units),
         domain_head(length, task.domain_units),
     ]
 
 
-def arrays_of(task: Task) -> list[np.ndarray]:
-    """Returns source inputs, target inputs and source labels of a turn's batches."""
+def make_arrays(task: Task) -> list[np.ndarray]:
+    """Returns source inputs, target inputs and source labels for one turn."""
     rng = np.random.default_rng(0)
     shape = (task.steps * task.batch_size, *task.backbone.input_shape[1:])
     inputs = [rng.uniform(size=shape).astype("float32") for _ in range(2)]
@@ -137,9 +139,9 @@ def arrays_of(task: Task) -> list[np.ndarray]:
 
 
 def step_by_hand(parts: Sequence[keras.Model]) -> Callable[..., Any]:
-    """Returns a `tf.function` that takes a step of DANN without any class of this package.
+    """Returns a `tf.function` that takes a DANN step without using this package.
 
-    It takes source inputs, target inputs and source labels, and returns the loss.
+    The function takes source inputs, target inputs and source labels, and returns the loss.
 
     Args:
         parts: Backbone, label head and domain head.
@@ -158,19 +160,19 @@ def step_by_hand(parts: Sequence[keras.Model]) -> Callable[..., Any]:
         with tf.GradientTape() as tape:
             features = backbone(tf.concat([source, target], axis=0), training=True)
             logits = head(features[:count], training=True)
-            guesses = domain(reverse(features), training=True)
+            domain_logits = domain(reverse(features), training=True)
             loss = tf.reduce_mean(
                 tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-            ) + tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(domains, guesses))
-        for variable, slope in zip(variables, tape.gradient(loss, variables), strict=True):
-            variable.assign_sub(RATE * slope)
+            ) + tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(domains, domain_logits))
+        for variable, gradient in zip(variables, tape.gradient(loss, variables), strict=True):
+            variable.assign_sub(RATE * gradient)
         return loss
 
     return step
 
 
-def _of_keras(layer):
-    """The same layer with weights of its own, of Keras's class where the package has its own."""
-    plain = isinstance(layer, BatchNormalization)
-    kind = keras.layers.BatchNormalization if plain else type(layer)
-    return kind.from_config(layer.get_config())
+def _clone_with_keras_layers(layer):
+    """Clones a layer; replaces `dann.layers.BatchNormalization` with the Keras class."""
+    is_fused = isinstance(layer, BatchNormalization)
+    layer_class = keras.layers.BatchNormalization if is_fused else type(layer)
+    return layer_class.from_config(layer.get_config())

@@ -1,6 +1,6 @@
-"""Draws `estimators.png`, what each estimator gives forward and backward, into this folder.
+"""Draws `estimators.png`: the forward value and the gradient of each estimator.
 
-Run `python docs/images/estimators.py`.
+python docs/images/estimators.py
 """
 
 import pathlib
@@ -18,24 +18,24 @@ STYLES = ("-", "--", ":")
 
 
 def draw(axes, inputs, estimator, sharpness=None, style="-", label=None):
-    """The value in grey, the slope in black."""
+    """Draws the value in gray and the gradient in black."""
 
     def function(inputs):
         return binary_sign(inputs, estimator=estimator, sharpness=sharpness)
 
-    slope = gradients(function, [inputs])[0]
+    gradient = gradients(function, [inputs])[0]
     value = np.array(keras.ops.convert_to_numpy(function(inputs)))
     value[1:][np.diff(value) > 0.1] = np.nan  # no line along a jump
     axes.plot(inputs, value, color="0.65", linewidth=2.5)
-    axes.plot(inputs, keras.ops.convert_to_numpy(slope), "k", linestyle=style, label=label)
+    axes.plot(inputs, keras.ops.convert_to_numpy(gradient), "k", linestyle=style, label=label)
 
 
 def main():
-    """One panel an estimator."""
+    """Draws one panel per estimator."""
     inputs = np.linspace(-2, 2, 801).astype("float32")
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    panels = figure.subplots(-(-len(ESTIMATORS) // 5), 5, sharex=True, sharey=True)
-    for axes, name in zip(panels.flat, sorted(ESTIMATORS), strict=False):
+    panels = figure.subplots(2, 5, sharex=True, sharey=True)
+    for axes, name in zip(panels.flat, sorted(ESTIMATORS), strict=True):
         if name in SHARPNESS:
             letter, values = SHARPNESS[name]
             for style, sharpness in zip(STYLES, values, strict=True):
@@ -45,7 +45,7 @@ def main():
             draw(axes, inputs, MagnitudeAware([]) if name == "magnitude_aware" else name)
         axes.set_title(name, fontsize=9)
         axes.grid(color="0.9")
-    figure.supxlabel("x; grey: value (of stochastic, at inference), black: slope", fontsize=9)
+    figure.supxlabel("x; gray: value (stochastic: at inference), black: gradient", fontsize=9)
     panels[0, 0].set_ylim(-1.4, 5.3)
     figure.savefig(pathlib.Path(__file__).with_suffix(".png"), dpi=90)
 

@@ -1,4 +1,4 @@
-"""All ways of a suite do the same work; ways are timed in turns."""
+"""Checks that the programs of a suite do the same work and take turns."""
 
 import pathlib
 import subprocess
@@ -15,60 +15,64 @@ if keras.backend.backend() != "tensorflow":
 
 from benchmarks.suites import input as input_suite  # noqa: E402
 from benchmarks.suites import jacobian, step  # noqa: E402
-from benchmarks.timing import Comparison, Times, in_turns, table  # noqa: E402
+from benchmarks.timing import Comparison, Times, format_table, time_in_turns  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
 
 RUN = pathlib.Path(__file__).parents[2] / "benchmarks/run.py"
 
 
-def test_the_script_reads_its_config_and_names_its_suites():
+def test_script_rejects_unknown_suite():
     done = subprocess.run([sys.executable, RUN, "suite=none"], capture_output=True, text=True)
     assert (done.returncode, "'jacobian'" in done.stderr) == (1, True), done.stderr
 
 
-def task(name):
+def make_task(name):
     paper = mnist_backbone((16, 16, 1), input_range=(0, 1))
     small = cnn_backbone((8, 8, 3), (4,), 5, input_range=(0, 1))
     return step.Task({"paper": paper, "small": small}[name], (5,), (4,), steps=1, batch_size=6)
 
 
-def losses_by_hand(name):
-    by_hand, arrays = step.step_by_hand(step.parts_of(task(name))), step.arrays_of(task(name))
+def handwritten_losses(name):
+    by_hand, arrays = (
+        step.step_by_hand(step.make_parts(make_task(name))),
+        step.make_arrays(make_task(name)),
+    )
     return pytest.approx([float(by_hand(*arrays)) for _ in range(3)], rel=1e-4)
 
 
-def test_dann_takes_the_step_that_is_written_by_hand():
-    run = step.by_dann(task("paper"), step.arrays_of(task("paper")))
-    assert [run().history["loss"][0] for _ in range(3)] == losses_by_hand("paper")
+def test_dann_step_matches_handwritten_step():
+    run = step.by_dann(make_task("paper"), step.make_arrays(make_task("paper")))
+    assert [run().history["loss"][0] for _ in range(3)] == handwritten_losses("paper")
 
 
 @pytest.mark.filterwarnings("ignore:CUDA initialization")
 @pytest.mark.parametrize("name", ["paper", "small"])
-def test_pytorch_takes_the_step_that_is_written_by_hand(name):
+def test_pytorch_step_matches_handwritten_step(name):
     pytest.importorskip("torch")
     from benchmarks.rivals.torch_twin import torch_steps
 
-    arrays = step.arrays_of(task(name))
-    run = torch_steps(step.parts_of(task(name)), arrays, batch_size=6, rate=step.RATE)
-    assert [run() for _ in range(3)] == losses_by_hand(name)
+    arrays = step.make_arrays(make_task(name))
+    run = torch_steps(step.make_parts(make_task(name)), arrays, batch_size=6, rate=step.RATE)
+    assert [run() for _ in range(3)] == handwritten_losses(name)
 
 
-def test_jacobians_are_those_of_the_tape():
-    ways = jacobian.ways_of(mnist_backbone((16, 16, 1)), keras.ops.ones((2, 16, 16, 1)))
-    found = {name: np.asarray(way()) for name, way in ways.items()}
-    for one in ("dann, batch_jacobian", "tape.batch_jacobian, while"):
-        np.testing.assert_allclose(found[one], found["tape.batch_jacobian, pfor"], atol=1e-5)
+def test_jacobians_match_tape():
+    images = keras.ops.ones((2, 16, 16, 1))
+    programs = jacobian.make_programs(mnist_backbone((16, 16, 1)), images)
+    values = {name: np.asarray(program()) for name, program in programs.items()}
+    for name in ("dann, batch_jacobian", "tape.batch_jacobian, while"):
+        np.testing.assert_allclose(values[name], values["tape.batch_jacobian, pfor"], atol=1e-5)
 
 
-def test_pairs_of_images_end_with_a_table():
+def test_input_suite_formats_a_table():
     settings = types.SimpleNamespace(rounds=1, seconds=0.0)
-    [found] = input_suite.image_pairs(settings, images=40, image_size=32, batch_size=8)
-    assert len(table([found]).splitlines()) == 5
+    [comparison] = input_suite.measure_input(settings, images=40, image_size=32, batch_size=8)
+    assert len(format_table([comparison]).splitlines()) == 5
 
 
-def test_ways_take_turns_after_one_call_each_and_ratios_are_paired_by_round():
+def test_programs_take_turns_and_ratios_are_per_round():
     calls = []
-    in_turns({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=3)
+    time_in_turns({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=3)
     assert calls == list("abababab")
     times = {
         name: Times(np.array(cpu), np.array(cpu)) for name, cpu in (("b", [1, 3]), ("a", [4, 9]))

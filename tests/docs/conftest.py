@@ -1,4 +1,4 @@
-"""What the pages take for granted: a few imports, small arrays, and a folder to write to."""
+"""Provides the names that code on the pages assumes: imports, small arrays, a working folder."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""The code of a Markdown page: Python blocks are run, shell commands are composed by Hydra."""
+"""Runs the Python blocks of a Markdown page and composes its shell commands with Hydra."""
 
 import doctest
 import pathlib
@@ -6,7 +6,6 @@ import re
 import shlex
 import tomllib
 
-import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -18,7 +17,7 @@ OTHER_PROGRAMS = {"bash", "git", "lint-imports", "mkdocs", "pyright", "ruff"}
 
 
 def blocks(text, language):
-    """Line and code of every block of a language, in order."""
+    """Returns the line number and the code of each block in a language, in order."""
     return [
         (text.count("\n", 0, match.start(2)), match[2])
         for match in FENCE.finditer(text)
@@ -27,17 +26,15 @@ def blocks(text, language):
 
 
 def run_page(path, names):
-    """Runs a page's Python in one namespace and returns how many blocks that were.
+    """Runs the Python blocks of a page in one namespace.
 
-    A block with `>>>` must print what it shows. Errors name the line of the page.
+    Blocks that start with `>>>` are doctests. Tracebacks show the line numbers of the page.
     """
-    code = blocks((ROOT / path).read_text(), "python")
-    for line, block in code:
+    for line, block in blocks((ROOT / path).read_text(), "python"):
         if block.lstrip().startswith(">>>"):
             _run_session(path, line, block, names)
         else:
             exec(compile("\n" * line + block, str(ROOT / path), "exec"), names)
-    return len(code)
 
 
 def _run_session(path, line, block, names):
@@ -49,7 +46,7 @@ def _run_session(path, line, block, names):
 
 
 def commands(text):
-    """Every command of the shell blocks, as a list of words without comments."""
+    """Yields each command of the shell blocks as a list of words, without comments."""
     for _, block in blocks(text, "bash"):
         block = re.sub(r"<[^>\n]*>", "PLACEHOLDER", block).replace("\\\n", " ")
         for line in block.splitlines():
@@ -59,7 +56,7 @@ def commands(text):
 
 
 def check_command(words):
-    """Fails unless a command would be understood: its program, options and values."""
+    """Fails if a command has an unknown program, file, extra or config value."""
     words = [word for word in words if not re.fullmatch(r"[A-Z_]+=\S*", word)]
     if words[0] == "pip":
         check_extras(words)
@@ -74,23 +71,23 @@ def check_command(words):
 
 
 def check_extras(words):
-    """Fails unless `pyproject.toml` has the extras that a `pip install` names."""
+    """Fails if a `pip install` names an extra that `pyproject.toml` lacks."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = [extra for word in words for extra in re.findall(r"\[(.+)\]", word)]
-    assert set(",".join(named).split(",")) - {""} <= set(project["optional-dependencies"]), words
+    extras = [extra for word in words for extra in re.findall(r"\[(.+)\]", word)]
+    assert set(",".join(extras).split(",")) - {""} <= set(project["optional-dependencies"]), words
 
 
 def check_script(script, arguments):
-    """Fails unless Hydra composes the config of a script with these arguments."""
+    """Fails if Hydra cannot compose the config of a script with these arguments."""
     assert (ROOT / script).is_file(), script
     overrides = [word for word in arguments if not word.startswith("-")]
-    for choice in each_choice(overrides):
+    for job in expand_sweep(overrides):
         with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
-            compose(script.stem, [*choice, "paths.run_dir=run"], return_hydra_config=True)
+            compose(script.stem, [*job, "paths.run_dir=run"], return_hydra_config=True)
 
 
-def each_choice(overrides):
-    """The overrides themselves, or of a sweep one list for each value."""
+def expand_sweep(overrides):
+    """Yields the overrides of each job; without a sweep, there is one job."""
     parsed = OverridesParser.create().parse_overrides(overrides)
     sweeps = [override for override in parsed if override.is_sweep_override()]
     plain = [override.input_line for override in parsed if not override.is_sweep_override()]
@@ -99,8 +96,3 @@ def each_choice(overrides):
             yield [*plain, f"{sweep.get_key_element()}={value}"]
     if not sweeps:
         yield plain
-
-
-def configs(text):
-    """Every YAML block, parsed."""
-    return [yaml.safe_load(block) for _, block in blocks(text, "yaml")]

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and come to what their words say."""
+"""Checks that the notebooks run from top to bottom and that adaptation helps in them."""
 
 import json
 import re
@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.tensorflow
 
-SHORTER = [
+REPLACEMENTS = [
     ("steps = 1000", "steps = 300"),
     (":500", ":100"),
     ("True], 500", "True], 100"),
@@ -18,12 +18,12 @@ SHORTER = [
 
 
 @pytest.mark.parametrize("name", ["custom-model", "first-adaptation"])
-def test_a_reversal_helps_in_a_notebook(name, names, capsys):
+def test_reversal_helps_in_notebook(name, names, capsys):
     notebook = json.loads((pages.ROOT / f"docs/tutorials/{name}.ipynb").read_text())
     cells = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
     code = "\n".join("".join(cell) for cell in cells)
-    for text, other in SHORTER:
-        code = code.replace(text, other)
+    for full, short in REPLACEMENTS:
+        code = code.replace(full, short)
     exec(compile(code, name, "exec"), names)
-    off, on = re.findall(r"target accuracy ([\d.]+)%", capsys.readouterr().out)
-    assert float(on) > float(off) + 10
+    without, adapted = re.findall(r"target accuracy ([\d.]+)%", capsys.readouterr().out)
+    assert float(adapted) > float(without) + 10
