@@ -88,12 +88,12 @@ def _cpu_seconds():
 def format_table(comparisons: Sequence[Comparison]) -> str:
     """Formats comparisons with one line per program.
 
-    CPU and wall time are the minimum over all rounds, which background load affects least. `times`
+    CPU and wall time are the minimum over all rounds, which background load affects least. `ratio`
     is the median over the rounds of `Comparison.ratios`, with the range.
     """
     lines = []
     for comparison in comparisons:
-        lines.append(f"{comparison.task:<44}{'CPU ms':>11}{'wall ms':>11}{'times (range)':>24}")
+        lines.append(f"{comparison.task:<44}{'CPU ms':>11}{'wall ms':>11}{'ratio (range)':>24}")
         for name, times in comparison.times.items():
             ratios = comparison.ratios(name)
             spread = f"{np.median(ratios):.2f} ({ratios.min():.2f}-{ratios.max():.2f})"

@@ -70,7 +70,7 @@ def make_programs(
     }
     return {
         **{name: partial(pair.batches, batch_size) for name, pair in domains.items()},
-        "tf.data by hand": partial(_tf_data, root, image_size, batch_size, antialias=False),
+        "handwritten tf.data": partial(_tf_data, root, image_size, batch_size, antialias=False),
         "tf.data, antialiased": partial(_tf_data, root, image_size, batch_size, antialias=True),
     }
 

@@ -68,7 +68,7 @@ def make_programs(task: Task) -> dict[str, Callable[[], Any]]:
     """Returns functions that take the DANN steps of one turn, by name."""
     arrays = make_arrays(task)
     programs = {
-        "tf.function by hand": by_hand(task, arrays),
+        "handwritten tf.function": by_hand(task, arrays),
         "dann": by_dann(task, arrays),
         f"dann, {_EXECUTION} steps per call": by_dann(task, arrays, _EXECUTION),
     }
