@@ -13,18 +13,17 @@ chosen. The regret of a score is the best target accuracy of all epochs minus th
 which the score puts first.
 """
 
-import functools
 import pathlib
 
 import environment  # noqa: F401
 
+from dann.adaptation.prediction import predict
 from dann.config.building import ConfigError, build_domains
 from dann.config.runs import load_run_config
 from dann.config.script import script
 from dann.training import RunDirectory
 from dann.training.evaluate_run import accuracy_report, tabulate_regret
-from dann.training.predictions import predict_target
-from dann.training.run_callbacks import HostModel
+from dann.training.evaluation import predict_target
 
 TAKES_NEW = {f"dann.data.{reader}" for reader in ("image_folder", "npz", "csv_table")}
 
@@ -33,7 +32,6 @@ TAKES_NEW = {f"dann.data.{reader}" for reader in ("image_folder", "npz", "csv_ta
 def main(cfg):
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
-    predict = functools.partial(HostModel(classifier).predict, classifier)
     made = load_run_config(cfg.run, cfg.paths)
     tests, splits, name = ["source", "target"], ["train", "test"], ""
     if cfg.target is not None:
@@ -54,8 +52,8 @@ def main(cfg):
         if labels is None:
             print(f"{domain} accuracy: unknown (no labels)")
         else:
-            print(accuracy_report(labels, predict(inputs).argmax(axis=1), names))
-    print(f"Written to {run.write_predictions(predict_target(domains, predict, splits), name)}")
+            print(accuracy_report(labels, predict(classifier, inputs).argmax(axis=1), names))
+    print(f"Written to {run.write_predictions(predict_target(classifier, domains, splits), name)}")
     if cfg.target is None and run.oracle_file.is_file():
         print("What each score would have chosen; the accuracies are an oracle's")
         print(tabulate_regret(cfg.run).round(4).to_string())

@@ -62,16 +62,24 @@ def main(cfg):
         plain = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
         baseline = runs.shared_baseline(cfg) or build(plain)
     callbacks = building.build_callbacks(cfg, model)
-    run = training.Run(
-        *(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model, baseline, callbacks),
+    training.train_run(
+        cfg.paths.run_dir,
+        domains,
+        cfg.trainer,
+        cfg.seed,
+        model,
+        baseline,
+        callbacks=callbacks,
         selection=cfg.selection,
         resume=cfg.resume,
         config=runs.serialize_config(cfg),
         name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
-    run.train()
     if HydraConfig.get().mode == RunMode.RUN:
-        tell_next(run.directory, "evaluate" if domains.nuisances else "diagnose")
+        tell_next(
+            training.RunDirectory(cfg.paths.run_dir),
+            "evaluate" if domains.nuisances else "diagnose",
+        )
 
 
 def tell_next(run, script):

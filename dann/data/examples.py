@@ -1,6 +1,6 @@
 """Examples of a domain that are read by index."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -279,12 +279,3 @@ def to_class_indices(labels: Any) -> np.ndarray:
             f"model pools is compared. Received: {found.dtype} of shape {found.shape}"
         )
     return found.reshape(-1).astype("int64", copy=False)
-
-
-def apply_in_batches(
-    function: Callable[[Any], Any], inputs: Any, batch_size: int = 256
-) -> np.ndarray:
-    """Returns a function's outputs for array-likes `(n, ...)`, read and computed by batches."""
-    batches = OrderedBatches(Examples({"inputs": inputs}, "data"), batch_size)
-    outputs: Any = [keras.ops.convert_to_numpy(function(batch)) for (batch,) in batches]
-    return np.concatenate(outputs)

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
-from dann.data.examples import apply_in_batches
+from dann.adaptation.prediction import predict
 from dann.data.probes import predict_held_out
 
 _FOLDS, _DRAWS = 3, 1000
@@ -118,7 +118,7 @@ def _features(model, x):
     if isinstance(model, keras.Layer):
         network: Any = getattr(model, "backbone", model)
         inputs = keras.tree.map_structure(np.asarray, x)
-        model = apply_in_batches(lambda batch: network(batch, training=False), inputs)
+        model = predict(network, inputs)
     features = np.asarray(model, "float64")
     return features.reshape(len(features), -1)
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from dann.adaptation.prediction import predict
 from dann.adaptation.preserve_state import preserve_state
-from dann.data.examples import apply_in_batches
 from dann.diagnostics.passes import DOMAINS, adversarial, as_tensors, to_numpy
 
 
@@ -43,7 +43,7 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
 
 def _features(backbone, inputs):
     arrays = keras.tree.map_structure(np.asarray, inputs)
-    return apply_in_batches(lambda batch: backbone(batch, training=False), arrays).astype("float64")
+    return predict(backbone, arrays).astype("float64")
 
 
 def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:

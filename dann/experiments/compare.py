@@ -13,11 +13,11 @@ from dann.adaptation import METHODS
 from dann.checks import check_choice
 from dann.data import DomainPair
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
-from dann.selection import Outputs, agreement, compute_outputs, info_max, mean_logits, recommend
+from dann.selection import Outputs, agreement, average_logits, compute_outputs, info_max, recommend
 from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import AVERAGE
 from dann.training import Trainer, compile_model, start
-from dann.training.predictions import accuracies
+from dann.training.evaluation import accuracy_columns
 
 Method = Callable[[Any, int], Any]
 _SOURCE_ONLY = "source_only"
@@ -145,18 +145,9 @@ def _outputs_of(model, domains, features):
 
 
 def _measures(outputs, domains):
-    read = outputs.read
-    tests = {
-        "source": (read.source_labels, read.source_logits),
-        "target": (domains.target_test[1], outputs.test_logits),
-    }
-    found = {"selection/info_max": info_max(read)}
-    for domain, (labels, logits) in tests.items():
-        if labels is not None:
-            predicted = logits.argmax(axis=1)
-            for name, value in accuracies(labels, predicted).items():
-                found[f"{domain}/{name}"] = value
-    return found
+    logits = {"source": outputs.read.source_logits, "target": outputs.test_logits}
+    predicted = {domain: values.argmax(axis=1) for domain, values in logits.items()}
+    return {"selection/info_max": info_max(outputs.read)} | accuracy_columns(domains, predicted)
 
 
 def _averages(outputs):
@@ -165,11 +156,11 @@ def _averages(outputs):
     for seed in dict.fromkeys(seed for runs in outputs.values() for seed in runs):
         runs = [of_seeds[seed] for of_seeds in outputs.values() if seed in of_seeds]
         read = Outputs(
-            target_logits=mean_logits([run.read.target_logits for run in runs]),
-            source_logits=mean_logits([run.read.source_logits for run in runs]),
+            target_logits=average_logits([run.read.target_logits for run in runs]),
+            source_logits=average_logits([run.read.source_logits for run in runs]),
             source_labels=runs[0].read.source_labels,
         )
-        found[seed] = _Outputs(read, mean_logits([run.test_logits for run in runs]))
+        found[seed] = _Outputs(read, average_logits([run.test_logits for run in runs]))
     return found
 
 

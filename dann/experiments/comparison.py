@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 from matplotlib.figure import Figure
 
-from dann.selection import Recommendation, average
+from dann.selection import Recommendation, average_classifiers
 
 AGREEMENT = "selection/agreement"
 OF_EQUALS = "selection/info_max"
@@ -84,7 +84,9 @@ class Comparison:
     def classifier(self) -> Any:
         """The chosen network: the mean class probabilities of all runs of the chosen setting."""
         settings = [self.chosen] if self.chosen in self.classifiers else self.classifiers
-        return average([one for name in settings for one in self.classifiers[name].values()])
+        return average_classifiers(
+            [one for name in settings for one in self.classifiers[name].values()]
+        )
 
     @property
     def table(self) -> Any:

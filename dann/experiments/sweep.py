@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from dann.data.probes import Separation
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
 from dann.selection import agreement
-from dann.selection.recommend import by_probe
+from dann.selection.recommend import recommend_by_probe
 from dann.training.checkpoints import atomic_write
 from dann.training.run_directory import RunDirectory
 
@@ -153,7 +153,7 @@ def _recommended(runs):
     for of in ("source_only/", ""):
         names = [f"{of}probe/{name}" for name in Separation._fields]
         if {*names} <= {*runs}:
-            return by_probe(Separation(*runs[names].dropna().iloc[0]), {})
+            return recommend_by_probe(Separation(*runs[names].dropna().iloc[0]), {})
     return None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
-from dann.selection.outputs import finite
+from dann.selection.outputs import check_finite_outputs
 
 
 def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
@@ -56,7 +56,7 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
 
 def _classes(values):
     several = values.ndim == 2 and values.shape[1] > 1
-    return finite("predictions", values).argmax(axis=1) if several else values
+    return check_finite_outputs("predictions", values).argmax(axis=1) if several else values
 
 
 def _kappa(one, other):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import special
 
 from dann.checks import check_number
-from dann.selection.outputs import Outputs, partners
+from dann.selection.outputs import Outputs, draw_partners
 from dann.selection.scores import SCORES
 
 
@@ -46,7 +46,7 @@ def mix_val(outputs: Outputs, seed: int = 0) -> float:
     if len(classes) < 2:
         raise ValueError("The target must hold at least 2 examples. Received: 1")
     right = outputs.mixed_logits.argmax(axis=1) == classes
-    alike = classes == classes[partners(len(classes), seed)]
+    alike = classes == classes[draw_partners(len(classes), seed)]
     return float(sum(right[kind].mean() for kind in (alike, ~alike) if kind.any()) / 2)
 
 

@@ -1,6 +1,5 @@
-"""What scores read: the outputs of a model on examples of both domains, as arrays."""
+"""The outputs of a model on examples of both domains, as arrays that the scores read."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -8,10 +7,11 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.labels import SIGMOIDS
+from dann.adaptation.prediction import predict
 from dann.checks import check_class_range
-from dann.data.examples import apply_in_batches, to_class_indices
+from dann.data.examples import to_class_indices
 
-_OF_NUMBERS = "mse", "mae", "mean_squared_error", "mean_absolute_error", "huber", "log_cosh"
+_REGRESSION_LOSSES = "mse", "mae", "mean_squared_error", "mean_absolute_error", "huber", "log_cosh"
 
 
 class NotFiniteError(ValueError):
@@ -19,14 +19,15 @@ class NotFiniteError(ValueError):
 
 
 class Outputs(NamedTuple):
-    """What the scores read, as `compute_outputs` computes it; everything in float64.
+    """The arrays that scores read, in float64, as `compute_outputs` returns them.
 
     Attributes:
         target_logits: `(n, num_classes)`.
         target_features: `(n, num_features)`.
-        mixed_logits: `(n, num_classes)`, of `mixtures` of the target's inputs.
-        source_logits: `(m, num_classes)` of held-out examples.
-        source_labels: Their classes, integers `(m,)`; in regression numbers.
+        mixed_logits: `(n, num_classes)` for mixtures of the target's inputs; see `mix`.
+        source_logits: `(m, num_classes)` for held-out source examples.
+        source_labels: Classes of the held-out source examples, integers `(m,)`; numbers in
+            regression.
         source_features: `(m, num_features)`.
     """
 
@@ -46,146 +47,145 @@ def compute_outputs(
     features: bool = True,
     mixed: bool = True,
     batch_size: int = 256,
-    predict: Callable[[keras.Model, Any], np.ndarray] | None = None,
 ) -> Outputs:
-    """Computes once what every score reads.
+    """Computes the outputs that the scores read, once for all scores.
 
     Args:
-        model: `dann.adaptation.AdversarialModel`, or any Keras model from inputs to logits without
-            `features`. If every row of its outputs is in [0, 1] with a sum of 1, it is taken to end
-            in a softmax, and the logarithms of its outputs are used.
-        source: Inputs and labels of source examples that training does not see, if a score needs
-            them. Labels are whole numbers `(m,)` or one-hot; any numbers if the label head has one
-            output.
+        model: `dann.adaptation.AdversarialModel`; or, without `features`, any Keras model from
+            inputs to logits. If every row of the outputs is in [0, 1] and sums to 1, the outputs
+            are taken for probabilities, and their logarithms are used.
+        source: Inputs and labels of source examples that training does not see. Labels are integers
+            `(m,)` or one-hot, or any numbers if the label head has one output. Defaults to `None`.
         target: Inputs of the target, without labels: an array-like `(n, ...)`, or a list or dict of
-            them as the model takes it.
-        features: Whether to compute the features, too; the label head then runs on them.
+            array-likes for a model with several inputs. Defaults to `None`.
+        features: Whether to compute the features, too. The label head then runs on the features.
         mixed: Whether to compute the logits of mixtures of the target's inputs.
-        batch_size: Inputs at a time. Defaults to `256`.
-        predict: Function of a network, a part of the model, and of inputs that returns its outputs
-            in inference. Defaults to `None`: calls of the network.
+        batch_size: Number of examples per batch. Defaults to `256`.
 
     Raises:
-        NotFiniteError: If a logit or feature is not finite; a `ValueError`.
+        NotFiniteError: If a logit or feature is not finite. It is a `ValueError`.
         TypeError: If `target` is a tuple, such as inputs and labels.
-        ValueError: If there is no example, a label is out of range, or the model gives no vector
-            for an example.
+        ValueError: If there is no example, a label is out of range, or the model does not return a
+            vector for each example.
     """
-
-    def run(network, inputs):
-        return apply_in_batches(lambda batch: network(batch, training=False), inputs, batch_size)
-
-    predict = predict or run
-    given: Any = keras.tree.map_structure(_without_columns, (source, target))
-    source, target = given
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     if source is not None:
-        inputs, labels = source
-        found["source_features"], logits = _features_and_logits(model, inputs, features, predict)
-        found["source_logits"] = logits
+        inputs, labels = _to_arrays(source)
+        source_features, logits = _run_model(model, inputs, features, batch_size)
+        results |= {"source_features": source_features, "source_logits": logits}
         if logits.shape[1] == 1:  # regression
-            found["source_labels"] = np.reshape(labels, len(logits))
+            results["source_labels"] = np.reshape(labels, len(logits))
         else:
-            found["source_labels"] = to_class_indices(labels)
-            check_class_range("labels of the source", found["source_labels"], logits.shape[1])
+            classes = to_class_indices(labels)
+            check_class_range("labels of the source", classes, logits.shape[1])
+            results["source_labels"] = classes
     if target is not None:
         check_unlabelled(target)
-        results = _features_and_logits(model, target, features, predict)
-        found["target_features"], found["target_logits"] = results
+        inputs = _to_arrays(target)
+        target_features, logits = _run_model(model, inputs, features, batch_size)
+        results |= {"target_features": target_features, "target_logits": logits}
         if mixed:
-            _, found["mixed_logits"] = _features_and_logits(model, mixtures(target), False, predict)
-    return Outputs(**found)
+            results["mixed_logits"] = _run_model(model, mix(inputs), False, batch_size)[1]
+    return Outputs(**results)
 
 
-def _without_columns(values):
-    return values.to_numpy() if hasattr(values, "columns") else values
+def _to_arrays(values: Any) -> Any:
+    """Returns arrays in place of frames, at any depth."""
+    return keras.tree.map_structure(
+        lambda part: part.to_numpy() if hasattr(part, "columns") else part, values
+    )
 
 
 def check_unlabelled(target: Any) -> None:
     """Raises `TypeError` if the target is missing or a tuple, such as inputs and labels."""
     if target is None or isinstance(target, tuple):
         raise TypeError(
-            "Give `target=inputs`, alone, because a score sees no labels of the target. "
+            "Expected `target=inputs`, without labels, because no score sees labels of the target. "
             f"Received: {type(target).__name__}"
         )
 
 
-def mixtures(inputs: Any, share: float = 0.55, seed: int = 0) -> Any:
-    """Returns array-likes of each example mixed with its partner, computed when rows are read."""
-    partner = partners(len(keras.tree.flatten(inputs)[0]), seed)
-    return keras.tree.map_structure(lambda part: _Mixed(part, partner, share), inputs)
+def mix(inputs: Any, share: float = 0.55, seed: int = 0) -> Any:
+    """Returns array-likes of each example mixed with a partner. Rows are computed when read."""
+    partners = draw_partners(len(keras.tree.flatten(inputs)[0]), seed)
+    return keras.tree.map_structure(lambda part: _Mixtures(part, partners, share), inputs)
 
 
-def partners(count: int, seed: int = 0) -> np.ndarray:
-    """Returns for each of some examples the number of another one, drawn at random."""
+def draw_partners(count: int, seed: int = 0) -> np.ndarray:
+    """Returns the number of another example for each of `count` examples, drawn at random."""
     order = np.random.default_rng(seed).permutation(count)
-    found = np.empty(count, int)
-    found[order] = np.roll(order, 1)
-    return found
+    partners = np.empty(count, int)
+    partners[order] = np.roll(order, 1)
+    return partners
 
 
-class _Mixed:
-    def __init__(self, inputs, partner, share):
-        self.inputs, self.partner, self.share = inputs, partner, share
+class _Mixtures:
+    def __init__(self, inputs, partners, share):
+        self.inputs, self.partners, self.share = inputs, partners, share
 
     def __len__(self):
         return len(self.inputs)
 
     def __getitem__(self, rows):
         first = np.asarray(self.inputs[rows], "float32")
-        second = np.asarray(self.inputs[self.partner[rows]], "float32")
+        second = np.asarray(self.inputs[self.partners[rows]], "float32")
         return self.share * first + (1 - self.share) * second
 
 
-def _features_and_logits(model, inputs, features, predict):
-    network, found = getattr(model, "classifier", model), None
-    if features:
+def _run_model(model, inputs, needs_features, batch_size):
+    """Returns the features, or `None`, and the logits `(n, num_classes)`, in float64."""
+    network, features = getattr(model, "classifier", model), None
+    if needs_features:
         if not isinstance(model, AdversarialModel):
             raise TypeError(
-                f"Features need an `AdversarialModel`. Received: {type(model).__name__}"
+                "Expected a model of `dann.adaptation`, because the scores read features. "
+                f"Received: {type(model).__name__}"
             )
-        found = finite("features", predict(model.backbone, inputs).astype("float64"))
-        if found.ndim == 2:
-            network, inputs = model.label_head, found.astype("float32")
-    last = getattr(network, "layers", [network])[-1]
-    activation = getattr(last, "activation", None)
+        features = check_finite_outputs("features", predict(model.backbone, inputs, batch_size))
+        if features.ndim == 2:
+            network, inputs = model.label_head, features.astype("float32")
+    _check_one_label_per_example(model, network)
+    logits = _to_logits(predict(network, inputs, batch_size).astype("float64"))
     loss = getattr(model, "loss", None)
-    several = isinstance(loss, SIGMOIDS) or getattr(model, "is_multi_label", False)
-    if several or activation is keras.activations.sigmoid:
-        raise ValueError(
-            "The model must give logits of classes of which each example has one. "
-            "Received: outputs for several labels an example, or of a sigmoid; of two classes "
-            "write `num_classes=2`"
-        )
-    values = _logits(predict(network, inputs).astype("float64"))
     name = loss if isinstance(loss, str) else getattr(loss, "name", None)
-    if values.shape[1] > 1 and name in _OF_NUMBERS:
+    if logits.shape[1] > 1 and name in _REGRESSION_LOSSES:
         raise ValueError(
-            "Scores take classes, or numbers of one output. "
-            f"Received: loss={name!r} and {values.shape[1]} outputs"
+            "Expected logits of classes, or numbers of one output. "
+            f"Received: loss={name!r} and {logits.shape[1]} outputs"
         )
-    return found, values
+    return features, logits
 
 
-def _logits(values):
+def _check_one_label_per_example(model, network):
+    last_layer = getattr(network, "layers", [network])[-1]
+    several = isinstance(getattr(model, "loss", None), SIGMOIDS)
+    several = several or getattr(model, "is_multi_label", False)
+    if several or getattr(last_layer, "activation", None) is keras.activations.sigmoid:
+        raise ValueError(
+            "Expected logits of classes, one class per example. Received: several labels per "
+            "example, or outputs of a sigmoid. For two classes write `num_classes=2`."
+        )
+
+
+def _to_logits(values):
     if values.ndim != 2:
         raise ValueError(
-            "The model must give logits `(batch, num_classes)` or numbers `(batch, 1)`; pool maps. "
-            f"Received: outputs of shape {('batch', *values.shape[1:])}"
+            "Expected logits `(batch, num_classes)` or numbers `(batch, 1)`. Received: outputs of "
+            f"shape {('batch', *values.shape[1:])}. Pool maps."
         )
-    finite("logits", values)
+    check_finite_outputs("logits", values)
     sums_to_one = values.shape[1] > 1 and (np.abs(values.sum(axis=1) - 1) < 1e-3).all()
     if sums_to_one and values.min() >= 0:
-        return np.log(np.maximum(values, np.finfo("float32").tiny))
+        return np.log(np.maximum(values, np.finfo("float32").tiny))  # a probability may be 0
     return values
 
 
-def finite(what: str, values: np.ndarray) -> np.ndarray:
-    """Returns the values; raises `NotFiniteError` if some of them are not finite."""
+def check_finite_outputs(name: str, values: np.ndarray) -> np.ndarray:
+    """Returns outputs `(n, ...)` in float64, and raises `NotFiniteError` if one is not finite."""
     broken = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
     if broken:
         raise NotFiniteError(
-            f"The {what} must be finite numbers; has the training diverged? "
-            f"Received: others for {broken} of {len(values)} inputs"
+            f"Expected finite {name}. Received: NaN or infinite values for {broken} of "
+            f"{len(values)} inputs. Has the training diverged?"
         )
-    return values
+    return values.astype("float64")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 
 from dann.checks import check_choice
 from dann.data.examples import has_strings
@@ -23,11 +22,10 @@ SCORES: Registry[Score] = Registry()
 
 
 def resolve_scores(scores: Sequence[str] | Mapping[str, Score]) -> dict[str, Score]:
-    """Returns scores by name.
+    """Returns the score functions by name.
 
     Args:
-        scores: Names in `SCORES`, or `"all"` among them, one alone too; or functions of `Outputs`
-            by any name.
+        scores: Names in `SCORES`, one name, or `"all"`; or functions of `Outputs` by any name.
 
     Raises:
         ValueError: If a name is unknown.
@@ -47,25 +45,27 @@ def compute_scores(
     target: Any,
     scores: Sequence[str] | Mapping[str, Score] = ("all",),
     batch_size: int = 256,
-    predict: Callable[[keras.Model, Any], np.ndarray] | None = None,
 ) -> dict[str, float]:
-    """Computes several scores of one checkpoint; the model runs once on each domain.
+    """Computes several scores of one checkpoint. The model runs once on each domain.
 
     Args:
-        source: Inputs and labels of source examples that training does not see; `None` if no score
-            needs them.
-        target: Inputs of the target, without labels; a few thousand are enough.
-        scores: Names in `SCORES`, or functions of `Outputs` by any name. Defaults to all. Features
-            are computed for functions of one's own if the model has a backbone.
-
-    The other arguments, and the errors, are those of `dann.selection.compute_outputs`.
+        model: Model of `dann.adaptation`, or any Keras model from inputs to logits if no score
+            needs features.
+        source: Inputs and labels of source examples that training does not see, or `None` if no
+            score needs them.
+        target: Inputs of the target, without labels. A few thousand examples are enough.
+        scores: Names in `SCORES`, or functions of `Outputs` by any name. Defaults to all scores.
+            Functions of your own get features if the model has a backbone.
+        batch_size: Number of examples per batch. Defaults to `256`.
 
     Returns:
-        Scores by name; higher is better. Texts have no `mix_val`, because they cannot be mixed.
+        Scores by name; higher is better. There is no `mix_val` for texts, which cannot be mixed.
 
     Raises:
-        ValueError: If a score is unknown, needs a source that is not given, compares classes where
-            the label head has one output, or a domain has too few examples for it.
+        TypeError: If `target` is a tuple, such as inputs and labels.
+        ValueError: If a score is unknown, needs a missing source, or compares classes although the
+            label head has one output; if a domain has too few examples for a score; or if the
+            outputs are not finite.
 
     Example:
 
@@ -75,44 +75,52 @@ def compute_scores(
     >>> list(dann.selection.compute_scores(model, source=source, target=target, scores=["snd"]))
     ['snd']
     """
-    chosen = resolve_scores(scores)
-    mixed = any(_fact(name, "needs_mixtures") for name in chosen)
+    functions = resolve_scores(scores)
+    mixed = any(_fact(name, "needs_mixtures") for name in functions)
     if mixed and has_strings(target):
-        chosen = {name: one for name, one in chosen.items() if not _fact(name, "needs_mixtures")}
+        functions = {k: v for k, v in functions.items() if not _fact(k, "needs_mixtures")}
         mixed = False
-    check_source(chosen, source)
-    own = hasattr(model, "backbone") and not chosen.keys() <= SCORES.keys()
+    check_source(functions, source)
+    has_custom = hasattr(model, "backbone") and not functions.keys() <= SCORES.keys()
     outputs = compute_outputs(
         model,
         source=source,
         target=target,
-        features=own or any(_fact(name, "needs_features") for name in chosen),
+        features=has_custom or any(_fact(name, "needs_features") for name in functions),
         mixed=mixed,
         batch_size=batch_size,
-        predict=predict,
     )
     logits = outputs.target_logits if outputs.source_logits is None else outputs.source_logits
-    of_classes = [one for one in chosen if one in SCORES and not _fact(one, "supports_regression")]
-    if of_classes and logits is not None and logits.shape[1] == 1:
+    class_scores = [k for k in functions if k in SCORES and not _fact(k, "supports_regression")]
+    if class_scores and logits is not None and logits.shape[1] == 1:
         raise ValueError(
-            "A label head of one output predicts a number, which `scores=['dev']` can score; for "
-            f"two classes write `num_classes=2`. Received: scores {', '.join(of_classes)}"
+            "Expected logits of classes. Received: one output, a number, for the scores "
+            f"{', '.join(class_scores)}. For a number use `scores=['dev']`; for two classes write "
+            "`num_classes=2`."
         )
-    return {name: score(outputs) for name, score in chosen.items()}
+    return {name: function(outputs) for name, function in functions.items()}
 
 
-def lacking_examples(scores: Iterable[str], *, source: int, target: int) -> list[str]:
-    """Returns the names of `SCORES` that need more than so many examples of a domain, sorted."""
-    counts = {"min_source_examples": source, "min_target_examples": target}
+def find_unavailable_scores(scores: Iterable[str], *, source: int, target: int) -> list[str]:
+    """Returns the sorted names of the scores that need more examples than there are.
+
+    Args:
+        scores: Names in `SCORES`; other names need no examples.
+        source: Number of source examples.
+        target: Number of target examples.
+    """
     return sorted(
-        name for name in scores if any((_fact(name, fact) or 0) > n for fact, n in counts.items())
+        name
+        for name in scores
+        if (_fact(name, "min_source_examples") or 0) > source
+        or (_fact(name, "min_target_examples") or 0) > target
     )
 
 
-def scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:
-    """Returns `compute_scores`, or `-inf` for every score if the model's outputs are not finite.
+def compute_scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:
+    """Returns `compute_scores`, or `-inf` for every score if the outputs are not finite.
 
-    So a model that has diverged is never the best.
+    A model that has diverged is therefore never the best.
     """
     try:
         return compute_scores(model, **arguments)
@@ -121,17 +129,17 @@ def scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:
 
 
 def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[str, list[float]]:
-    """Computes scores of one checkpoint after the other, for `dann.selection.regret`.
+    """Computes the scores of several checkpoints, for `dann.selection.regret`.
 
-    It asks for the next checkpoint only after it has scored the last, so a generator can load them
-    one at a time. A checkpoint with outputs that are not finite scores `-inf`.
+    A generator can load one checkpoint at a time, because each is scored before the next is
+    requested. A checkpoint with outputs that are not finite scores `-inf`.
 
     Args:
-        models: The checkpoints, models as for `compute_scores`.
-        **arguments: Those of `compute_scores`.
+        models: The checkpoints, models as in `compute_scores`.
+        **arguments: Arguments of `compute_scores`.
 
     Returns:
-        The values of each score by checkpoint; higher is better.
+        By score, its value for each checkpoint; higher is better.
 
     Example:
 
@@ -142,18 +150,21 @@ def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[s
     >>> set(dann.selection.regret(scores, oracle=[0.5, 0.75, 1.0])) == set(dann.selection.SCORES)
     True
     """
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     for model in models:
-        for name, value in scores_or_worst(model, **arguments).items():
-            found.setdefault(name, []).append(value)
-    return found
+        for name, value in compute_scores_or_worst(model, **arguments).items():
+            results.setdefault(name, []).append(value)
+    return results
 
 
 def check_source(scores: Iterable[str], source: Any) -> None:
-    """Raises `ValueError` if there is no source, and one of the scores reads it."""
+    """Raises `ValueError` if there is no source and a score reads it."""
     for name in scores:
         if source is None and "source" in (_fact(name, "reads") or ""):
-            raise ValueError(f"Score {name!r} needs `source`, held-out inputs and labels")
+            raise ValueError(
+                f"Expected `source=(inputs, labels)`, held-out source examples, for the score "
+                f"{name!r}. Received: None"
+            )
 
 
 def _fact(name, fact):

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from dann.selection.outputs import check_unlabelled
-from dann.selection.scores import Score, check_source, resolve_scores, scores_or_worst
+from dann.selection.scores import Score, check_source, compute_scores_or_worst, resolve_scores
 
 
 class SelectionScores(keras.callbacks.Callback):
@@ -55,7 +55,7 @@ class SelectionScores(keras.callbacks.Callback):
         self.source, self.target, self.batch_size = source, target, batch_size
 
     def on_epoch_end(self, epoch, logs=None):
-        found = scores_or_worst(
+        values = compute_scores_or_worst(
             self.model,
             source=self.source,
             target=self.target,
@@ -63,4 +63,4 @@ class SelectionScores(keras.callbacks.Callback):
             batch_size=self.batch_size,
         )
         if logs is not None:
-            logs.update({f"selection/{name}": value for name, value in found.items()})
+            logs.update({f"selection/{name}": value for name, value in values.items()})

@@ -147,7 +147,7 @@ def _array(part, held):
     return held[part["array"]][()] if part.keys() == {"array"} else part
 
 
-def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[str, Any]]:
+def get_states(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[str, Any]]:
     """Returns the state of each callback by name, such as `"EarlyStopping 1"`.
 
     It is those of the attributes `wait`, `best`, `best_epoch`, `best_weights`, `stopped_epoch`,
@@ -160,10 +160,10 @@ def states_of(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[s
     }
 
 
-def restore(
+def restore_states(
     callbacks: Sequence[keras.callbacks.Callback], states: dict[str, dict[str, Any]]
 ) -> None:
-    """Restores the states that `states_of` has returned.
+    """Restores the states that `get_states` has returned.
 
     A callback that was not there then begins anew.
     """
@@ -208,12 +208,12 @@ class EpochCheckpoints(keras.callbacks.Callback):
         self.epoch, self.stopped = self._found["epoch"], self._found["stopped"]
         if self.epoch > epochs:
             raise ValueError(f"Expected at least {self.epoch} epochs. Received: epochs={epochs}")
-        for variable, array in zip(variables_of(model), arrays, strict=True):
+        for variable, array in zip(get_variables(model), arrays, strict=True):
             variable.assign(array.view("bfloat16") if array.dtype.kind == "V" else array)
 
     def on_train_begin(self, logs=None):
         if self._found is not None:  # once more, as callbacks set values when they begin
-            restore(self.watched, self._found["callbacks"])
+            restore_states(self.watched, self._found["callbacks"])
 
     def check_directory(self) -> None:
         """Raises `FileNotFoundError` if the directory is no longer there."""
@@ -225,20 +225,20 @@ class EpochCheckpoints(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self.check_directory()
-        arrays = [keras.ops.convert_to_numpy(one) for one in variables_of(self.model)]
+        arrays = [keras.ops.convert_to_numpy(one) for one in get_variables(self.model)]
         self.epoch, self.stopped = epoch + 1, self.model.stop_training
         state = {
             "settings": self.settings,
             "epoch": self.epoch,
             "stopped": self.stopped,
-            "callbacks": states_of(self.watched),
+            "callbacks": get_states(self.watched),
         }
         self.checkpoints.write(self.epoch * self.params["steps"], state, arrays)
         if self.stopped or self.epoch == self.params["epochs"]:
             self.checkpoints.save_model(self.model)
 
 
-def variables_of(model: Any) -> list[Any]:
+def get_variables(model: Any) -> list[Any]:
     """Returns all state of a training: weights, seeds, and the optimizer's variables."""
     if not model.optimizer.built:
         with strategy_scope(model):

@@ -63,31 +63,32 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     (distribution or Distribution()).use()
 
 
-def scale_remark(network: Any, inputs: Any) -> str | None:
-    """Says so if inputs do not have the range that a network's `Rescaling` layer is made for.
+def describe_scale_mismatch(network: Any, inputs: Any) -> str | None:
+    """Returns a warning if inputs are outside the range that the network expects, else `None`.
 
-    They do if their standard deviation is from 0.01 to 10 after that layer. Bytes divided by 127.5
-    do; features of variance 1 that are divided by it do not, and training would stay at chance.
+    The range is judged by the first `Rescaling` layer of the network. The inputs fit if their
+    standard deviation after that layer is between 0.01 and 10. Bytes divided by 127.5 fit; features
+    with a variance of 1 divided by 127.5 do not, and training would stay at chance.
 
     Args:
-        network: A backbone. Without such a layer there is nothing to say.
-        inputs: Array-like `(n, ...)`, of which up to 256 rows are looked at.
+        network: A backbone. Without a `Rescaling` layer there is no warning.
+        inputs: Array-like `(n, ...)`. At most 256 rows are read.
     """
-    layers = getattr(network, "layers", ())
-    scales = [
-        float(np.mean(one.scale)) for one in layers if isinstance(one, keras.layers.Rescaling)
-    ]
-    if not scales:
+    for layer in getattr(network, "layers", ()):
+        if isinstance(layer, keras.layers.Rescaling):
+            scale = float(np.mean(layer.scale))
+            break
+    else:
         return None
     rows = np.linspace(0, len(inputs) - 1, min(len(inputs), 256)).astype(int)
     sample = np.asarray(inputs[rows])
-    mean, spread = float(sample.mean()), float(sample.std())
-    if 0.01 <= spread * scales[0] <= 10:
+    mean, deviation = float(sample.mean()), float(sample.std())
+    if 0.01 <= deviation * scale <= 10:
         return None
     return (
-        f"the inputs have mean {mean:.3g} and spread {spread:.3g}, but the network first divides "
-        f"them by {1 / scales[0]:.4g}. Set ++network.backbone.input_range to their smallest and "
-        "largest value, or take network=tabular, which does not rescale"
+        f"the inputs have mean {mean:.3g} and standard deviation {deviation:.3g}, but the network "
+        f"first divides them by {1 / scale:.4g}. Set ++network.backbone.input_range to their "
+        "smallest and largest value, or take network=tabular, which does not rescale"
     )
 
 

@@ -14,8 +14,8 @@ from dann.training.checkpoints import (
     Checkpoints,
     EpochCheckpoints,
     atomic_write,
+    get_variables,
     lock_directory,
-    variables_of,
 )
 from dann.training.devices import get_process_position
 from dann.training.stops import StopOnNonFinite, StopOnSignal
@@ -42,7 +42,7 @@ def fit(
 
     A checkpoint holds every variable of the model and its optimizer (averages and the seeds of
     random layers among them), the history, the position in `pairs`, and the state of each callback;
-    see `dann.training.checkpoints.states_of`. Not saved are the global generators of Python and
+    see `dann.training.checkpoints.get_states`. Not saved are the global generators of Python and
     NumPy. For a table of the epochs give `dann.training.EpochTable`; Keras's `CSVLogger` begins its
     file anew.
 
@@ -131,7 +131,7 @@ def _settings(model, pairs, steps):
         "backend": keras.backend.backend(),
         "optimizer": type(model.optimizer).__name__,
         "steps_per_epoch": steps,
-        "variables": [list(variable.shape) for variable in variables_of(model)],
+        "variables": [list(variable.shape) for variable in get_variables(model)],
         "pairs": getattr(pairs, "identity", None),
     }
     return json.loads(json.dumps(settings, default=int))

@@ -1,300 +1,222 @@
-"""A training run and the directory that it leaves behind."""
+"""A training run, from compiled models to a run directory."""
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import keras
 import numpy as np
-from matplotlib import rc_context
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.fitting import check_optimizer, count_devices, count_replicas
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
-from dann.training import predictions, run_figures
-from dann.training.checkpoints import Checkpoints, atomic_write, lock_directory
+from dann.training import run_figures
+from dann.training.checkpoints import Checkpoints, lock_directory
 from dann.training.devices import describe_hardware, get_process_position
-from dann.training.preparation import Trainer, check_trainer, scale_remark
+from dann.training.evaluation import evaluate, predict_target
+from dann.training.preparation import Trainer, check_trainer, describe_scale_mismatch
+from dann.training.report import print_results
 from dann.training.resumable_fit import fit
-from dann.training.run_callbacks import Clock, EpochLines, HostModel, OracleCurve, RunScores
+from dann.training.run_callbacks import BeginRun, Clock, EpochLines, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
 
 
-class Run:
-    """Trains a model, beside a baseline if there is one, and writes the run directory.
+def train_run(
+    directory: str | os.PathLike,
+    domains: DomainPair,
+    trainer: Trainer,
+    seed: int,
+    model: AdversarialModel,
+    baseline: AdversarialModel | Mapping[str, Any] | None = None,
+    *,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    selection: Any = None,
+    resume: bool = False,
+    config: Mapping[str, str] | None = None,
+    name: str | None = None,
+) -> dict[str, Any]:
+    """Trains a model, and a baseline if there is one, and writes the run directory.
 
-    It writes checkpoints, the classifier, the summary, figures, the classes that it predicts for
-    all of the target's examples and, if there are scores, those of some of them in a form by which
-    runs are compared. Callbacks write metrics and TensorBoard events.
+    The directory gets the checkpoints, the classifier, the summary, the predictions for the target
+    and the figures. The callbacks of a run write metrics and TensorBoard events. The function
+    prints one line per epoch and a table at the end.
 
-    The flat keys of the summary are `method` (its name), `oracle` (whether it learns from the
-    target's labels), `source`, `target`, `class_names`, `nuisances` if there are any, `seed`,
-    `steps`, `hardware`, `backend`, `seconds` (of training), `cpu_seconds` (of training, all
-    threads), `source/accuracy`, `target/accuracy`, the same as `.../balanced_accuracy`, the
-    label-free scores as `selection/<name>` and, with a baseline, its times, accuracies and InfoMax
-    under `source_only/`, beside what `dann.selection.probe_domains` says of its features as
-    `source_only/probe/<name>`.
-    Accuracies are shares in [0, 1] on the test sets, of the weights that the training ends with.
-    Those of the target are an oracle: nothing is chosen by them, and a target whose test set has no
-    labels has none.
+    The summary is the row of this run in every table of runs. Its flat keys are `method` (the
+    name), `oracle` (whether the method learns from target labels), `source`, `target`,
+    `class_names`, `nuisances` if there are any, `seed`, `steps`, `hardware`, `backend`, `seconds`
+    (wall time of the training steps), `cpu_seconds` (CPU time of all threads), `source/accuracy`,
+    `target/accuracy`, `source/balanced_accuracy`, `target/balanced_accuracy`, and the label-free
+    scores as `selection/<name>`. With a baseline, the summary also contains the times, accuracies
+    and InfoMax of the baseline under `source_only/`, and the result of
+    `dann.selection.probe_domains` on the features of the baseline as `source_only/probe/<name>`.
 
-    With nuisances there is one table, the source, and the baseline is the method at strength 0.
-    `leakage` has by nuisance what `dann.diagnostics.leakage` finds on the test set.
+    Accuracies are shares in [0, 1] on the test sets, computed with the final weights. Target
+    accuracies are an oracle: nothing is chosen by them. They are missing if the test set of the
+    target has no labels.
 
-    The summary and the classifier are written before the figures. A figure that cannot be drawn is
-    a warning.
+    With nuisances there is one table, the source, and the baseline is the same method at strength
+    0. `leakage` contains, by nuisance, the result of `dann.diagnostics.leakage` on the test set.
 
-    It prints a line an epoch and a table at the end.
+    The summary and the classifier are written before the figures. If a figure cannot be drawn, the
+    run prints a warning.
 
     Args:
-        directory: Where to write; it is created if it does not exist.
+        directory: Where to write. The directory is created if it does not exist.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
         trainer: How long and how to train.
         seed: Seed of the batches.
         model: Compiled model.
-        baseline: Compiled model to compare with, which is trained first on the same batches; or the
-            summary of another run, whose `source_only/...` is taken over. Defaults to `None`.
+        baseline: Compiled model to compare with. It is trained first, on the same batches.
+            Alternatively the summary of another run, from which the keys `source_only/...` are
+            copied. Defaults to `None`: no baseline.
         callbacks: Keras callbacks for the training of `model`.
-        selection: Object with `scores`, names of `dann.selection.SCORES` that are computed after
-            every epoch of `model`; `samples`, the largest number of examples of each domain to
-            compute them on; and `keep`, the score whose best epoch gives the final weights, or
-            `None` for the last epoch. The scores use the source's test set and the target's
-            training inputs. Defaults to `None`: no scores.
+        selection: Object with the attributes `scores`, names of `dann.selection.SCORES` that are
+            computed after every epoch of `model`; `samples`, the largest number of examples per
+            domain that the scores use; and `keep`, the score whose best epoch gives the final
+            weights, or `None` for the last epoch. The scores use the test set of the source and
+            the training inputs of the target. Defaults to `None`: no scores.
         resume: Whether to resume from the checkpoints in the directory, if there are any. Defaults
             to `False`, which deletes them.
-        config: What the run is made of, YAML by file name, which is kept in `.hydra/`. Defaults to
-            nothing.
-        name: What to call the method. Defaults to `None`: the name of the model's class.
+        config: Files that describe the run, YAML text by file name, which are written to
+            `.hydra/`. Defaults to no files.
+        name: Name of the method in the summary. Defaults to `None`: the name of the model's class.
+
+    Returns:
+        The summary.
 
     Raises:
-        ValueError: If `steps` is not a multiple of `steps_per_epoch`, the source does not fill a
-            batch, the devices cannot split it evenly, the optimizer does not work on several of
-            TensorFlow's, or there are no labels for an oracle or its curve.
+        BlockingIOError: If another process writes to the directory.
+        FloatingPointError: If a loss, a weight or an output is not finite.
+        ValueError: If `steps` is not a multiple of `steps_per_epoch`; the source does not fill a
+            batch; the devices cannot split a batch evenly; the optimizer does not work on several
+            devices of TensorFlow; an oracle or its curve has no labels; or the run cannot resume
+            (see `dann.training.fit`).
     """
+    check_trainer(trainer)
+    run, name = RunDirectory(directory), name or type(model).__name__
+    pairs = _make_pairs(model, domains, trainer, seed)
+    pairs.check_devices(count_devices(model))
+    check_optimizer(model.optimizer, count_replicas(model))
+    for callback in callbacks:
+        if isinstance(callback, Diagnostics) and callback.data is None:
+            callback.data = _make_pairs(model, domains, trainer, seed, (0, 1))[0]
+    scores = None
+    if selection and (selection.scores or selection.keep):
+        scores = RunScores(domains, selection, seed)
+    clock = Clock()
+    watchers: list[keras.callbacks.Callback] = [scores] if scores else []
+    if trainer.oracle_curve:
+        if domains.target_test[1] is None:
+            raise ValueError("trainer.oracle_curve needs labels. Received: a target without labels")
+        watchers.append(OracleCurve(domains.target_test, clock, run.oracle_file))
+    steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
 
-    def __init__(
-        self,
-        directory: str | os.PathLike,
-        domains: DomainPair,
-        trainer: Trainer,
-        seed: int,
-        model: AdversarialModel,
-        baseline: AdversarialModel | Mapping[str, Any] | None = None,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
-        selection: Any = None,
-        resume: bool = False,
-        config: Mapping[str, str] | None = None,
-        name: str | None = None,
-    ):
-        check_trainer(trainer)
-        self.directory = RunDirectory(directory)
-        self.domains = domains
-        self.seed = seed
-        self.model, self.baseline = model, baseline
-        self.callbacks = list(callbacks)
-        self.trainer = trainer
-        self.steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
-        self.resume, self.config = resume, config or {}
-        self.name = name or type(model).__name__
-        self.pairs = self._batches(model)
-        self.pairs.check_devices(count_devices(model))
-        check_optimizer(model.optimizer, count_replicas(model))
-        for callback in self.callbacks:
-            if isinstance(callback, Diagnostics) and callback.data is None:
-                callback.data = self._batches(model, whole=True)[0]
-        self.host, self.clock = HostModel(model), Clock()
-        self.watchers: list[keras.callbacks.Callback] = []  # later callbacks see the scores
-        self.keep, self.scores = selection.keep if selection else None, None
-        if selection and (selection.scores or selection.keep):
-            self.scores = RunScores(self.host, domains, selection, seed)
-            self.watchers.append(self.scores)
-        if trainer.oracle_curve:
-            if domains.target_test[1] is None:
-                raise ValueError("trainer.oracle_curve needs labels. Received: a target without")
-            target, curve = domains.target_test, self.directory.oracle_file
-            self.watchers.append(OracleCurve(self.host, target, self.clock, curve))
-
-    def train(self) -> dict[str, Any]:
-        """Trains, evaluates and reports; prints a table and returns the summary.
-
-        Raises:
-            BlockingIOError: If another process writes to the directory.
-            FloatingPointError: If a loss, a weight or an output is not finite.
-            ValueError: If it cannot resume; see `dann.training.fit`.
-        """
-        with lock_directory(self.directory.path):
-            return self._train()
-
-    def _train(self):
-        if not (self.resume and self.directory.has_checkpoints()):
-            self._begin_anew()
-        summary = self._facts()
-        if remark := scale_remark(self.model.backbone, self.domains.source_train[0]):
-            print(f"warning: {remark}", file=sys.stderr)
-        views = [self._train_baseline(summary)]
-        print(f"{self.domains.name}: {self.name}, {self.trainer.steps} steps")
-        callbacks = [*self.watchers, EpochLines(), *self.callbacks]
-        folder = self.directory.checkpoints
-        history = self._fit(self.model, self.pairs, folder, self.clock, callbacks).history
-        accuracies, predicted = self._test(self.host)
-        adapts = self.model.terms or self.model.regularizers or self.model.oracle
-        alone = {} if adapts else self._of_features(self.host)
-        summary.update({**_times(self.clock), **accuracies, **alone, **self._final_scores(history)})
-        self.directory.save_classifier(self.model.classifier)
-        predict = partial(self.host.predict, self.model.classifier)
-        table = predictions.predict_target(self.domains, predict)
-        self.directory.write_predictions(table)
-        self.directory.write_summary(summary)
-        self._tell(summary, history, table)
-        title = _title(self.name, accuracies)
-        views.append((title, run_figures.features_of(self.host, self.domains)))
-        self._draw(history, views, predicted)
-        print(f"Written to {self.directory}")
-        return summary
-
-    def _facts(self):
-        """What is known of a run before it trains, as the beginning of its summary."""
-        facts = {
-            "method": self.name,
-            "oracle": self.model.oracle,
-            "source": self.domains.source,
-            "target": self.domains.target,
-            "class_names": self.domains.class_names,
-            "seed": self.seed,
-            "steps": self.trainer.steps,
-            "hardware": describe_hardware(),
-            "backend": keras.backend.backend(),
-        }
-        if self.domains.nuisances:
-            facts["nuisances"] = self.domains.nuisances.kinds
-        return facts
-
-    def _train_baseline(self, summary):
-        """Adds what a baseline comes to; returns a title and features to draw, else the model's."""
-        if isinstance(self.baseline, Mapping):
-            shared = {k: v for k, v in self.baseline.items() if k.startswith("source_only/")}
-            summary.update(shared)
-        if self.baseline is None or isinstance(self.baseline, Mapping):
-            return "before training", run_figures.features_of(self.host, self.domains)
-        name = "strength 0" if self.domains.nuisances else "source only"
-        print(f"{self.domains.name}: {name}, {self.trainer.steps} steps")
-        host, clock = HostModel(self.baseline), Clock()
-        pairs, folder = self._batches(self.baseline), self.directory.baseline_checkpoints
-        self._fit(self.baseline, pairs, folder, clock, [EpochLines()])
-        accuracies, _ = self._test(host)
-        told = {**_times(clock), **accuracies, **self._of_features(host)}
-        summary.update({f"source_only/{key}": value for key, value in told.items()})
-        return _title(name, accuracies), run_figures.features_of(host, self.domains)
-
-    def _tell(self, summary, history, table):
-        """Prints the results, and whether the source alone had better be kept."""
-        nuisances = self.domains.nuisances
-        report = predictions.nuisance_report if nuisances else predictions.accuracy_table
-        print(report(summary))
-        for domain in ("source", "target"):
-            if (share := summary.get(f"{domain}/accuracy")) is not None:
-                count = len(getattr(self.domains, f"{domain}_test")[0])
-                print(f"{domain} accuracy: {share:.1%} (of {count} test examples)")
-        if "target/accuracy" not in summary and not nuisances:
-            print("target accuracy: unknown (no labels)")
-            print(predictions.label_free_table(summary, table))
-        epochs = summary.get("kept_step", self.trainer.steps) // self.steps_per_epoch
-        domain_accuracy = history.get("domain/accuracy", ())[:epochs]
-        if remark := predictions.source_only_remark(summary, domain_accuracy):
-            print(remark)
-
-    def _begin_anew(self):
-        """Deletes what an earlier run left. At no moment do old checkpoints lie by a new config."""
-        self.directory.discard_results()
-        for folder in (self.directory.checkpoints, self.directory.baseline_checkpoints):
-            Checkpoints(folder).discard()
-        self._begin()
-
-    def _begin(self, logs=None):
-        """Marks the run as unfinished, once all checks of its arguments have passed."""
-        self.directory.discard_summary()
-        self.directory.write_config(self.config)
-
-    def _batches(self, model, whole=False):
-        """The training pairs, in the same order for each model; in each process its part."""
-        domains = self.domains.oracle() if model.oracle else self.domains
-        number, count = (0, 1) if whole else get_process_position()
-        return domains.batches(
-            self.trainer.batch_size, self.seed, process_id=number, num_processes=count
-        )
-
-    def _fit(self, model, pairs, folder, clock, callbacks):
-        begins = keras.callbacks.LambdaCallback(on_train_begin=self._begin)
-        return fit(
-            model,
-            pairs,
+    def train(title, network, batches, folder, clock, *callbacks):
+        print(f"{domains.name}: {title}, {trainer.steps} steps")
+        history = fit(
+            network,
+            batches,
             folder,
-            epochs=self.trainer.steps // self.steps_per_epoch,
-            steps_per_epoch=self.steps_per_epoch,
-            callbacks=[begins, clock, *callbacks],
-            check_every=self.trainer.check_every,
-            resume=self.resume,
+            epochs=trainer.steps // steps_per_epoch,
+            steps_per_epoch=steps_per_epoch,
+            callbacks=[BeginRun(run, config or {}), clock, *callbacks],
+            check_every=trainer.check_every,
+            resume=resume,
             verbose=0,
-        )
+        ).history
+        row, predicted = evaluate(network, domains, seed)
+        return history, clock.times() | row, predicted
 
-    def _test(self, host):
-        """The accuracies on the test sets that have labels, and the predicted classes."""
-        tests = {"source": self.domains.source_test, "target": self.domains.target_test}
-        found, predicted = {}, {}
-        for domain, (inputs, labels) in tests.items():
-            if labels is None:
-                continue
-            logits = host.predict(host.model.classifier, inputs)
-            if not np.isfinite(logits).all():
-                raise FloatingPointError(f"Logits of the {domain}'s test set must be finite")
-            predicted[domain] = np.argmax(logits, axis=-1)
-            for name, value in predictions.accuracies(labels, predicted[domain]).items():
-                found[f"{domain}/{name}"] = value
-        if self.domains.nuisances:
-            found["leakage"] = predictions.leakage_of_test(host, self.domains, self.seed)
-        return found, predicted
-
-    def _of_features(self, host):
-        """What the scores' examples tell of a model that was trained on the source alone."""
-        return self.scores.of_source_only(host) if self.scores else {}
-
-    def _final_scores(self, history):
-        """The label-free scores of the weights that the training ended with."""
-        names = [name for name in history if name.startswith("selection/")]
-        if not self.keep:
-            return {name: float(history[name][-1]) for name in names}
-        epoch = int(np.argmax(history[f"selection/{self.keep}"]))
-        kept = {"kept_by": self.keep, "kept_step": (epoch + 1) * self.steps_per_epoch}
-        return {name: float(history[name][epoch]) for name in names} | kept
-
-    def _draw(self, history, views, predicted):
-        figures = {
-            "samples": partial(run_figures.save_samples, self.domains),
-            "curves": partial(run_figures.save_curves, history, self.steps_per_epoch),
-            "confusion": partial(run_figures.save_confusion, self.domains, predicted),
-            "features": partial(run_figures.save_features, views, self.domains, self.seed),
-        }
-        for name in ("samples", "features") if self.domains.nuisances else ():
-            del figures[name]  # which show two domains
-        for name, save in figures.items():
-            try:
-                with (
-                    atomic_write(self.directory.figures / f"{name}.png") as path,
-                    rc_context({"text.parse_math": False}),  # a name may hold a dollar sign
-                ):
-                    save(path)
-            except Exception as error:  # a finished training is a result without it
-                print(f"warning: no figure {name}: {error}", file=sys.stderr)
+    with lock_directory(run.path):
+        if not (resume and run.has_checkpoints()):
+            _begin_anew(run, config or {})
+        if message := describe_scale_mismatch(model.backbone, domains.source_train[0]):
+            print(f"warning: {message}", file=sys.stderr)
+        row = _describe_run(name, model, domains, trainer, seed)
+        title, network = "before training", model
+        if isinstance(baseline, Mapping):
+            row |= {k: v for k, v in baseline.items() if k.startswith("source_only/")}
+        elif baseline is not None:
+            title, network = "strength 0" if domains.nuisances else "source only", baseline
+            batches = _make_pairs(baseline, domains, trainer, seed)
+            folder = run.baseline_checkpoints
+            _, measures, _ = train(title, baseline, batches, folder, Clock(), EpochLines())
+            measures |= scores.measure_source_only(baseline) if scores else {}
+            row |= {f"source_only/{key}": value for key, value in measures.items()}
+            title = _format_title(title, measures)
+        views = [(title, run_figures.compute_features(network.backbone, domains))]
+        # The watchers come first, so that later callbacks see the scores in the logs.
+        lines = [*watchers, EpochLines(), *callbacks]
+        history, measures, predicted = train(name, model, pairs, run.checkpoints, clock, *lines)
+        row |= measures
+        if scores and not (model.terms or model.regularizers or model.oracle):
+            row |= scores.measure_source_only(model)
+        row |= _final_scores(history, selection, steps_per_epoch)
+        run.save_classifier(model.classifier)
+        table = predict_target(model.classifier, domains)
+        run.write_predictions(table)
+        run.write_summary(row)
+        epochs = row.get("kept_step", trainer.steps) // steps_per_epoch
+        print_results(row, domains, table, history.get("domain/accuracy", ())[:epochs])
+        title = _format_title(name, measures)
+        views.append((title, run_figures.compute_features(model.backbone, domains)))
+        run_figures.draw(run, domains, history, steps_per_epoch, predicted, views, seed)
+        print(f"Written to {run}")
+    return row
 
 
-def _times(clock):
-    return {"seconds": round(clock.seconds, 2), "cpu_seconds": round(clock.cpu_seconds, 2)}
+def _make_pairs(model, domains, trainer, seed, position=None):
+    """Returns the training pairs, in the same order for every model.
+
+    A process at `position`, its number and the number of processes, reads its part of each batch.
+    """
+    domains = domains.oracle() if model.oracle else domains
+    process, count = position or get_process_position()
+    return domains.batches(trainer.batch_size, seed, process_id=process, num_processes=count)
 
 
-def _title(name, found):
-    shares = {domain: found.get(f"{domain}/accuracy") for domain in ("source", "target")}
-    told = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
-    return f"{name}: {', '.join(told)}" if told else name
+def _begin_anew(run, config):
+    """Deletes the results of an earlier run.
+
+    Old checkpoints are deleted before the config is written, so they never sit beside a new config.
+    """
+    run.discard_results()
+    for folder in (run.checkpoints, run.baseline_checkpoints):
+        Checkpoints(folder).discard()
+    run.write_config(config)
+
+
+def _describe_run(name, model, domains, trainer, seed):
+    """Returns the columns of a run that are known before it trains."""
+    row = {
+        "method": name,
+        "oracle": model.oracle,
+        "source": domains.source,
+        "target": domains.target,
+        "class_names": domains.class_names,
+        "seed": seed,
+        "steps": trainer.steps,
+        "hardware": describe_hardware(),
+        "backend": keras.backend.backend(),
+    }
+    if domains.nuisances:
+        row["nuisances"] = domains.nuisances.kinds
+    return row
+
+
+def _final_scores(history, selection, steps_per_epoch):
+    """Returns the label-free scores of the weights that the training ended with."""
+    names = [name for name in history if name.startswith("selection/")]
+    if not (selection and selection.keep):
+        return {name: float(history[name][-1]) for name in names}
+    epoch = int(np.argmax(history[f"selection/{selection.keep}"]))
+    row: dict[str, Any] = {name: float(history[name][epoch]) for name in names}
+    return row | {"kept_by": selection.keep, "kept_step": (epoch + 1) * steps_per_epoch}
+
+
+def _format_title(name, row):
+    shares = {domain: row.get(f"{domain}/accuracy") for domain in ("source", "target")}
+    words = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
+    return f"{name}: {', '.join(words)}" if words else name

@@ -63,8 +63,8 @@ def train(tmp_path, *overrides):
     domains = building.build_domains(cfg)
     model = building.build_model(cfg, cfg.method, domains)
     training.compile_model(model, building.build_optimizer(cfg, model), cfg.trainer)
-    run = training.Run(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model)
-    return domains, run.train()
+    summary = training.train_run(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model)
+    return domains, summary
 
 
 LENET = "network.backbone.filters=[4,6]"

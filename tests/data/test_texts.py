@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import dann
+from dann.adaptation.prediction import predict
 from dann.data import DomainPair, arrays
 from dann.data.examples import convert_strings
 from dann.selection import SCORES, compute_scores
-from dann.training.run_callbacks import HostModel
 
 WORDS = np.array([["good", "fine"], ["bad", "awful"]])
 LABELS = np.arange(80) % 2
@@ -64,7 +64,7 @@ def test_a_model_of_texts_trains_predicts_and_is_scored(model, kind):
         np.testing.assert_array_equal(logits.argmax(axis=1), labels)
         for given in ((inputs, labels), (domains.test_batches("target", 7),)):
             assert model.evaluate(*given, return_dict=True, verbose=0)["accuracy"] == 1
-        found = HostModel(model).predict(model.classifier, inputs)
+        found = predict(model.classifier, inputs)
         np.testing.assert_allclose(found, logits, rtol=1e-5, atol=1e-6)
         scores = compute_scores(model, source=domains.source_test, target=domains.target_train)
         assert scores.keys() == set(SCORES) - {"mix_val"}

@@ -57,7 +57,7 @@ def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, r
     told = run_well("train.py", [*SHORT, *FILES[kind], f"data.target=plain{ending}"], folder)
     assert "target accuracy: unknown (no labels)\nselection/" in told
     own = pandas.read_csv(folder / "run/predictions.csv").sort_values("example")
-    assert list(own) == ["split", "example", "class", "probability"]
+    assert list(own) == ["example", "class", "probability", "split"]
     assert own["split"].value_counts().to_dict() == {"train": 80, "test": 20}
     assert own["probability"].between(1 / 4, 1).all()
     classes = {"npz": range(4), "csv": ["bad", "good"], "images": ["round", "square"]}

@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 
 from dann.networks import mlp_backbone
-from dann.selection import Outputs, average, mean_logits, recommend
+from dann.selection import Outputs, average_classifiers, average_logits, recommend
 
 
 def runs(shift=0.0, seed=0, count=300):
@@ -39,7 +39,7 @@ def test_the_source_model_must_be_among_the_candidates():
 def test_the_mean_is_that_of_the_probabilities():
     logits = np.random.default_rng(0).normal(size=(3, 5, 4)) * 10
     mean = special.softmax(logits, axis=2).mean(axis=0)
-    np.testing.assert_allclose(special.softmax(mean_logits(list(logits)), axis=1), mean)
+    np.testing.assert_allclose(special.softmax(average_logits(list(logits)), axis=1), mean)
 
 
 def test_the_average_of_classifiers_is_one_model_that_can_be_saved(tmp_path):
@@ -51,7 +51,7 @@ def test_the_average_of_classifiers_is_one_model_that_can_be_saved(tmp_path):
     ]
     inputs = np.random.default_rng(0).normal(size=(6, 3)).astype("float32")
     functional = [keras.Model(one.inputs[0], one.outputs[0], name="same") for one in classifiers]
-    model = average(functional)
+    model = average_classifiers(functional)
     expected = np.mean([special.softmax(one(inputs), axis=1) for one in classifiers], axis=0)
     np.testing.assert_allclose(model(inputs), expected, atol=1e-6)
     model.save(tmp_path / "average.keras")

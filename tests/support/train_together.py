@@ -16,10 +16,10 @@ import numpy as np
 from train_on_devices import CASES, RATE, SOURCE, STEPS, Case, backbone, build_case, flatten_weights
 
 from dann.adaptation import DANN
+from dann.adaptation.prediction import final_weights, predict
 from dann.data.pairs import Pairs
 from dann.training import Distribution, fit, start
 from dann.training.devices import get_process_position
-from dann.training.run_callbacks import HostModel
 
 
 def layered():
@@ -34,13 +34,10 @@ CASES["layers with state"] = Case(layered)
 class Scores(keras.callbacks.Callback):
     """Computes with the weights after an epoch, and lowers the learning rate."""
 
-    def __init__(self, host):
-        super().__init__()
-        self.host = host
-
     def on_epoch_end(self, epoch, logs=None):
-        found = self.host.predict(self.model.classifier, SOURCE[:7], self.host.values_at_end())
-        logs["score"] = float(np.mean(found**2))
+        with final_weights(self.model):
+            logits = predict(self.model.classifier, SOURCE[:7])
+        logs["score"] = float(np.mean(logits.astype("float64") ** 2))
         self.model.optimizer.learning_rate = RATE / 2
 
 
@@ -49,7 +46,7 @@ def trained(case, folder):
     number, count = get_process_position()
     model, pairs = build_case(case, momentum=0.9, process_id=number, num_processes=count)
     settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0}
-    history = fit(model, pairs, folder, callbacks=[Scores(HostModel(model))], **settings)
+    history = fit(model, pairs, folder, callbacks=[Scores()], **settings)
     return flatten_weights(model), history.history
 
 

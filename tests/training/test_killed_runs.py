@@ -106,7 +106,7 @@ def watched(moment):
 
     owner, name, dies = {
         MOMENTS[0]: (training.StopOnNonFinite, "on_train_batch_end", lambda *_: len(calls) == 6),
-        MOMENTS[1]: (checkpoints, "states_of", lambda *_: len(calls) == 1),
+        MOMENTS[1]: (checkpoints, "get_states", lambda *_: len(calls) == 1),
         MOMENTS[2]: (pathlib.Path, "replace", lambda _, target: target.name == "step-8.npz"),
         MOMENTS[3]: (training.RunDirectory, "save_classifier", lambda *_: True),
         MOMENTS[4]: (training.RunDirectory, "write_summary", lambda *_: True),
@@ -125,8 +125,7 @@ def train(folder, kind):
     callbacks = [training.EpochTable(folder / "metrics.csv")]
     data = domains((16, 16, 3) if kind == "bop" else (5,), 2 if kind == "mdan" else 1)
     settings = {"selection": SELECTION, "resume": True}
-    run = training.Run(folder, data, TRAINER, 1, *models, callbacks=callbacks, **settings)
-    run.train()
+    training.train_run(folder, data, TRAINER, 1, *models, callbacks=callbacks, **settings)
     variables = [v for one in models for v in (*one.variables, *one.optimizer.variables)]
     np.savez(folder / "end.npz", *map(keras.ops.convert_to_numpy, variables))
 

@@ -1,0 +1,71 @@
+"""Outputs of a network outside of a training step."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.data.examples import Examples, OrderedBatches
+
+
+def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
+    """Returns the outputs of a network in inference mode, computed batch by batch.
+
+    The network runs eagerly on one device of this process, with copies of its variables. The
+    variables themselves may be spread over several devices or processes, and do not change.
+
+    Args:
+        network: A built Keras model or layer, such as the `backbone` of a method.
+        inputs: Array-like `(n, ...)`, or a nested structure of array-likes for several inputs.
+        batch_size: Number of examples per batch, at least 1. Defaults to `256`.
+
+    Returns:
+        Array `(n, ...)` with the dtype of the outputs.
+    """
+    batches = OrderedBatches(Examples({"inputs": inputs}, "data"), batch_size)
+    with _one_device():
+        trainable, non_trainable = (
+            [ops.convert_to_tensor(to_numpy(variable)) for variable in variables]
+            for variables in (network.trainable_variables, network.non_trainable_variables)
+        )
+        outputs = [
+            to_numpy(network.stateless_call(trainable, non_trainable, batch, training=False)[0])
+            for (batch,) in batches
+        ]
+    return np.concatenate(outputs)
+
+
+@contextlib.contextmanager
+def final_weights(model: Any) -> Iterator[None]:
+    """Gives a model the weights that a training would end with now, during the block.
+
+    With `use_ema=True`, the optimizer ends a training with the averages of the weights. At the end
+    of the block, the model has the weights that it trains with again, bit for bit.
+
+    Args:
+        model: Compiled model.
+    """
+    weights = model.trainable_variables
+    training = [to_numpy(weight) for weight in weights]
+    model.optimizer.finalize_variable_values(weights)
+    try:
+        yield
+    finally:
+        for weight, value in zip(weights, training, strict=True):
+            weight.assign(value)
+
+
+def to_numpy(tensor: Any) -> np.ndarray:
+    """Returns a copy of a tensor or variable as an array."""
+    return np.array(ops.convert_to_numpy(tensor))
+
+
+def _one_device() -> contextlib.AbstractContextManager:
+    if keras.backend.backend() != "jax":
+        return contextlib.nullcontext()
+    import jax  # pyright: ignore[reportMissingImports]
+
+    return jax.default_device(jax.local_devices()[0])

@@ -1,0 +1,146 @@
+"""Evaluation of a trained model: accuracies, leakage, and predictions for the target."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas
+from scipy.special import softmax
+from sklearn.metrics import recall_score
+
+from dann.adaptation.prediction import predict
+from dann.data import DomainPair
+from dann.diagnostics import leakage
+
+_MAX_LEAKAGE_EXAMPLES = 5000  # of a test set; forests and networks are fitted on them
+
+
+def evaluate(
+    model: Any, domains: DomainPair, seed: int
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Evaluates a model on the test sets that have labels.
+
+    Args:
+        model: Trained model of `dann.adaptation`.
+        domains: The data.
+        seed: Seed of the probes that measure the leakage of nuisances.
+
+    Returns:
+        The columns `<domain>/accuracy` and `<domain>/balanced_accuracy` of a row, with `leakage` if
+        there are nuisances; and the predicted classes `(n,)` by domain.
+
+    Raises:
+        FloatingPointError: If a logit is not finite.
+    """
+    predicted = {}
+    for domain in ("source", "target"):
+        inputs, labels = getattr(domains, f"{domain}_test")
+        if labels is not None:
+            logits = predict(model.classifier, inputs)
+            if not np.isfinite(logits).all():
+                raise FloatingPointError(
+                    f"Expected finite logits on the test set of the {domain}. Received: NaN or "
+                    "infinite logits. Lower the learning rate or the strength of the reversal."
+                )
+            predicted[domain] = logits.argmax(axis=-1)
+    row: dict[str, Any] = accuracy_columns(domains, predicted)
+    if domains.nuisances:
+        row["leakage"] = _measure_leakage(model, domains, seed)
+    return row, predicted
+
+
+def accuracy_columns(domains: DomainPair, predicted: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """Returns the accuracies of a row, as `<domain>/accuracy` and `<domain>/balanced_accuracy`.
+
+    Args:
+        domains: The data. A test set without labels has no accuracies.
+        predicted: Class numbers `(n,)` predicted for the test sets, by `"source"` and `"target"`.
+    """
+    row = {}
+    for domain, classes in predicted.items():
+        labels = getattr(domains, f"{domain}_test")[1]
+        if labels is not None:
+            for name, value in compute_accuracies(labels, classes).items():
+                row[f"{domain}/{name}"] = value
+    return row
+
+
+def compute_accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Returns `accuracy` and `balanced_accuracy` of class numbers `(n,)`, both in [0, 1].
+
+    The balanced accuracy is the mean recall over the classes in `labels`, as in
+    `sklearn.metrics.balanced_accuracy_score`. A model that always predicts one of `k` classes
+    scores `1 / k`, however frequent that class is.
+    """
+    # balanced_accuracy_score warns about predicted classes that `labels` do not contain.
+    balanced = recall_score(labels, predicted, labels=np.unique(labels), average="macro")
+    return {"accuracy": float(np.mean(predicted == labels)), "balanced_accuracy": float(balanced)}
+
+
+def _measure_leakage(model, domains, seed):
+    """Measures the leakage of each nuisance on at most 5,000 test examples of the source.
+
+    Returns the attributes of `dann.diagnostics.Leakage` by nuisance and, if the model has
+    `condition_on_label`, by `<name> given the label`. A group stays on one side of each split,
+    except for a nuisance whose values each occur in a single group, as the name of a person does. A
+    nuisance that cannot be measured causes a warning.
+    """
+    inputs, labels = domains.source_test
+    nuisances: Any = domains.nuisances
+    rows = np.random.default_rng(seed).permutation(len(labels))[:_MAX_LEAKAGE_EXAMPLES]
+    rows = np.sort(rows)
+    features = predict(model.backbone, inputs[rows]).astype("float64")
+    labels = labels[rows] if model.condition_on_label else None
+    results = {}
+    for name, values in nuisances.test.items():
+        grouped = nuisances.groups is not None and not _has_own_groups(values, nuisances.groups)
+        groups = nuisances.groups[rows] if grouped else None
+        try:
+            results |= leakage(features, None, {name: values[rows]}, labels, groups, seed)
+        except ValueError as error:  # the training is complete without this measurement
+            print(f"warning: leakage of {name} is not measured: {error}", file=sys.stderr)
+    return {name: result._asdict() for name, result in results.items()}
+
+
+def _has_own_groups(values, groups):
+    """Returns whether each value of a class nuisance occurs in a single group."""
+    if values.dtype.kind == "f":
+        return False
+    pairs = {*zip(values.tolist(), groups.tolist(), strict=True)}
+    return len(pairs) == len(np.unique(values))
+
+
+def predict_target(
+    classifier: Any, domains: DomainPair, splits: Sequence[str] = ("train", "test")
+) -> pandas.DataFrame:
+    """Returns the predicted class of each target example. No labels are read.
+
+    Args:
+        classifier: Network from inputs to logits `(n, num_classes)`.
+        domains: The data.
+        splits: The parts of the target to predict, of `"train"` and `"test"`.
+
+    Returns:
+        A frame with one row per example and the columns `example`, the file or the row number of
+        the example; `class`, the name or number of the predicted class; `probability`, the softmax
+        of the logits at that class; and `split`. The rows are in the order of the input if both
+        splits come from one file or folder. Otherwise, the training examples come first.
+    """
+    inputs = {"train": domains.target_train, "test": domains.target_test[0]}
+    names = dict(zip(inputs, domains.target_names or (None, None), strict=True))
+    classes = np.array(domains.class_names or range(domains.num_classes))
+    tables = []
+    for split in splits:
+        probabilities = softmax(predict(classifier, inputs[split]).astype("float64"), axis=1)
+        examples = names[split]
+        columns = {
+            "example": np.arange(len(probabilities)) if examples is None else examples,
+            "class": classes[probabilities.argmax(axis=1)],
+            "probability": probabilities.max(axis=1).round(4),
+            "split": split,
+        }
+        tables.append(pandas.DataFrame(columns))
+    table = pandas.concat(tables, ignore_index=True)
+    # Row numbers that repeat come from two files, each of which has its own order.
+    return table.sort_values("example", ignore_index=True) if table["example"].is_unique else table
