@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 import dann
 from dann.experiments.results import format_markdown_table
 from dann.schedules import GaninSchedule
-from dann.training.predictions import accuracies
+from dann.training.evaluation import compute_accuracies
 
 DOCS = pathlib.Path(__file__).parent
 CSV = DOCS / "when-to-adapt.csv"
@@ -109,7 +109,7 @@ def train(folder):
                 comparison = dann.compare(domains, methods, backbone=backbone, steps=STEPS)
                 inputs, labels = domains.target_test
                 logits = comparison.classifier.predict(inputs[:], verbose=0)
-                shares = accuracies(labels, logits.argmax(axis=1))  # one classifier of all seeds
+                shares = compute_accuracies(labels, logits.argmax(axis=1))
                 row = {f"target/{name}": share for name, share in shares.items()}
                 recommended = pandas.DataFrame([{"setting": f"recommend{group}", **row}])
                 rows = pandas.concat([comparison.runs, recommended])

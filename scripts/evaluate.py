@@ -22,7 +22,7 @@ from dann.config.building import ConfigError, build_domains
 from dann.config.runs import load_run_config
 from dann.config.script import script
 from dann.training import RunDirectory
-from dann.training.evaluate_run import accuracy_report, tabulate_regret
+from dann.training.evaluate_run import format_class_report, tabulate_regret
 from dann.training.evaluation import predict_target
 
 TAKES_NEW = {f"dann.data.{reader}" for reader in ("image_folder", "npz", "csv_table")}
@@ -52,7 +52,7 @@ def main(cfg):
         if labels is None:
             print(f"{domain} accuracy: unknown (no labels)")
         else:
-            print(accuracy_report(labels, predict(classifier, inputs).argmax(axis=1), names))
+            print(format_class_report(labels, predict(classifier, inputs).argmax(axis=1), names))
     print(f"Written to {run.write_predictions(predict_target(classifier, domains, splits), name)}")
     if cfg.target is None and run.oracle_file.is_file():
         print("What each score would have chosen; the accuracies are an oracle's")

@@ -34,7 +34,7 @@ class TargetOnly(SourceOnly):
 
     It shows what adaptation could reach at most with this network; the literature calls it "train
     on target". It learns like `SourceOnly`, from pairs whose labelled part is the target:
-    `dann.data.DomainPair.oracle().batches(...)` gives them, and `dann.training.Run` takes them.
+    `dann.data.DomainPair.oracle().batches(...)` gives them, and `dann.training.train_run` uses them.
 
     The arguments are those of `SourceOnly`; of the augmentation it uses the target's.
     """
