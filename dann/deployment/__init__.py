@@ -1,4 +1,4 @@
-"""Binary networks as files of 1-bit weights, and exports to other formats."""
+"""Packed files with 1-bit weights, C files, and exports to other formats."""
 
 from dann.deployment.c_file import load, to_c
 from dann.deployment.exports import FORMATS, export

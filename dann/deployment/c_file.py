@@ -1,4 +1,4 @@
-"""A classifier as one C file, and such a file as a library of this machine."""
+"""Writes a classifier as a C file, and compiles C files to libraries for this machine."""
 
 import ctypes
 import hashlib
@@ -17,101 +17,107 @@ from collections.abc import Callable, Sequence
 import keras
 import numpy as np
 
-from dann.deployment.c_program import TYPES, CProgram, in_rows
-from dann.deployment.packing import program_of
-from dann.deployment.runtime import PackedModel, Step, outputs_of, read
+from dann.deployment.c_constants import format_rows
+from dann.deployment.c_library import collect_functions
+from dann.deployment.c_program import TYPES, CProgram
+from dann.deployment.packing import build_program
+from dann.deployment.runtime import PackedModel, Step, compute_outputs, read
 from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
-_FOLDER = pathlib.Path(__file__).parent
+_FRAME = pathlib.Path(__file__).parent / "frame.c"
+# Part of the names of cached libraries. Increase it with every change of the generated C code.
+C_VERSION = 1
 
 
 def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -> int:
-    """Writes a classifier as one C99 file, which needs the standard library alone.
+    """Writes a classifier as one C99 file that needs only the C standard library.
 
-    It has `void dann_predict(const float *input, float *output)`, for one input, and its sizes as
-    macros. Weights are constants of one bit, or of 32 where the layer is in full precision. Buffers
-    are static, so two threads must not call it at the same time. The top tells the bytes of both,
-    and the products with weights.
+    The file defines `void dann_predict(const float *input, float *output)`, for one input, and
+    macros for the sizes of both. Weights are constants of 1 bit, or of 32 bits where a layer is in
+    full precision. Buffers are static, so two threads must not call the function at the same time.
+    The comment at the top of the file states the bytes of constants and buffers and the number of
+    products with weights.
 
-    The outputs are those of a packed file: the same sums of signs and decisions, and sums of floats
-    up to rounding. Compile with `cc -std=c99 -O3`, and `-march=native` for this machine.
+    The outputs equal those of a packed file: sums of signs and decisions exactly, and sums of
+    floats up to rounding. Compile with `cc -std=c99 -O3`, and `-march=native` for this machine.
 
     Args:
-        classifier: What `dann.deployment.pack` takes, with at most two spatial axes.
-        path: Where to write; it replaces a file that is there.
-        name: What the function and, in capitals, the macros begin with. Several networks in one
-            program need several names, and each its own `cc -c`.
+        classifier: A classifier as in `dann.deployment.pack`, with at most two spatial axes.
+        path: Path of the file. An existing file is replaced.
+        name: Prefix of the function and, in capitals, of the macros. To use several networks in one
+            program, give each its own name and compile each file separately.
 
     Returns:
         The size of the file in bytes.
 
     Raises:
-        PackError: If a layer cannot be packed; the error names it.
-        ValueError: If the name is none in C.
+        PackError: If a layer cannot be packed; the error names the layer.
+        ValueError: If `name` is not an identifier in C.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
-        raise ValueError(f"name must be a letter, then letters, digits or _. Received: {name!r}")
-    return pathlib.Path(path).write_text(source_of(program_of(classifier), name))
+        raise ValueError(
+            f"Expected `name` to be a letter followed by letters, digits or _. Received: {name!r}"
+        )
+    return pathlib.Path(path).write_text(generate_c(build_program(classifier), name))
 
 
-def source_of(steps: Sequence[Step], name: str = "dann") -> str:
-    """Returns the C file of a packed program, whose sizes NumPy finds."""
-    factor, outputs = _example(steps)
-    program = CProgram(steps, [one.shape[1:] for one in outputs])
+def generate_c(steps: Sequence[Step], name: str = "dann") -> str:
+    """Returns the C file of a packed program, with a test of its outputs on an example."""
+    factor, outputs = _make_example(steps)
+    program = CProgram(steps, [output.shape[1:] for output in outputs])
     expected, body = outputs[-1][0].ravel(), "\n".join(program.lines[1:])
-    buffers = [f"static {TYPES[kind]} {one}[{n}];" for one, (kind, n) in program.arrays.items()]
-    functions = _called(body)
-    return string.Template((_FOLDER / "frame.c").read_text()).substitute(
-        {what: f"{count:,}" for what, count in program.counts.items()},
+    buffers = [f"static {TYPES[k]} {buffer}[{n}];" for buffer, (k, n) in program.buffers.items()]
+    needs_math = program.functions & {"apply_sigmoid", "apply_softmax", "apply_tanh"}
+    return string.Template(_FRAME.read_text()).substitute(
+        {function: f"{count:,}" for function, count in program.counts.items()},
+        flash=f"{program.constants.num_bytes:,}",
+        ram=f"{4 * sum(size for _, size in program.buffers.values()):,}",
         name=name,
         NAME=name.upper(),
         input_shape=" * ".join(map(str, program.shapes[0])),
-        input_range=_input_range(steps[:2][-1]),
+        input_range=_describe_input_range(steps[:2][-1]),
         output_shape=" * ".join(map(str, program.shapes[-1])),
-        math="#include <math.h>\n" * bool(re.search("expf|tanhf", functions)),
-        functions=functions,
-        constants="\n".join(program.constants),
+        math="#include <math.h>\n" if needs_math else "",
+        functions=collect_functions(program.functions),
+        constants="\n".join(program.constants.lines),
         buffers="\n".join(buffers),
         body=textwrap.indent(body, "    "),
         factor=factor,
-        expected=textwrap.indent(in_rows([f"{value!s}f" for value in expected[:100]]), "    "),
+        expected=textwrap.indent(format_rows([f"{value!s}f" for value in expected[:100]]), "    "),
         tolerance=f"{1e-3 * np.abs(expected).max():.3e}f",
     )
 
 
-def _called(body):
-    """The functions of C that a body calls, and those that they call, each after its name."""
-    text = body
-    for function in reversed((_FOLDER / "functions.c").read_text().split("\n\n")):
-        name = function[len("/* ") : function.index(":")]
-        if re.search(rf"\b{name}\(", text):
-            text = f"{function.rstrip()}\n\n{text}"
-    return text.removesuffix(body)
+def _make_example(steps):
+    """Returns an example for the test in the C file, and the outputs of all steps.
 
+    Number `i` of the input is `i * factor % 256`. The factor is chosen so that a second input,
+    larger by one millionth, has the same last outputs. Then no sign depends on how a sum of floats
+    is rounded.
 
-def _example(steps):
-    """The factor in the input of a test, `i * factor % 256` for number `i`, and all outputs.
-
-    A second input, which is larger by a millionth, has the same last outputs: so rounding decides
-    no sign of a sum of floats.
+    Returns:
+        The factor, and the outputs of both inputs by step.
     """
     shape, factor, outputs = (2, *steps[0].shape), 37, []
     for factor in range(37, 57):
-        one = (np.arange(math.prod(shape[1:])) * factor % 256).astype("float32")
+        example = (np.arange(math.prod(shape[1:])) * factor % 256).astype("float32")
         with np.errstate(all="ignore"):
-            batch = np.stack([one, one * np.float32(1.000001)]).reshape(shape)
-            outputs = list(outputs_of(steps, batch).values())
+            batch = np.stack([example, example * np.float32(1.000001)]).reshape(shape)
+            outputs = list(compute_outputs(steps, batch).values())
         if np.allclose(*outputs[-1], rtol=0, atol=5e-4 * np.abs(outputs[-1]).max()):
             break
     for step, output in zip(steps, outputs, strict=True):
         if output.shape != (2, *step.shape):
-            raise ValueError(f"Operation {step.op} of {step.layer!r} contradicts its inputs")
+            raise ValueError(
+                f"Expected operation {step.op} of {step.layer!r} to have the shape "
+                f"{tuple(step.shape)}. Received: {output.shape[1:]}"
+            )
     return factor, outputs
 
 
-def _input_range(first):
-    """Says what the first step, if it is a rescaling, maps to -1 and 1."""
+def _describe_input_range(first):
+    """Returns the range that the first step maps to [-1, 1], or "" if it is not a rescaling."""
     scale, offset = (first.arrays.get(name, np.zeros(1)) for name in ("scale", "offset"))
     if first.op != "affine" or not np.all(scale):
         return ""
@@ -120,59 +126,61 @@ def _input_range(first):
 
 
 def load(path: str | os.PathLike) -> PackedModel:
-    """Loads a packed classifier, whose `predict` runs C.
+    """Loads a packed classifier whose `predict` runs compiled C.
 
-    The C is compiled once, with `cc` or the compiler in the environment variable `CC`, into the
-    user's cache (`XDG_CACHE_HOME`, else `~/.cache`). Without a compiler, and for three spatial
-    axes, NumPy runs the file, at a tenth of the speed, and a warning says so.
+    The C code is compiled once, with `cc` or the compiler in the environment variable `CC`, and the
+    library is cached (in `XDG_CACHE_HOME`, by default `~/.cache`). Without a compiler, and for
+    networks with three spatial axes, the model runs in NumPy, about ten times slower, with a
+    warning.
 
     Raises:
-        FileNotFoundError: If the file is not there.
-        ValueError: If it is no packed file, or is of another version, damaged or cut short.
+        FileNotFoundError: If the file does not exist.
+        ValueError: If the file is not a packed file, has another version, or is damaged or
+            truncated.
     """
     steps, digest = read(path)
     try:
-        return compiled(steps, digest, lambda: source_of(steps))
+        return compile_program(steps, digest, lambda: generate_c(steps))
     except (OSError, PackError) as error:
-        warnings.warn(f"NumPy runs {path}, slower than C: {error}", stacklevel=2)
+        warnings.warn(f"NumPy runs {path}, more slowly than C: {error}", stacklevel=2)
         return PackedModel(steps)
 
 
-def compiled(steps: Sequence[Step], key: bytes, source: Callable[[], str]) -> PackedModel:
-    """Returns the model of a program that C runs, compiled into the user's cache if not there.
+def compile_program(steps: Sequence[Step], key: bytes, generate: Callable[[], str]) -> PackedModel:
+    """Returns the model of a program that runs compiled C, from the user's cache if possible.
 
     Args:
         steps: The program.
-        key: What tells it from all others.
-        source: Returns its C; called if it is not in the cache.
+        key: Bytes that identify the program.
+        generate: Returns the C source of the program. It is called if the cache lacks the library.
 
     Raises:
         OSError: If there is no compiler, or it fails.
-        PackError: If there is no C for a layer.
+        PackError: If C does not support a layer.
     """
     compiler = shlex.split(os.environ.get("CC") or "cc")
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dann"
-    # What wrote the C is part of the name, and the machine: another's processor may not run it.
-    writers = b"".join(file.read_bytes() for file in sorted(_FOLDER.glob("[!_.]*.*")))
-    content = f"{platform.node()} {compiler} {_FLAGS} ".encode() + key + writers
+    # The host is part of the key, because -march=native depends on its processor.
+    content = f"{C_VERSION} {platform.node()} {compiler} {_FLAGS} ".encode() + key
     library = cache / f"{hashlib.sha256(content).hexdigest()[:32]}.so"
     if not library.exists():
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = library.with_suffix(f".{os.getpid()}")
         command = [*compiler, *_FLAGS, "-x", "c", "-", "-o", str(draft), "-lm"]
-        done = subprocess.run(command, input=source().encode(), capture_output=True, check=False)
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").partition("\n")[0]
-            raise OSError(f"{shlex.join(compiler)!r} fails with {done.returncode}: {said}")
+        source = generate().encode()
+        result = subprocess.run(command, input=source, capture_output=True, check=False)
+        if result.returncode:
+            message = result.stderr.decode(errors="replace").partition("\n")[0]
+            raise OSError(f"{shlex.join(compiler)!r} fails with {result.returncode}: {message}")
         draft.replace(library)
-    # `PyDLL` keeps Python's lock, because buffers are static.
+    # `PyDLL` keeps Python's lock during a call, because the buffers are static.
     predict = ctypes.PyDLL(str(library)).dann_predict
     predict.argtypes, predict.restype = (ctypes.c_void_p, ctypes.c_void_p), None
 
     def run(batch):
         outputs = np.empty((len(batch), *steps[-1].shape), "float32")
-        for one, output in zip(batch, outputs, strict=True):
-            predict(one.ctypes.data, output.ctypes.data)
+        for example, output in zip(batch, outputs, strict=True):
+            predict(example.ctypes.data, output.ctypes.data)
         return outputs
 
     return PackedModel(steps, run)

@@ -1,207 +1,241 @@
-"""A packed program as the body of a C function: loops over places, each of a few calls."""
+"""Writes a packed program as the body of a C function: loops over places that call functions."""
 
 import math
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from dann.deployment.folding import kind_of
-from dann.deployment.packing import pack_bits
+from dann.deployment.c_constants import CConstants, pack_words
+from dann.deployment.folding import get_output_kind
 from dann.deployment.runtime import Step
 from dann.deployment.tracing import PackError
 
 TYPES = {"numbers": "float", "bits": "uint32_t"}
-_LITERALS = {"f": "{!s}f", "u": "0x{:08x}u", "i": "{}"}  # exact, by NumPy's kind
-# What is done to a row at a place: by the operation, or for each array of it.
-_CALLS = {
-    "average_pool": "divide({source}, {size}, {target})",
-    "activation": "apply_{function}({size}, {target})",
-    "sign": "take_signs({source}, {size}, {target})",
-    "threshold": "compare({source}, {thresholds}, {flips}, {size}, {target})",
-    "scale": "multiply({scale}, {size}, {target})",
-    "offset": "add({offset}, {size}, {target})",
-    "bias": "add({bias}, {size}, {target})",
-    "slopes": "prelu({slopes}, {size}, {target})",
-}
-_ARRAYS = ("scale", "offset", "bias", "slopes", "thresholds", "flips")
-_OF_ONE_PLACE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
+_CHANNEL_ARRAYS = ("scale", "offset", "bias", "slopes", "thresholds", "flips")
+_PRODUCTS = ("multiply_numbers", "multiply_signs", "multiply_bits", "multiply_bits_in_groups")
+_POINTWISE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
 
 
 class CProgram:
-    """Writes the loops of a program.
+    """The loops, constants and buffers of a program in C.
 
-    A row is what a step gives at one place: numbers, or signs as bits. Sums of signs are numbers,
-    which hold them exactly. A step is computed in the loop of the one step that reads it, if that
-    one treats each place by itself or pools windows that share no pixel. The rows of the others are
-    stored. Names of constants and windows in C have the number of their step; buffers, which one
-    step after the other may use, have numbers of their own.
+    A place is the index of a pixel, and a row is the output of a step at one place: numbers, or
+    signs as bits. Sums of signs are numbers, because float represents them exactly.
 
-    Of a stranger's program only numbers and letters get into the C.
+    A step is inlined into the loop of its reader if it has only one reader, and this reader is
+    pointwise or pools windows that do not overlap. The rows of all other steps are stored in
+    buffers. The names of constants and windows end with the number of their step. Buffers are
+    numbered independently, because several steps use a buffer one after the other.
+
+    The names of layers and arrays in a packed file are untrusted. Only their digits, letters and
+    a few harmless signs reach the C source, inside comments.
 
     Args:
         steps: The program.
-        shapes: Shapes of the outputs of the steps.
+        shapes: Shapes of the outputs of the steps, without the batch.
+
+    Attributes:
+        lines: Lines of the body of the function.
+        constants: The constants, windows included.
+        buffers: Kind and size of each buffer, by its name.
+        functions: Names of the C functions that the body calls.
+        counts: How often the innermost line of each function of products runs, borders included.
     """
 
     def __init__(self, steps: Sequence[Step], shapes: Sequence[Sequence[int]]):
         self.shapes = shapes
         self.lines: list[str] = []
-        self.constants: list[str] = []
-        products = "numbers", "signs", "bits", "bits_in_groups"
-        # Bytes, and how often the innermost line of each product runs, border and all.
-        self.counts = dict.fromkeys(("flash", *(f"multiply_{one}" for one in products)), 0)
-        self._names: dict[tuple, str] = {}  # of constants, by layer and content
-        self.arrays: dict[str, tuple[str, int]] = {}  # kind and size of all buffers, by name
+        self.constants = CConstants()
+        self.buffers: dict[str, tuple[str, int]] = {}
+        self.functions: set[str] = set()
+        self.counts = dict.fromkeys(_PRODUCTS, 0)
         self._steps = steps
         self._readers: list[list[int]] = [[] for _ in steps]
         self._kinds: list[str] = []
+        self._stored = {0: "input"}  # names of the buffers of stored steps
+        self._comments: dict[int, str] = {}  # descriptions of the steps that are already computed
+        self._writers = {
+            "add": self._combine,
+            "multiply": self._combine,
+            "concatenate": self._concatenate,
+            "reshape": self._repack,
+            "max_pool": self._pool,
+            "average_pool": self._pool,
+            "dense": self._multiply_kernel,
+            "conv": self._multiply_kernel,
+            "binary_dense": self._multiply_kernel,
+            "binary_conv": self._multiply_kernel,
+        }
         for number, step in enumerate(steps):
-            for one in step.inputs:
-                self._readers[one].append(number)
-            kind = kind_of(step.op, {self._kinds[one] for one in step.inputs})
+            for source in step.inputs:
+                self._readers[source].append(number)
+            kind = get_output_kind(step.op, {self._kinds[source] for source in step.inputs})
             self._kinds.append("bits" if kind == "bits" else "numbers")
-        self._buffers = {0: "input"}  # where the rows of steps are stored
-        self._written: dict[int, str] = {}  # the steps that are computed so far
         for number, step in enumerate(steps[1:], start=1):
-            if not self._joins(number, step):
+            if not self._is_inlined(number, step):
                 self._store(number, step)
-        self._loop(len(steps) - 1, "numbers", "output")
-        self.counts["ram"] = 4 * sum(size for _, size in self.arrays.values())
+        self._write_loop(len(steps) - 1, "numbers", "output")
 
-    def _joins(self, number, step):
-        """Whether a step is computed in the loop of its reader."""
+    def _is_inlined(self, number, step):
+        """Returns whether a step is computed in the loop of its reader."""
         if step.op == "reshape":
             return False
         if number == len(self._steps) - 1:
             return True
-        reader, *others = (self._steps[one] for one in self._readers[number] or [0])
-        if others or reader.op in ("add", "multiply"):
-            product = reader.op == "add" and step.op.startswith("binary")
-            return not others and (product or reader.inputs[0] == number)
+        if len(self._readers[number]) > 1:
+            return False
+        # A step without a reader counts as read by the input, which inlines nothing.
+        reader = self._steps[(self._readers[number] or [0])[0]]
+        if reader.op in ("add", "multiply"):
+            is_binary_term = reader.op == "add" and step.op.startswith("binary")
+            return is_binary_term or reader.inputs[0] == number
         if reader.op in ("average_pool", "max_pool"):
-            windows = reader.attributes
-            return windows["strides"] == windows["size"] and not np.any(windows["pads"])
-        return reader.op in _OF_ONE_PLACE
+            window = reader.attributes
+            return window["strides"] == window["size"] and not np.any(window["pads"])
+        return reader.op in _POINTWISE
 
     def _store(self, number, step):
         kind, (*places, size) = self._kinds[number], self.shapes[number]
         if step.op == "reshape" and kind == "numbers":
-            buffer = self._buffers[step.inputs[0]]
-            self._written[number] = "reshape"
+            buffer = self._stored[step.inputs[0]]
+            self._comments[number] = "reshape"
         else:
-            buffer = self._buffer(kind, math.prod(places) * _words(size, kind))
-            self._loop(number, kind, buffer)
-        self._buffers[number] = buffer
+            buffer = self._allocate(kind, math.prod(places) * _count_words(size, kind))
+            self._write_loop(number, kind, buffer)
+        self._stored[number] = buffer
 
-    def _buffer(self, kind, size):
-        """A new buffer, or one that no step reads any more."""
-        used = {self._buffers[n] for n in self._buffers if {*self._readers[n]} - {*self._written}}
-        names = [name for name in self.arrays if name.startswith(f"{kind}_") and name not in used]
-        new = f"{kind}_{len(self.arrays)}"
-        return self._array(max(names, key=lambda one: self.arrays[one][1], default=new), kind, size)
+    def _allocate(self, kind, size):
+        """Returns a buffer that no later step reads, the largest one, or a new buffer."""
+        unread = [n for n in self._stored if {*self._readers[n]} - {*self._comments}]
+        used = {self._stored[number] for number in unread}
+        names = [name for name in self.buffers if name.startswith(f"{kind}_") and name not in used]
+        new = f"{kind}_{len(self.buffers)}"
+        largest = max(names, key=lambda name: self.buffers[name][1], default=new)
+        return self._reserve(largest, kind, size)
 
-    def _array(self, name, kind, size):
-        self.arrays[name] = kind, max(size, self.arrays.get(name, (kind, 0))[1])
+    def _reserve(self, name, kind, size):
+        self.buffers[name] = kind, max(size, self.buffers.get(name, (kind, 0))[1])
         return name
 
-    def _loop(self, number, kind, buffer):
-        """Writes the loop that ends with a step's rows in a buffer."""
-        (*places, size), before = self.shapes[number], len(self._written)
-        calls = self._row(number, kind, _at(buffer, _words(size, kind), "place"), "place")
-        comment = ", ".join([*self._written.values()][before:])
-        comment = re.sub(r"[^\w/., -]", "_", comment, flags=re.ASCII)  # no end of the comment
+    def _write_loop(self, number, kind, buffer):
+        """Writes the loop that stores the rows of a step in a buffer."""
+        (*places, size), start = self.shapes[number], len(self._comments)
+        row = _offset(buffer, _count_words(size, kind), "place")
+        calls = textwrap.indent("\n".join(self._compute_row(number, kind, row, "place")), "    ")
+        comment = ", ".join([*self._comments.values()][start:])
+        # Names of layers are untrusted; without "*" and "?" they cannot end the comment.
+        comment = re.sub(r"[^\w/., -]", "_", comment, flags=re.ASCII)
         comment = f"/* {comment}: {math.prod(places)} x {size} {kind} */"
         head = f"for (int place = 0; place < {math.prod(places)}; place++) {{"
-        calls = textwrap.indent("\n".join(calls), "    ")
         self.lines += ["", textwrap.fill(comment, 96, subsequent_indent="   "), head, calls, "}"]
 
-    def _row(self, number, kind, target, place):
-        """The calls that write the row of a step at a place, in a kind, to a target."""
-        step, size, own = self._steps[number], self.shapes[number][-1], self._kinds[number]
-        if own != kind or number in self._buffers:
-            calls, row = self._found(number, own, place, "signs")
-            return [*calls, f"{'copy' if own == kind else 'to_signs'}({row}, {size}, {target});"]
-        method = getattr(self, f"_{step.op}", self._of_one_place)
-        calls = method(number, target, place)
-        self._written[number] = f"{number} {step.op} of {step.layer}"
+    def _compute_row(self, number, kind, target, place):
+        """Returns the calls that write the row of a step, in a kind, to a target."""
+        step, size, step_kind = self._steps[number], self.shapes[number][-1], self._kinds[number]
+        if step_kind != kind or number in self._stored:
+            calls, row = self._find_row(number, step_kind, place, "signs")
+            convert = "copy" if step_kind == kind else "to_signs"
+            return [*calls, self._call(convert, row, size, target)]
+        calls = self._writers.get(step.op, self._pointwise)(number, target, place)
+        self._comments[number] = f"{number} {step.op} of {step.layer}"
         return calls
 
-    def _found(self, number, kind, place, name):
-        """The calls that compute the row of a step unless it is stored, and where it is then."""
-        size = _words(self.shapes[number][-1], kind)
-        if number in self._buffers and self._kinds[number] == kind:
-            return [], _at(self._buffers[number], size, place)
-        row = self._array(f"{name}_at_{place}", kind, size)
-        return self._row(number, kind, row, place), row
+    def _find_row(self, number, kind, place, name):
+        """Returns the calls that compute a row, none if it is stored, and the row's address."""
+        size = _count_words(self.shapes[number][-1], kind)
+        if number in self._stored and self._kinds[number] == kind:
+            return [], _offset(self._stored[number], size, place)
+        row = self._reserve(f"{name}_at_{place}", kind, size)
+        return self._compute_row(number, kind, row, place), row
 
-    def _of_one_place(self, number, target, place):
+    def _call(self, function, *arguments):
+        """Returns a call of a C function of `c_library`."""
+        self.functions.add(function)
+        return f"{function}({', '.join(map(str, arguments))});"
+
+    def _pointwise(self, number, target, place):
         (before,), calls, source = self._steps[number].inputs, [], target
         if self._steps[number].op in ("sign", "threshold"):
-            calls, source = self._found(before, "numbers", place, "values")
+            calls, source = self._find_row(before, "numbers", place, "values")
         else:
-            calls = self._row(before, "numbers", target, place)
-        return [*calls, *self._own_calls(number, target, source)]
+            calls = self._compute_row(before, "numbers", target, place)
+        return [*calls, *self._call_channelwise(number, target, source)]
 
-    def _own_calls(self, number, target, source=""):
-        """The calls of `_CALLS` for a step."""
+    def _call_channelwise(self, number, target, source=""):
+        """Returns the calls for what a step does to each channel, after its sums if it has any."""
         step, size = self._steps[number], self.shapes[number][-1]
-        texts = {**step.attributes, "source": source, "target": target, "size": size}
-        names = [name for name in _ARRAYS if name in step.arrays]
-        for name in names:
-            texts[name] = self._constant(number, name, np.broadcast_to(step.arrays[name], (size,)))
-        own = [text for name, text in _CALLS.items() if name in (step.op, *names)]
-        return [f"{call.format(**texts)};" for call in own]
-
-    def _add(self, number, target, place):
-        """Sums and products, to whose first input the others may be broadcast."""
-        step, whole = self._steps[number], self.shapes[number]
-        shapes, size = [self.shapes[one] for one in step.inputs], whole[-1]
-        places = (1, math.prod(whole[:-1]))
-        fit = all(math.prod(one[:-1]) in places and one[-1] in (1, size) for one in shapes)
-        if shapes[0] != whole or not fit:
-            raise PackError(f"Layer {step.layer!r} joins shapes for which there is no C: {shapes}")
-        calls = self._row(step.inputs[0], "numbers", target, place)
-        for one, shape in zip(step.inputs[1:], shapes[1:], strict=True):
-            at = place if shape[:-1] == whole[:-1] else "0"
-            more, other = self._found(one, "numbers", at, "other")
-            function = f"{step.op}_one" if shape[-1] < size else step.op
-            calls += [*more, f"{function}({other}, {size}, {target});"]
+        constants = {
+            name: self._constant(number, name, np.broadcast_to(step.arrays[name], (size,)))
+            for name in _CHANNEL_ARRAYS
+            if name in step.arrays
+        }
+        calls = []
+        if step.op == "average_pool":
+            calls.append(self._call("divide", source, size, target))
+        elif step.op == "activation":
+            calls.append(self._call(f"apply_{step.attributes['function']}", size, target))
+        elif step.op == "sign":
+            calls.append(self._call("take_signs", source, size, target))
+        elif step.op == "threshold":
+            thresholds, flips = constants["thresholds"], constants["flips"]
+            calls.append(self._call("compare", source, thresholds, flips, size, target))
+        functions = {"scale": "multiply", "offset": "add", "bias": "add", "slopes": "prelu"}
+        for name, function in functions.items():
+            if name in constants:
+                calls.append(self._call(function, constants[name], size, target))
         return calls
 
-    _multiply = _add
+    def _combine(self, number, target, place):
+        """Adds or multiplies the inputs of a step; all but the first may be broadcast."""
+        step, shape = self._steps[number], self.shapes[number]
+        shapes, size = [self.shapes[source] for source in step.inputs], shape[-1]
+        counts = (1, math.prod(shape[:-1]))
+        fit = all(math.prod(s[:-1]) in counts and s[-1] in (1, size) for s in shapes)
+        if shapes[0] != shape or not fit:
+            raise PackError(
+                f"Expected shapes that C can broadcast to the first. Received: {shapes} for layer "
+                f"{step.layer!r}"
+            )
+        calls = self._compute_row(step.inputs[0], "numbers", target, place)
+        for source, source_shape in zip(step.inputs[1:], shapes[1:], strict=True):
+            source_place = place if source_shape[:-1] == shape[:-1] else "0"
+            term, row = self._find_row(source, "numbers", source_place, "other")
+            function = f"{step.op}_one" if source_shape[-1] < size else step.op
+            calls += [*term, self._call(function, row, size, target)]
+        return calls
 
     def _concatenate(self, number, target, place):
         calls, first = [], 0
-        for one in self._steps[number].inputs:
-            calls += self._row(one, "numbers", f"{target} + {first}", place)
-            first += self.shapes[one][-1]
+        for source in self._steps[number].inputs:
+            calls += self._compute_row(source, "numbers", f"{target} + {first}", place)
+            first += self.shapes[source][-1]
         return calls
 
-    def _reshape(self, number, target, place):
+    def _repack(self, number, target, place):
         (source,), size = self._steps[number].inputs, self.shapes[number][-1]
-        rows = f"{self._buffers[source]}, {self.shapes[source][-1]}"
-        return [f"repack_bits({rows}, {place}, {size}, {target});"]
+        rows, length = self._stored[source], self.shapes[source][-1]
+        return [self._call("repack_bits", rows, length, place, size, target)]
 
-    def _max_pool(self, number, target, place):
+    def _pool(self, number, target, place):
         step, size, kind = self._steps[number], self.shapes[number][-1], self._kinds[number]
         window, pixel = self._window(number), "pixel" if place == "place" else f"{place}_in"
-        calls, row = self._found(step.inputs[0], kind, pixel, f"row_of_{kind}")
-        calls += [f"{step.op}_{kind}({row}, {pixel}_count, {_words(size, kind)}, {target});"]
-        is_found = f"({pixel} = next_pixel(&{window}, {place}, &tap)) >= 0"
+        calls, row = self._find_row(step.inputs[0], kind, pixel, f"row_of_{kind}")
+        count, words = f"{pixel}_count", _count_words(size, kind)
+        calls.append(self._call(f"{step.op}_{kind}", row, count, words, target))
+        next_pixel = self._call("next_pixel", f"&{window}", place, "&tap").rstrip(";")
         return [
-            f"int {pixel}_count = 0;",
-            f"for (int tap = 0, {pixel}; {is_found}; {pixel}_count++) {{",
+            f"int {count} = 0;",
+            f"for (int tap = 0, {pixel}; ({pixel} = {next_pixel}) >= 0; {count}++) {{",
             *(f"    {call}" for call in calls),
             "}",
-            *self._own_calls(number, target, f"{pixel}_count"),
+            *self._call_channelwise(number, target, count),
         ]
 
-    _average_pool = _max_pool
-
-    def _dense(self, number, target, place):
-        """Convolutions, and dense layers, which are convolutions of one pixel."""
+    def _multiply_kernel(self, number, target, place):
+        """Writes a convolution, or a dense layer, which is a convolution of one pixel."""
         step, size = self._steps[number], self.shapes[number][-1]
         (source,), groups = step.inputs, step.attributes.get("groups", 1)
         kind, channels = self._kinds[source], self.shapes[source][-1]
@@ -212,7 +246,8 @@ class CProgram:
         if kind == "bits":
             function = "multiply_bits" if groups == 1 else "multiply_bits_in_groups"
         if function == "multiply_bits":
-            kernel = _words_of(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
+            # (taps, channels, units) -> (taps, words, units): units are adjacent for each word.
+            kernel = pack_words(kernel.transpose(0, 2, 1) > 0).transpose(0, 2, 1)
         elif function != "multiply_numbers":
             kernel = kernel > 0
         self.counts[function] += math.prod(self.shapes[number][:-1]) * kernel.size
@@ -221,67 +256,45 @@ class CProgram:
             values = np.full(channels, value, "f4")
             border = self._constant(number, "border", values > 0 if kind == "bits" else values)
         kernel = self._constant(number, "kernel", kernel)
-        image = f"{self._buffers[source]}, &{window}, {place}"
-        call = f"{function}({image}, {kernel}, {border}, {size}, {target});"
-        return [call, *self._own_calls(number, target)]
+        image = self._stored[source], f"&{window}", place
+        call = self._call(function, *image, kernel, border, size, target)
+        return [call, *self._call_channelwise(number, target)]
 
-    _binary_dense = _binary_conv = _conv = _dense
-
-    def _window(self, number, **others):
-        """Adds the window of a step, and returns its name."""
+    def _window(self, number, **channels: Any):
+        """Declares the window of a step, and returns its name."""
         step = self._steps[number]
         image, outputs = self.shapes[step.inputs[0]][:-1], self.shapes[number][:-1]
         if "size" not in step.attributes:
             image, outputs = [math.prod(image)], [math.prod(outputs)]
         if len(image) > 2:
-            raise PackError(f"Layer {step.layer!r} has 3 spatial axes, for which there is no C")
-        before = [pad[0] for pad in step.attributes.get("pads", [])]
-        pairs = {**step.attributes, "image": image, "pads": before}
+            raise PackError(
+                "Expected at most 2 spatial axes, because C supports no more. Received: layer "
+                f"{step.layer!r} with 3 spatial axes"
+            )
+        pads = [pad[0] for pad in step.attributes.get("pads", [])]
+        sizes = {**step.attributes, "image": image, "pads": pads}
         names = ("image", "size", "strides", "dilation", "pads")
-        fields = {one: _pair(pairs.get(one, []), int(one != "pads")) for one in names}
-        fields |= {"output_width": [1, *outputs][-1], **others}
-        texts = [f".{one} = {value}" for one, value in fields.items()]
-        self._declare(f"window_t window_{number}", texts, 13)
+        fields = {name: _pair(sizes.get(name, []), int(name != "pads")) for name in names}
+        fields |= {"output_width": [1, *outputs][-1], **channels}
+        texts = [f".{name} = {value}" for name, value in fields.items()]
+        self.constants.declare(f"window_t window_{number}", texts, 13)
         return f"window_{number}"
 
-    def _constant(self, number, what, values):
-        """Adds an array, booleans as bits, unless the layer has it already; returns its name."""
-        values = _words_of(values) if values.dtype == bool else values
-        texts = [_LITERALS[values.dtype.kind].format(value) for value in values.ravel()]
-        content, name = (self._steps[number].layer, what, *texts), f"{what}_{number}"
-        if content not in self._names:
-            self._names[content] = name
-            kind = "uint32_t" if values.dtype.kind == "u" else "float"
-            self._declare(f"{kind} {name}[] DANN_ALIGNED", texts, values.size)
-        return self._names[content]
-
-    def _declare(self, declared, texts, numbers):
-        self.constants += [f"static const {declared} = {{", f"{in_rows(texts)}", "};", ""]
-        self.counts["flash"] += 4 * numbers
-
-
-def in_rows(texts: Sequence[str]) -> str:
-    """Returns texts with commas between them, six a line."""
-    rows = [", ".join(texts[start : start + 6]) for start in range(0, len(texts), 6)]
-    return textwrap.indent(",\n".join(rows), "    ")
-
-
-def _words_of(signs):
-    """Packs booleans `(..., n)` into 32-bit words `(..., words)`, the first in the lowest bit."""
-    return pack_bits(signs).view("<u4")[..., : -(-signs.shape[-1] // 32)]
+    def _constant(self, number, prefix, values):
+        return self.constants.add(self._steps[number].layer, prefix, number, values)
 
 
 def _pair(values, default=1):
-    """The numbers of two axes in C; what has one axis is one row of pixels."""
+    """Returns the numbers of two axes in C; an input with one axis is one row of pixels."""
     first, second = [default, default, *values][-2:]
-    return f"{{{first:d}, {second:d}}}"  # of a stranger it takes integers only
+    return f"{{{first:d}, {second:d}}}"  # `:d` rejects text from an untrusted file
 
 
-def _at(buffer, size, place):
-    """Where the row of a place begins."""
+def _offset(buffer, size, place):
+    """Returns the address of the row of a place."""
     return f"{buffer} + {place}" if size == 1 else f"{buffer} + {size} * {place}"
 
 
-def _words(size, kind):
-    """How many numbers of C a row of a kind takes."""
+def _count_words(size, kind):
+    """Returns the number of C numbers or words of a row."""
     return -(-size // 32) if kind == "bits" else size

@@ -1,4 +1,4 @@
-"""A classifier in the formats that other programs load."""
+"""Exports of a classifier to the formats that other programs load."""
 
 import os
 import pathlib
@@ -11,8 +11,8 @@ import keras
 import numpy as np
 
 from dann.checks import check_choice
-from dann.deployment.c_file import compiled, to_c
-from dann.deployment.packing import network_of, pack, program_of
+from dann.deployment.c_file import compile_program, to_c
+from dann.deployment.packing import build_program, get_network, pack
 from dann.deployment.runtime import load
 
 
@@ -23,65 +23,76 @@ def export(
     inputs: np.ndarray,
     tolerance: float = 1e-3,
 ) -> dict[str, Any]:
-    """Writes a classifier in another format, loads it again, and compares its logits on data.
+    """Exports a classifier, loads the exported file, and compares its logits on examples.
 
-    What was at `path` stays until the comparison is done, and if it refuses. In a network with
-    signs rounding may decide: a float sum next to a sign's threshold gets the other sign where its
-    terms are added in another order. So up to 1% of the examples, or 1, may get other logits. An
-    untrained network may differ in more: where batch normalization has fresh statistics, sums of
-    signs are exactly 0, and converters that fold it into the kernel turn them into plus or minus
-    epsilon. Train it first.
+    An existing file at `path` is replaced only after the comparison has succeeded. In a network
+    with signs, rounding matters: a float sum close to the threshold of a sign may get the other
+    sign if its terms are added in another order. Therefore up to 1% of the examples, and at least
+    one, may have different logits. An untrained network may differ in more examples: with the
+    initial statistics of batch normalization, sums of signs are exactly 0, and converters that fold
+    it into the kernel change them to plus or minus epsilon. Train the network first.
 
     Args:
-        classifier: A built model, or a method of `dann.adaptation`, whose `classifier` it takes.
-        path: Where to write; it replaces a file, or the folder of a SavedModel, that is there.
-        format: One of `FORMATS`: `"packed"`, `"c"`, `"saved_model"`, `"litert"` or `"onnx"`, the
-            last three by Keras's own export.
-        inputs: Inputs `(n, ...)` to compare on.
-        tolerance: Largest difference of logits, as a share of the classifier's largest logit.
+        classifier: A built model, or a method of `dann.adaptation`, whose `classifier` is exported.
+        path: Path of the file. An existing file, or the folder of a SavedModel, is replaced.
+        format: One of `FORMATS`: `"packed"`, `"c"`, `"saved_model"`, `"litert"` or `"onnx"`. The
+            last three use Keras's own export.
+        inputs: Inputs `(n, ...)` for the comparison.
+        tolerance: Largest allowed difference of logits, as a share of the largest logit of the
+            classifier. Defaults to `1e-3`.
 
     Returns:
-        `path`; `bytes`; `examples`; `different`, how many of them get another class or other
-        logits; and `difference`, the largest difference of a logit of the others.
+        A dict of `path`; the size in `bytes`; the number of `examples`; `different`, the number of
+        examples with another class or different logits; and `difference`, the largest difference of
+        a logit of all other examples.
 
     Raises:
-        ImportError: If a package is missing that the format needs.
-        OSError: If no compiler, `cc` or the one in `CC`, works for `"c"`; `to_c` needs none.
+        ImportError: If a package that the format requires is missing.
+        OSError: If the format is `"c"` and there is no working compiler, `cc` or the one in `CC`;
+            `to_c` does not need a compiler.
         PackError: If a layer cannot be packed.
-        ValueError: If too many examples get another class, or other logits; or if what is at `path`
-            is not to be replaced.
+        ValueError: If too many examples have another class or different logits, or if `path`
+            contains something that this format does not write.
     """
-    network, path = network_of(classifier), pathlib.Path(path)
+    network, path = get_network(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
     model_file = path / "saved_model.pb" if format == "saved_model" else path
     if path.exists() and not model_file.is_file():
-        raise ValueError(f"format={format} replaces only what it writes. Received: path='{path}'")
+        raise ValueError(
+            f"Expected an unused path, or an earlier export to replace with format={format}. "
+            f"Received: path='{path}'"
+        )
     entries = getattr(network, "inputs", None)  # a subclassed model has none
     inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
-    # First, because Keras exports to ONNX only a model that was called.
+    # Before the export, because Keras exports to ONNX only models that were called.
     expected: Any = network.predict(inputs, verbose=0)  # pyright: ignore
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as folder:
-        draft = pathlib.Path(folder, f"new{path.suffix}")
-        with warnings.catch_warnings(action="ignore"):  # the converters call what will move
+        draft = pathlib.Path(folder, f"draft{path.suffix}")
+        with warnings.catch_warnings(action="ignore"):  # deprecations within the converters
             run = write(network, draft)
-        given, limit = run(inputs), tolerance * np.abs(expected).max(initial=1.0)
-        same = np.isclose(given, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
-        same &= given.argmax(axis=-1) == expected.argmax(axis=-1)
-        same = same.reshape(len(same), -1).all(axis=1)
-        different = len(same) - int(same.sum())
-        if different > max(1, 0.01 * len(same)):
+        outputs, limit = run(inputs), tolerance * np.abs(expected).max(initial=1.0)
+        is_equal = np.isclose(outputs, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
+        is_equal &= outputs.argmax(axis=-1) == expected.argmax(axis=-1)
+        is_equal = is_equal.reshape(len(is_equal), -1).all(axis=1)  # (examples,)
+        examples, different = len(is_equal), int((~is_equal).sum())
+        if different > max(1, 0.01 * examples):
             raise ValueError(
-                f"Of the classifier as {format}, {different} of {len(same)} examples get another "
-                f"class than by Keras, or logits that differ by over {tolerance} of the largest; "
-                "train it first, if its batch normalization has fresh statistics"
+                f"Expected the classes of Keras and logits within {tolerance} of the largest logit "
+                f"from format={format}. Received: {different} of {examples} examples that differ. "
+                "If batch normalization has its initial statistics, train the classifier first"
             )
-        if path.is_dir():  # a folder is not renamed over another
+        if path.is_dir():  # a folder cannot be renamed over another folder
             path.rename(draft.with_name("old"))
         draft.replace(path)
     size = sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
-    found = {"path": str(path), "bytes": size, "examples": len(same), "different": different}
-    return {**found, "difference": float(np.abs(given - expected)[same].max(initial=0.0))}
+    return {
+        "path": str(path),
+        "bytes": size,
+        "examples": examples,
+        "different": different,
+        "difference": float(np.abs(outputs - expected)[is_equal].max(initial=0.0)),
+    }
 
 
 def _packed(model, path):
@@ -91,15 +102,15 @@ def _packed(model, path):
 
 def _c(model, path):
     to_c(model, path)
-    return compiled(program_of(model), path.read_bytes(), path.read_text).predict
+    return compile_program(build_program(model), path.read_bytes(), path.read_text).predict
 
 
 def _saved_model(model, path):
     import tensorflow as tf
 
     model.export(path, format="tf_saved_model", verbose=False)
-    again = tf.saved_model.load(str(path))
-    return lambda inputs: again.serve(inputs).numpy()
+    model = tf.saved_model.load(str(path))
+    return lambda inputs: model.serve(inputs).numpy()
 
 
 def _litert(model, path):
@@ -120,7 +131,7 @@ def _onnx(model, path):
     return lambda inputs: session.run(None, {entry.name: inputs})[0]
 
 
-# By name: how the file's name ends, and the function that writes it and returns what runs it.
+# By name: the suffix of the file, and a function that writes the file and returns its `predict`.
 FORMATS: Mapping[str, tuple[str, Callable[[keras.Model, pathlib.Path], Callable]]] = {
     "packed": (".dann", _packed),
     "c": (".c", _c),

@@ -1,20 +1,20 @@
-"""Before a sign a packed program computes with integers and bits, not with floats."""
+"""Replaces float computations before a sign by computations on integers and bits."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dann.deployment.runtime import OPERATIONS, Step
 
-# The sign of the largest is the largest sign; the others change no value.
+# Operations that commute with the sign: the sign of a maximum is the maximum of the signs.
 _COMMUTING = ("max_pool", "reshape")
 _MONOTONE = ("hard_tanh", "relu", "relu6")
 
 
-def kind_of(op: str, kinds: set[str]) -> str:
-    """Returns the kind of the output of an operation on inputs of these kinds."""
+def get_output_kind(op: str, kinds: set[str]) -> str:
+    """Returns the kind of the output of an operation on inputs of the given kinds."""
     if op in ("sign", "threshold"):
         return "bits"
     if op in _COMMUTING:
@@ -23,36 +23,45 @@ def kind_of(op: str, kinds: set[str]) -> str:
 
 
 class Program:
-    """The steps of a packed file, as layers add them; the first is the input.
+    """The steps of a packed file; layers add them in order, and the first is the input.
 
-    Between sums of signs and the next sign, batch normalization and any other monotone function
-    becomes one integer threshold for each channel. Signs come before maxima and reshaping, which
-    then work on bits.
+    Between sums of signs and the next sign, batch normalization and other monotone functions become
+    one integer threshold per channel. Signs are moved before maxima and reshaping, which then work
+    on bits.
 
     Args:
         shape: Shape of the input, without the batch.
-        rules: By the name of a class, the function that adds the steps of a call of a layer or
-            operation, a `dann.deployment.tracing.Call`, and returns the number of the last.
+        find_rule: Returns the rule of a layer or operation, or `None` if it cannot be packed. A
+            rule adds the steps of a `dann.deployment.tracing.Call` and returns the number of the
+            last one.
     """
 
-    def __init__(self, shape: Sequence[int], rules: Mapping[str, Callable[[Any], int]]):
+    def __init__(self, shape: Sequence[int], find_rule: Callable[[Any], Callable | None]):
         self.steps = [Step("input", "input", (), shape)]
-        self.rules = rules
+        self.find_rule = find_rule
         self._signs: dict[int, int] = {}
 
     def add(self, step: Step) -> int:
         """Adds a step, with the kind of its output, and returns its number."""
-        kind = kind_of(step.op, {self.steps[one].kind for one in step.inputs})
+        kind = get_output_kind(step.op, {self.steps[source].kind for source in step.inputs})
         self.steps.append(dataclasses.replace(step, kind=kind))
         return len(self.steps) - 1
 
-    def signs_of(self, number: int, layer: str) -> int:
-        """Returns the number of the step that gives the signs of a step's output, as bits."""
+    def add_signs(self, number: int, layer: str) -> int:
+        """Adds the steps that compute the signs of an output as bits, unless they exist.
+
+        Args:
+            number: Number of the step whose output is binarized.
+            layer: Name of the layer that takes the signs.
+
+        Returns:
+            The number of the step with the signs.
+        """
         if number not in self._signs:
-            self._signs[number] = self._new_signs(number, layer)
+            self._signs[number] = self._add_new_signs(number, layer)
         return self._signs[number]
 
-    def _new_signs(self, number, layer):
+    def _add_new_signs(self, number, layer):
         step = self.steps[number]
         if step.op == "signs":
             return step.inputs[0]
@@ -61,59 +70,64 @@ class Program:
             chain.insert(0, self.steps[base])
             (base,) = self.steps[base].inputs
         if self.steps[base].kind == "int":
-            return self.add(self._threshold(chain, base, layer))
+            return self.add(self._make_threshold(chain, base, layer))
         if step.op in _COMMUTING:
-            signs = self.signs_of(step.inputs[0], layer)
+            signs = self.add_signs(step.inputs[0], layer)
             return self.add(dataclasses.replace(step, inputs=[signs]))
         return self.add(Step("sign", layer, [number], step.shape))
 
-    def _threshold(self, chain, base, layer):
-        def positive(sums):
+    def _make_threshold(self, chain, base, layer):
+        def is_positive(sums):
             sums = sums.astype("float32")
             for step in chain:
                 sums = OPERATIONS[step.op](step, sums)
             return sums >= 0
 
         shape = self.steps[base].shape
-        thresholds, flips = find_thresholds(positive, shape[-1], self._largest(base))
+        thresholds, flips = find_thresholds(is_positive, shape[-1], self._largest_sum(base))
         arrays = {"thresholds": thresholds.astype("<i4"), "flips": flips}
         return Step("threshold", chain[0].layer if chain else layer, [base], shape, arrays=arrays)
 
-    def _largest(self, number):
-        """The largest sum of signs that a step can give."""
+    def _largest_sum(self, number):
+        """Returns the largest possible sum of signs of a step."""
         step = self.steps[number]
-        return step.attributes.get("fan_in") or sum(map(self._largest, step.inputs))
+        return step.attributes.get("fan_in") or sum(map(self._largest_sum, step.inputs))
 
-    def needed(self, last: int) -> list[Step]:
-        """Returns the steps that one depends on, renumbered, and that one as the last."""
-        needed = {0, last}
+    def select_steps(self, last: int) -> list[Step]:
+        """Returns the steps that step `last` depends on, renumbered, with `last` at the end."""
+        required = {0, last}
         for number in range(last, 0, -1):
-            if number in needed:
-                needed.update(self.steps[number].inputs)
-        new = {old: number for number, old in enumerate(sorted(needed))}
-        steps = [self.steps[old] for old in new]
-        return [dataclasses.replace(s, inputs=[new[one] for one in s.inputs]) for s in steps]
+            if number in required:
+                required.update(self.steps[number].inputs)
+        numbers = {old: new for new, old in enumerate(sorted(required))}
+        steps = [self.steps[old] for old in numbers]
+        return [
+            dataclasses.replace(step, inputs=[numbers[source] for source in step.inputs])
+            for step in steps
+        ]
 
 
 def _is_monotone(step):
-    rising = np.min(step.arrays.get("slopes", -1)) >= 0
-    return rising or step.op == "affine" or step.attributes.get("function") in _MONOTONE
+    has_rising_slopes = np.min(step.arrays.get("slopes", -1)) >= 0
+    is_affine = step.op == "affine"
+    return has_rising_slopes or is_affine or step.attributes.get("function") in _MONOTONE
 
 
-def find_thresholds(positive: Callable, channels: int, largest: int) -> tuple[Any, Any]:
-    """Finds the integers at which a function changes, by bisection.
+def find_thresholds(is_positive: Callable, channels: int, largest: int) -> tuple[Any, Any]:
+    """Finds the integers at which a function changes its sign, by bisection.
 
-    It calls the function instead of solving its formula, because ties must round as in the model.
+    The function is called rather than its formula solved, because ties must round as they do in
+    the model.
 
     Args:
-        positive: Maps integers `(channels,)` to booleans, which change once at most in a channel.
+        is_positive: Maps integers `(channels,)` to booleans, which change at most once per channel.
         channels: Number of channels.
         largest: Maximum magnitude of the sums.
 
     Returns:
         - thresholds `t`, `(channels,)`, from `-largest` to `largest`
-        - flips `f`, `(channels,)` of `bool`: for every integer `s` of at most that magnitude,
-          `positive(s)` is `(s >= t) != f`
+        - flips `f`, `(channels,)` of `bool`: `is_positive(s)` equals `(s >= t) != f` for every
+          integer `s` from `-largest` to `largest`
 
     Example:
 
@@ -125,11 +139,12 @@ def find_thresholds(positive: Callable, channels: int, largest: int) -> tuple[An
     ([2, -1, -9], [False, True, True])
     """
     low, high = np.full(channels, -largest), np.full(channels, largest)
-    at_end = positive(high)
-    # At `high` the sign is that of the end; below `low` it never is, unless it is everywhere.
+    at_end = is_positive(high)
+    # Invariant: from `high` on, the value is the value at the end. Below `low` it is the opposite,
+    # except that a constant function ends with both at -largest.
     while (low < high).any():
         middle = (low + high) // 2
-        same = positive(middle) == at_end
-        high = np.where(same, middle, high)
-        low = np.where(same, low, np.minimum(middle + 1, high))
+        is_end_value = is_positive(middle) == at_end
+        high = np.where(is_end_value, middle, high)
+        low = np.where(is_end_value, low, np.minimum(middle + 1, high))
     return high, ~at_end

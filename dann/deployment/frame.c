@@ -1,34 +1,34 @@
-/* A network of dann.deployment in C99. It needs an int of at least 32 bits, and no library but that of C.
+/* A network of dann.deployment in C99. It needs an int of at least 32 bits and only the C standard library.
 
        static float input[${NAME}_INPUT_SIZE], output[${NAME}_OUTPUT_SIZE];
        ${name}_predict(input, output);
 
-   input      $input_shape numbers, the last axis fastest (of images: rows, columns, channels), as the
-              model takes them$input_range
-   output     $output_shape numbers, of a classifier one a class in the order of its labels: the largest is
-              that of the predicted class
-   flash      $flash bytes of constants, beside the code
-   RAM        $ram bytes of buffers; less than 1 KB of stack
-   work       at most, for one input, of products with weights:
+   input      $input_shape numbers, the last axis fastest (for images: rows, columns, channels), in the
+              range that the model expects$input_range
+   output     $output_shape numbers; for a classifier, one logit per class in the order of the labels: the
+              largest belongs to the predicted class
+   flash      $flash bytes of constants, in addition to the code
+   RAM        $ram bytes of buffers, and less than 1 KB of stack
+   work       for one input, at most these products with weights:
               $multiply_numbers multiply-adds of floats;
               $multiply_signs additions of floats, whose weights are signs;
-              $multiply_bits words of 32 signs or fewer, by xor and count of bits;
-              $multiply_bits_in_groups signs one by one, by xor
+              $multiply_bits words of up to 32 signs, by xor and bit count;
+              $multiply_bits_in_groups signs one at a time, by xor
 
-   The buffers are static, so ${name}_predict is not reentrant: no two threads may be in it at the same
-   time, nor an interrupt and what it interrupts.
+   The buffers are static, so ${name}_predict is not reentrant: two threads must not call it at the same
+   time, and an interrupt handler must not call it while it runs.
 
-   cc -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of one input are right
+   cc -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of a test input are correct
 
-   Images are stored pixel by pixel, row after row; a place is the number of a pixel of an output. The
-   channels of a pixel stand side by side; units are channels of an output. A dense layer is an image
-   of one pixel.
+   Images are stored pixel by pixel, row after row. A place is the index of a pixel of an output. The
+   channels of a pixel are adjacent. Units are the channels of an output. A dense layer is an image of one
+   pixel.
 
-   Signs are bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Each pixel begins a
-   new word; the bits that are left in its last word are 0, and must be.
+   Signs are stored as bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Each pixel
+   begins a new word. The unused bits of its last word are 0; the functions below rely on that.
 
-   Steps of the network have numbers: kernel_2 and window_2 belong to step 2. Buffers have numbers of
-   their own: bits_1 holds what one step after the other needs. */
+   The steps of the network are numbered: kernel_2 and window_2 belong to step 2. Buffers are numbered
+   independently: several steps use bits_1, one after the other. */
 
 $math#include <stdint.h>
 
@@ -37,25 +37,25 @@ $math#include <stdint.h>
 
 void ${name}_predict(const float *input, float *output);
 
-#if defined(__GNUC__) && defined(__AVX512F__)  /* a vector of this processor then lies in one line of its cache */
+#if defined(__GNUC__) && defined(__AVX512F__)  /* then no vector crosses a cache line */
 #define DANN_ALIGNED __attribute__((aligned(64)))
 #else
 #define DANN_ALIGNED
 #endif
 
-#define ZERO_BORDER 0  /* no array: what lies on the border counts as 0 */
+#define ZERO_BORDER 0  /* a null pointer: pixels on the border count as 0 */
 
-/* The windows that a convolution or a pooling moves over an image; of each pair the first is of rows,
-   the second of columns. A dense layer has one window, on one pixel. */
+/* The windows that a convolution or a pooling moves over an image. Of each pair, the first number is for
+   rows and the second for columns. A dense layer has one window of one pixel. */
 typedef struct {
-    int image[2];        /* pixels of the image */
-    int size[2];         /* pixels of a window */
+    int image[2];        /* size of the image in pixels */
+    int size[2];         /* size of a window in pixels */
     int strides[2];      /* from one window to the next */
     int dilation[2];     /* from one pixel of a window to the next */
-    int pads[2];         /* width of the border above, and on the left */
-    int output_width;    /* windows side by side */
-    int channels;        /* of the image, and */
-    int groups;          /* their groups, in a convolution */
+    int pads[2];         /* width of the border at the top and on the left */
+    int output_width;    /* number of windows in a row */
+    int channels;        /* of the image */
+    int groups;          /* of channels, in a convolution */
 } window_t;
 
 $functions
@@ -69,8 +69,8 @@ $body
 #ifdef DANN_TEST
 #include <stdio.h>
 
-/* Compares the outputs of one input, at most 100, with those that Python computed; they may differ by
-   a thousandth of the largest. */
+/* Compares up to 100 outputs of a test input with the outputs that Python computed. They may differ by a
+   thousandth of the largest output. */
 int main(void)
 {
     static const float expected[] = {

@@ -1,6 +1,6 @@
-"""Turns a Keras classifier into a packed file.
+"""Writes a Keras classifier as a packed file.
 
-`docs/deployment.md` shows its layout, and `runtime.py` reads it.
+`docs/deployment.md` documents the layout, and `runtime.py` reads the file.
 """
 
 import json
@@ -15,35 +15,35 @@ import pandas
 
 from dann.adaptation import AdversarialModel
 from dann.deployment.folding import Program
-from dann.deployment.layer_rules import RULES
-from dann.deployment.runtime import HEADER, MAGIC, VERSION, Step, digest_of
-from dann.deployment.tracing import PackError, fixed_shape, follow
+from dann.deployment.layer_rules import find_rule
+from dann.deployment.runtime import HEADER, MAGIC, VERSION, Step, compute_digest
+from dann.deployment.tracing import PackError, get_fixed_shape, trace_calls
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
-    """Writes a classifier as a packed file: binary kernels take one bit per weight.
+    """Writes a classifier as a packed file, which stores binary kernels as one bit per weight.
 
     Bias, batch normalization and ReLU between the sums of a binary layer and the next sign become
-    one integer threshold for each channel, found by calling the layers themselves. Layers that are
-    not binary, usually the first and the last, stay in float32. The page Deployment shows the
-    layout of the file.
+    one integer threshold per channel, which is found by calling the layers themselves. Layers that
+    are not binary, usually the first and the last, stay in float32. The page Deployment documents
+    the layout of the file.
 
-    The outputs are those of the classifier. If the float32 layers before give the same values, the
-    binary layers make the same decisions and sums, and the logits are the same to the last bit.
-    Sums of floats may differ in their last digits, because their order differs between programs.
-    NaN is an exception: no bit stands for it and its sign counts as -1, so a file may give finite
-    logits where the classifier gives NaN.
+    The packed file computes the same outputs as the classifier. Where the float32 layers before
+    them return equal values, the binary layers compute equal signs and sums, and the logits are
+    equal to the last bit. Sums of floats may differ in their last digits, because programs add in
+    different orders. NaN is an exception: it cannot be stored as a bit and its sign counts as -1,
+    so a packed file may return finite logits where the classifier returns NaN.
 
     Args:
-        classifier: Model of one input and one output in float32, or a method of `dann.adaptation`,
-            whose `classifier` it takes.
-        path: Where to write; it replaces a file that is there.
+        classifier: Model with one input and one output in float32, or a method of
+            `dann.adaptation`, whose `classifier` is packed.
+        path: Path of the file. An existing file is replaced.
 
     Returns:
         The size of the file in bytes.
 
     Raises:
-        PackError: If a layer cannot be packed; the error names it.
+        PackError: If a layer cannot be packed; the error names the layer.
 
     Example:
 
@@ -56,49 +56,51 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
     >>> packed.predict(np.zeros((3, 4))).tolist()
     [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
     """
-    return pathlib.Path(path).write_bytes(encode(program_of(classifier)))
+    return pathlib.Path(path).write_bytes(encode(build_program(classifier)))
 
 
-def program_of(classifier: keras.Model) -> list[Step]:
-    """Returns the program that `pack` writes."""
-    network = network_of(classifier)
+def build_program(classifier: keras.Model) -> list[Step]:
+    """Returns the steps of a classifier, as `pack` writes them."""
+    network = get_network(classifier)
     inputs = getattr(network, "inputs", None)
     if inputs is None:  # a subclassed model, or one that is not built
         shape = (network.get_build_config() or {}).get("input_shape")
         inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
-    given = f"{len(inputs)} inputs"
+    received = f"{len(inputs)} inputs"
     if len(inputs) == 1:
-        program = Program(fixed_shape(inputs[0].shape, "input"), RULES)
-        last = follow(program, network.call, inputs, [0], "")
-        if len(last) == 1:
-            return program.needed(last[0])
-        given = f"{len(last)} outputs"
+        program = Program(get_fixed_shape(inputs[0].shape, "input"), find_rule)
+        outputs = trace_calls(program, network.call, inputs, [0], "")
+        if len(outputs) == 1:
+            return program.select_steps(outputs[0])
+        received = f"{len(outputs)} outputs"
     raise PackError(
-        "A packed classifier has one input of known shape and one output: use `keras.Input`, call "
-        f"it on a batch, or give `keras.Model(inputs, outputs)`. Received: {network.name}, {given}"
+        "Expected a classifier with one input of known shape and one output. Received: "
+        f"{network.name} with {received}. Use `keras.Input`, call it on a batch, or pass "
+        "`keras.Model(inputs, outputs)`"
     )
 
 
 def summarize(classifier: keras.Model) -> pandas.DataFrame:
-    """Summarizes what the packed file of a classifier has of every layer.
+    """Summarizes the size and the work of each layer in the packed file of a classifier.
 
-    Batch normalization before a sign is a threshold and a bit a channel there, and layers that do
-    nothing at inference are not in it.
+    In the file, batch normalization before a sign is one threshold and one bit per channel. Layers
+    that do nothing in inference are not part of the file.
 
     Args:
-        classifier: What `dann.deployment.pack` takes.
+        classifier: A classifier as in `dann.deployment.pack`.
 
     Returns:
-        A row for each layer, by its name after those of the models that it is nested in:
+        One row per layer. The index is its name, preceded by the names of the models that contain
+        it. The columns are:
 
-        - `output_shape`: without the batch
-        - `bits`, `numbers`: how many weights are stored in 1 bit, and in 32
-        - `bytes`: of both; the file fills rows of bits up to whole words
-        - `binary_macs`, `float_macs`: multiply-accumulates of signs with signs, and the others of
-          its kernels, for one input, over all its calls
+        - `output_shape`: shape of the output, without the batch
+        - `bits`, `numbers`: number of weights that are stored in 1 bit and in 32 bits
+        - `bytes`: size of both; the file pads rows of bits to whole words
+        - `binary_macs`, `float_macs`: multiply-accumulates of signs with signs, and all others, for
+          one input, over all calls of the layer
 
     Raises:
-        PackError: If a layer cannot be packed; the error names it.
+        PackError: If a layer cannot be packed; the error names the layer.
 
     Example:
 
@@ -111,11 +113,11 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
     (128, 16, 128)
     """
     stored, rows = set(), []
-    for step in program_of(classifier)[1:]:
-        # A layer that is called twice is stored once.
-        new = {(step.layer, array.tobytes()): array for array in step.arrays.values()}
-        arrays = [array for key, array in new.items() if key not in stored]
-        stored.update(new)
+    for step in build_program(classifier)[1:]:
+        # The weights of a layer that is called twice are stored once.
+        contents = {(step.layer, array.tobytes()): array for array in step.arrays.values()}
+        arrays = [array for content, array in contents.items() if content not in stored]
+        stored.update(contents)
         bits = sum(array.size for array in arrays if array.itemsize == 1)
         numbers = sum(array.size for array in arrays if array.itemsize > 1)
         binary, fan_in = step.op.startswith("binary"), step.attributes.get("fan_in", 0)
@@ -127,37 +129,37 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
     return table.agg({"output_shape": "last", **dict.fromkeys(names[1:], "sum")})
 
 
-def network_of(classifier: keras.Model) -> keras.Model:
-    """Returns the network of a classifier; for a method, its `classifier`."""
+def get_network(classifier: keras.Model) -> keras.Model:
+    """Returns the `classifier` of a method of `dann.adaptation`, and any other model unchanged."""
     return classifier.classifier if isinstance(classifier, AdversarialModel) else classifier
 
 
 def encode(steps: Sequence[Step]) -> bytes:
-    """Returns the packed file of a program: header, directory, arrays.
+    """Returns the bytes of a packed file: header, directory and arrays.
 
-    It stores the arrays of a layer only once, even if the layer is called twice.
+    The arrays of a layer are stored once, even if the layer is called twice.
     """
-    places, entries, size = {}, [], 0
+    offsets, entries, size = {}, [], 0
     for step in steps:
-        stored = {}
-        for name, array in map(_stored, step.arrays.items()):
+        references = {}
+        for name, array in step.arrays.items():
+            name, array = _encode_array(name, array)
             content = (step.layer, array.tobytes())
-            if content not in places:
-                places[content] = size
+            if content not in offsets:
+                offsets[content] = size
                 size += array.nbytes + -array.nbytes % 8
-            place = {"type": array.dtype.str, "shape": array.shape, "offset": places[content]}
-            stored[name] = place
-        entries.append({**vars(step), "arrays": stored})
-    directory = _filled(json.dumps({"steps": entries}, separators=(",", ":")).encode(), b" ")
-    payload = directory + b"".join(_filled(content, b"\0") for _, content in places)
+            reference = {"type": array.dtype.str, "shape": array.shape, "offset": offsets[content]}
+            references[name] = reference
+        entries.append({**vars(step), "arrays": references})
+    directory = _pad(json.dumps({"steps": entries}, separators=(",", ":")).encode(), b" ")
+    payload = directory + b"".join(_pad(content, b"\0") for _, content in offsets)
     fields = (MAGIC, VERSION, len(directory), HEADER.size + len(payload))
-    digest = digest_of(HEADER.pack(*fields, b"") + payload)
+    digest = compute_digest(HEADER.pack(*fields, b"") + payload)
     return HEADER.pack(*fields, digest) + payload
 
 
-def _stored(item):
-    """The name and the array in the file: a row of bits for each unit of a kernel of signs."""
-    name, array = item
+def _encode_array(name, array):
+    """Returns the name and the array in the file: kernels of signs as one row of bits per unit."""
     if array.dtype == "int8":
         return "kernel_bits", pack_bits(array.reshape(-1, array.shape[-1]).T > 0)
     return name, pack_bits(array) if array.dtype == bool else array
@@ -166,12 +168,13 @@ def _stored(item):
 def pack_bits(positive: np.ndarray) -> np.ndarray:
     """Packs booleans `(..., size)` along the last axis into 64-bit words `(..., words)`.
 
-    `dann.deployment.runtime.unpack_bits` shows the order. The unused bits of the last word are 0.
+    `dann.deployment.runtime.unpack_bits` documents the order. Unused bits of the last word are 0.
     """
-    rest = [(0, 0)] * (positive.ndim - 1) + [(0, -positive.shape[-1] % 64)]
-    octets = np.packbits(np.pad(positive, rest), axis=-1, bitorder="little")
+    padding = [(0, 0)] * (positive.ndim - 1) + [(0, -positive.shape[-1] % 64)]
+    octets = np.packbits(np.pad(positive, padding), axis=-1, bitorder="little")
     return np.ascontiguousarray(octets).view("<u8")
 
 
-def _filled(content, with_byte):
-    return content + with_byte * (-len(content) % 8)
+def _pad(content, byte):
+    """Pads bytes to a multiple of 8, so that all arrays are aligned."""
+    return content + byte * (-len(content) % 8)

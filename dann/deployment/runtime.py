@@ -1,7 +1,7 @@
-"""Reads packed files and runs them with NumPy alone.
+"""Reads packed files and runs them with NumPy.
 
-It imports nothing of its package: copy this one file to a machine that has NumPy, and
-`from runtime import load`. `docs/deployment.md` has the format and what each operation computes.
+This file imports nothing else from its package. On a machine that has only NumPy, copy this file
+and write `from runtime import load`. `docs/deployment.md` documents the format and the operations.
 """
 
 import dataclasses
@@ -20,23 +20,24 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 MAGIC = b"DANNBITS"
 VERSION = 1
-HEADER = struct.Struct("<8sIIQ8x32s")  # magic, version, bytes of directory, of file, SHA-256
+HEADER = struct.Struct("<8sIIQ8x32s")  # magic, version, directory size, file size, SHA-256
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """One operation of a packed program, which is a list of steps; the last gives the logits.
+    """One operation of a packed program, a list of steps of which the last computes the logits.
 
-    A kernel of signs is -1 and +1 in `int8` here, of shape `(inputs, units)`; flips are booleans.
+    In memory, a kernel of signs is -1 and +1 in `int8`, of shape `(inputs, units)`, and `flips` are
+    booleans. In a file, both are bits.
     """
 
     op: str  # one of `OPERATIONS`, or "input"
-    layer: str  # name of the Keras layer that it comes from
-    inputs: Sequence[int]  # numbers of the steps whose outputs it takes
+    layer: str  # name of the Keras layer that added the step
+    inputs: Sequence[int]  # numbers of the steps whose outputs it reads
     shape: Sequence[int]  # of its output, without the batch
     attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    kind: str = "float"  # of its output: float32, or "int" (int32 sums), or "bits" (packed signs)
+    kind: str = "float"  # of its output: "float" (float32), "int" (sums) or "bits" (signs)
 
 
 class PackedModel:
@@ -44,21 +45,24 @@ class PackedModel:
 
     Args:
         steps: The program.
-        run: The function from a batch of `float32` to logits; by default NumPy's.
+        run: Function that maps a batch of `float32` to logits. Defaults to NumPy's operations.
     """
 
     def __init__(self, steps: Sequence[Step], run: Callable | None = None):
         self.steps = steps
         self.input_shape = tuple(steps[0].shape)
         self.output_shape = tuple(steps[-1].shape)
-        self._run = run or (lambda batch: outputs_of(steps, batch)[len(steps) - 1])
+        self._run = run or (lambda batch: compute_outputs(steps, batch)[len(steps) - 1])
 
     def predict(self, inputs: Any, batch_size: int = 64) -> np.ndarray:
-        """Returns the logits `(n, *output_shape)` of inputs, in `float32`.
+        """Returns the logits of inputs, `(n, *output_shape)` in `float32`.
 
         Args:
             inputs: Numbers `(n, *input_shape)`; `n` may be 0.
-            batch_size: Inputs at a time. Defaults to `64`.
+            batch_size: Number of inputs that are computed at once. Defaults to `64`.
+
+        Raises:
+            ValueError: If the inputs have another shape.
         """
         inputs = np.asarray(inputs, "float32", "C")
         if inputs.shape[1:] != self.input_shape:
@@ -70,7 +74,7 @@ class PackedModel:
 
 
 def load(path: str | os.PathLike) -> PackedModel:
-    """Returns the model of a packed file, which NumPy runs; see `read` for the errors."""
+    """Loads a packed file as a model that NumPy runs; raises the errors of `read`."""
     return PackedModel(read(path)[0])
 
 
@@ -78,56 +82,61 @@ def read(path: str | os.PathLike) -> tuple[list[Step], bytes]:
     """Returns the program of a packed file, and its SHA-256.
 
     Raises:
-        ValueError: If it is no packed file, or is of another version, damaged or cut short.
+        ValueError: If the file is not a packed file, has another version, or is damaged or
+            truncated.
     """
     data = pathlib.Path(path).read_bytes()
     if data[:12] != HEADER.pack(MAGIC, VERSION, 0, 0, b"")[:12]:
         raise ValueError(f"Expected a packed file of version {VERSION}. Received: {path}")
-    if data[32:64] != digest_of(data):
-        raise ValueError(f"{path} is damaged or cut short; copy it again")
+    if data[32:64] != compute_digest(data):
+        raise ValueError(
+            f"Expected a complete packed file. Received: {path}, which is damaged or truncated. "
+            "Copy it again"
+        )
     start = HEADER.size + HEADER.unpack_from(data)[2]
     entries = json.loads(data[64:start])["steps"]
-    return [_step(data[start:], **entry) for entry in entries], data[32:64]
+    return [_decode_step(data[start:], **entry) for entry in entries], data[32:64]
 
 
-def digest_of(data: bytes) -> bytes:
-    """Returns the SHA-256 of a packed file with zeros in the place of the digest."""
+def compute_digest(data: bytes) -> bytes:
+    """Returns the SHA-256 of a packed file whose digest is replaced by zeros."""
     return hashlib.sha256(data[:32] + bytes(32) + data[64:]).digest()
 
 
-def _step(content, arrays=None, **fields):
-    found = {name: _array(content, **place) for name, place in (arrays or {}).items()}
-    step = Step(**fields, arrays=found)
-    if "kernel_bits" in found:
-        positive = unpack_bits(found.pop("kernel_bits"), step.attributes["fan_in"])
-        found["kernel"] = np.where(positive, np.int8(1), np.int8(-1)).T
-    if "flips" in found:
-        found["flips"] = unpack_bits(found["flips"], step.shape[-1])
+def _decode_step(content, arrays=None, **fields):
+    decoded = {name: _read_array(content, **entry) for name, entry in (arrays or {}).items()}
+    step = Step(**fields, arrays=decoded)
+    if "kernel_bits" in decoded:
+        positive = unpack_bits(decoded.pop("kernel_bits"), step.attributes["fan_in"])
+        decoded["kernel"] = np.where(positive, np.int8(1), np.int8(-1)).T
+    if "flips" in decoded:
+        decoded["flips"] = unpack_bits(decoded["flips"], step.shape[-1])
     return step
 
 
-def _array(content, type, shape, offset):
+def _read_array(content, type, shape, offset):
     return np.frombuffer(content, type, math.prod(shape), offset).reshape(shape)
 
 
 def unpack_bits(words: np.ndarray, size: int) -> np.ndarray:
-    """Returns the booleans `(..., size)` in 64-bit words `(..., words)`; true stands for +1.
+    """Unpacks 64-bit words `(..., words)` to booleans `(..., size)`; true means +1.
 
-    Bit `i % 64` of word `i // 64`, counted from the least significant, is element `i`.
+    Element `i` is bit `i % 64` of word `i // 64`, counted from the least significant bit.
     """
     octets = np.ascontiguousarray(words, "<u8").view("uint8")
     return np.unpackbits(octets, axis=-1, count=size, bitorder="little").view(bool)
 
 
-def outputs_of(steps: Sequence[Step], batch: np.ndarray) -> dict[int, np.ndarray]:
-    """Returns the output of every step by its number, for a batch.
+def compute_outputs(steps: Sequence[Step], batch: np.ndarray) -> dict[int, np.ndarray]:
+    """Returns the outputs of all steps for a batch, by the number of the step.
 
-    Signs are -1 and +1 in `float32`, and so are their sums, which it holds exactly.
+    Signs are -1 and +1 in `float32`, and so are sums of signs, which `float32` represents exactly.
     """
-    values = {0: batch}
+    outputs = {0: batch}
     for number, step in enumerate(steps[1:], start=1):
-        values[number] = OPERATIONS[step.op](step, *(values[one] for one in step.inputs))
-    return values
+        sources = [outputs[source] for source in step.inputs]
+        outputs[number] = OPERATIONS[step.op](step, *sources)
+    return outputs
 
 
 def _signs(positive):
@@ -135,8 +144,8 @@ def _signs(positive):
 
 
 def _sigmoid(values):
-    shrunk = np.exp(-np.abs(values))
-    return np.where(values >= 0, 1, shrunk) / (1 + shrunk)
+    power = np.exp(-np.abs(values))  # at most 1, so it cannot overflow
+    return np.where(values >= 0, 1, power) / (1 + power)
 
 
 def _softmax(values):
@@ -161,37 +170,41 @@ def _dense(step, values):
 
 def _conv(step, images):
     kernel, groups = step.arrays["kernel"].astype("float32"), step.attributes["groups"]
-    taken = _windows(step, images, step.attributes["pad_value"])
-    taps, channels = taken.shape[-2:]
-    taken = taken.reshape(-1, taps, groups, channels // groups).transpose(2, 0, 1, 3)
+    windows = _get_windows(step, images, step.attributes["pad_value"])
+    taps, channels = windows.shape[-2:]
+    # (groups, batch * places, taps, channels per group)
+    windows = windows.reshape(-1, taps, groups, channels // groups).transpose(2, 0, 1, 3)
+    # (groups, taps * channels per group, units per group)
     kernel = kernel.reshape(-1, groups, kernel.shape[-1] // groups).transpose(1, 0, 2)
-    products = taken.reshape(groups, -1, kernel.shape[1]) @ kernel
+    products = windows.reshape(groups, -1, kernel.shape[1]) @ kernel
     return products.transpose(1, 0, 2).reshape(-1, *step.shape) + step.arrays.get("bias", 0)
 
 
 def _average_pool(step, images):
-    counts = _windows(step, np.ones_like(images[:1]), 0).sum(axis=-2)
-    return sum(np.moveaxis(_windows(step, images, 0), -2, 0)) / counts
+    # The border does not count, as in Keras.
+    counts = _get_windows(step, np.ones_like(images[:1]), 0).sum(axis=-2)
+    return sum(np.moveaxis(_get_windows(step, images, 0), -2, 0)) / counts
 
 
-def _windows(step, images, border):
-    """The windows `(batch, *outputs, taps, channels)` of images with a border."""
+def _get_windows(step, images, border):
+    """Returns the windows `(batch, *outputs, taps, channels)` of padded images."""
     names = ("size", "dilation", "strides", "pads")
     size, dilation, strides, pads = (step.attributes[name] for name in names)
     images = np.pad(images, [(0, 0), *pads, (0, 0)], constant_values=border)
     reach = [(taps - 1) * rate + 1 for taps, rate in zip(size, dilation, strict=True)]
     view = sliding_window_view(images, reach, tuple(range(1, images.ndim - 1)))
-    between = [slice(None, None, stride) for stride in strides]
-    inside = [slice(None, None, rate) for rate in dilation]
-    view = np.moveaxis(view[(slice(None), *between, slice(None), *inside)], len(size) + 1, -1)
+    positions = [slice(None, None, stride) for stride in strides]
+    taps = [slice(None, None, rate) for rate in dilation]
+    # (batch, *outputs, channels, *size) -> (batch, *outputs, *size, channels)
+    view = np.moveaxis(view[(slice(None), *positions, slice(None), *taps)], len(size) + 1, -1)
     return view.reshape(*view.shape[: len(size) + 1], -1, view.shape[-1])
 
 
-# Each takes its step and the outputs of the steps that it reads.
+# Functions of a step and the outputs of the steps that it reads.
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "activation": lambda step, values: FUNCTIONS[step.attributes["function"]](values),
     "add": lambda step, *values: functools.reduce(np.add, values),
-    # It rounds twice, as the model does.
+    # Two operations that round separately, as in the model.
     "affine": lambda step, x: x * step.arrays.get("scale", 1) + step.arrays.get("offset", 0),
     "average_pool": _average_pool,
     "binary_conv": _conv,
@@ -199,7 +212,7 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "concatenate": lambda step, *parts: np.concatenate(parts, axis=-1),
     "conv": _conv,
     "dense": _dense,
-    "max_pool": lambda step, images: _windows(step, images, -np.inf).max(axis=-2),
+    "max_pool": lambda step, images: _get_windows(step, images, -np.inf).max(axis=-2),
     "multiply": lambda step, *values: functools.reduce(np.multiply, values),
     "prelu": lambda step, values: np.where(values > 0, values, values * step.arrays["slopes"]),
     "reshape": lambda step, values: values.reshape(-1, *step.shape),

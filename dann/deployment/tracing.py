@@ -1,4 +1,4 @@
-"""Follows the calls of layers in a Keras model, which add their steps to a packed program."""
+"""Traces the calls of layers in a Keras model, which add their steps to a packed program."""
 
 import dataclasses
 import traceback
@@ -12,20 +12,20 @@ from dann.deployment.runtime import Step
 
 
 class PackError(ValueError):
-    """A model, or a layer of it, cannot be packed."""
+    """Raised if a model, or one of its layers, cannot be packed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """One call of a layer, or of an operation of `keras.ops`.
+    """A call of a layer, or of an operation of `keras.ops`.
 
     Args:
         program: The steps so far.
-        name: Name of the layer, after those of the models that it is nested in.
+        name: Name of the layer, preceded by the names of the models that contain it.
         layer: The layer or operation.
-        inputs: Numbers of the steps that give its inputs.
+        inputs: Numbers of the steps that compute its inputs.
         shape: Shape of its output, without the batch.
-        arguments: What it is called with by place, flat.
+        arguments: Its positional arguments, flattened.
     """
 
     program: Program
@@ -38,95 +38,106 @@ class Call:
     def add(
         self, op: str, *inputs: int, attributes: Any = None, shape: Any = None, **arrays: Any
     ) -> int:
-        """Adds a step and returns its number; inputs and shape are the call's, unless given."""
+        """Adds a step and returns its number. The inputs and the shape default to the call's."""
         inputs, shape = inputs or tuple(self.inputs), list(shape or self.shape)
         return self.program.add(Step(op, self.name, inputs, shape, attributes or {}, arrays))
 
-    def require(self, condition: Any, what: str, received: Any) -> None:
-        """Raises `PackError` unless a condition holds: the layer must `what` to be packed."""
+    def require(self, condition: Any, requirement: str, received: Any) -> None:
+        """Raises `PackError` unless a condition holds: "Expected layer ... to `requirement`"."""
         if not condition:
-            raise PackError(f"Layer {self.name!r} must {what} to be packed. Received: {received}")
+            raise PackError(f"Expected layer {self.name!r} to {requirement}. Received: {received}")
 
-    def activated(self, number: int, function: Callable) -> int:
-        """Adds an activation, and returns the number of its output."""
+    def add_activation(self, number: int, function: Callable) -> int:
+        """Adds an activation of a step's output, and returns the number of the last step."""
         tensors = [keras.KerasTensor((None, *self.program.steps[number].shape))]
-        return follow(self.program, function, tensors, [number], self.name)[0]
+        return trace_calls(self.program, function, tensors, [number], self.name)[0]
 
 
-def follow(
+def trace_calls(
     program: Program, function: Callable, arguments: Any, numbers: Sequence[int], name: str
 ) -> list[int]:
-    """Adds what a function of symbolic tensors computes.
+    """Adds the steps of a function of symbolic tensors.
 
     Args:
         program: The steps so far.
         function: The `call` of a model, or an activation.
-        arguments: Symbolic tensors, or lists or dicts of them, like those to call it with.
-        numbers: Numbers of the steps that give these tensors.
-        name: What goes before the names of its own layers.
+        arguments: Symbolic tensors, or lists or dicts of them, with the shapes and dtypes of the
+            arguments of the function.
+        numbers: Numbers of the steps that compute these tensors.
+        name: Prefix of the names of the function's layers.
 
     Returns:
-        The numbers of the steps that give its outputs.
+        The numbers of the steps that compute its outputs.
+
+    Raises:
+        PackError: If the function or one of its layers cannot be packed.
     """
     inputs: Any = keras.tree.map_structure(
-        lambda one: keras.Input(batch_shape=one.shape, dtype=one.dtype), arguments
+        lambda tensor: keras.Input(batch_shape=tensor.shape, dtype=tensor.dtype), arguments
     )
     tensors = keras.tree.flatten(inputs)
     try:
         outputs = keras.tree.flatten(function(*inputs))
-        # Its public `operations` do not tell which tensors each call gets.
+        # The public `operations` do not show which tensors each call receives.
         nodes = keras.Function(tensors, outputs)._nodes_by_depth
     except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
         name = getattr(function, "__qualname__", name)
         line = traceback.extract_tb(error.__traceback__, 2)[-1].line
         raise PackError(
-            f"{name} must call layers or `keras.ops` alone to be packed. On a `keras.Input` it "
-            f"fails at `{line}`; write it with `keras.ops`: {error}"
+            f"Expected {name} to call only layers and `keras.ops`. Received: an error on a "
+            f"`keras.Input` at `{line}`: {error}. Write the line with `keras.ops`"
         ) from error
-    known = dict(zip(map(id, tensors), numbers, strict=True))
+    step_numbers = dict(zip(map(id, tensors), numbers, strict=True))
     for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
         if node.is_input:
             continue
         layer, arguments = node.operation, node.arguments
-        own = layer.name if isinstance(layer, keras.Layer) else type(layer).__name__.lower()
-        own = f"{name}/{own}".lstrip("/")
-        inputs = [known[id(one)] for one in node.input_tensors]
-        shape = fixed_shape(node.outputs[0].shape, own)
-        call = Call(program, own, layer, inputs, shape, keras.tree.flatten(arguments.args))
-        _check(call, arguments.kwargs)
+        is_layer = isinstance(layer, keras.Layer)
+        path = f"{name}/{layer.name if is_layer else type(layer).__name__.lower()}".lstrip("/")
+        sources = [step_numbers[id(tensor)] for tensor in node.input_tensors]
+        shape = get_fixed_shape(node.outputs[0].shape, path)
+        call = Call(program, path, layer, sources, shape, keras.tree.flatten(arguments.args))
+        _check_arguments(call, arguments.kwargs)
         if isinstance(layer, keras.Model):
-            found = follow(program, layer.call, arguments.args, inputs, own)
+            results = trace_calls(program, layer.call, arguments.args, sources, path)
         else:
-            found = [program.rules[type(layer).__name__](call)]
-        known.update(zip(map(id, node.outputs), found, strict=True))
-    return [known[id(one)] for one in outputs]
+            results = [_get_rule(call)(call)]
+        step_numbers.update(zip(map(id, node.outputs), results, strict=True))
+    return [step_numbers[id(tensor)] for tensor in outputs]
 
 
-def _check(call, given):
-    """Raises `PackError` for a layer that no rule knows, or that is not called plainly."""
+def _check_arguments(call, keywords):
+    """Raises `PackError` if a call has keyword arguments such as `training` or a mask."""
+    values = keras.tree.flatten(keywords)
+    are_unset = all(value is None or value is False for value in values)
+    call.require(are_unset, "be called with only its inputs, as in inference", keywords)
+
+
+def _get_rule(call):
+    """Returns the rule of a layer; raises `PackError` if it has none, or if it does not apply."""
     layer, kind = call.layer, type(call.layer)
-    extra = [one for one in keras.tree.flatten(given) if one is not None and one is not False]
-    call.require(not extra, "be called with its inputs alone, as at inference,", given)
-    if isinstance(layer, keras.Model):
-        return
-    # A subclass may compute otherwise than its parent.
-    ours = kind.__module__.split(".")[0] in ("dann", "keras")
-    what = "be a `keras.Model`, which is followed, or stand as its layers in the network,"
-    if ours:
-        what = "be written with the layers and functions of the page Deployment"
-    if "Separable" in kind.__name__:
-        what = "be written with a depthwise convolution and a convolution of one pixel"
-    call.require(ours and kind.__name__ in call.program.rules, what, kind.__name__)
+    # A subclass may compute something else than its parent, so it has no rule.
+    requirement = "be a `keras.Model`, whose layers are packed, or a layer of Keras or `dann`"
+    if kind.__module__.split(".")[0] in ("dann", "keras"):
+        requirement = "be one of the layers and functions that the page Deployment lists"
+    if isinstance(layer, keras.layers.SeparableConv1D | keras.layers.SeparableConv2D):
+        requirement = "be replaced by a depthwise convolution and a convolution of size 1"
+    rule = call.program.find_rule(layer)
+    call.require(rule, requirement, kind.__name__)
     policy = getattr(layer, "dtype_policy", None)
     call.require(policy is None or policy.name == "float32", "compute in float32", policy)
     order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
     call.require(order != "channels_first", "have data_format='channels_last'", order)
     last = {-1, len(call.program.steps[call.inputs[0]].shape)}
     call.require(last.issuperset(keras.tree.flatten(axis)), "act on the last axis", f"axis={axis}")
+    return rule
 
 
-def fixed_shape(shape: Sequence[int | None], name: str) -> list[int]:
-    """Returns a shape without the batch; raises `PackError` if it is not known."""
+def get_fixed_shape(shape: Sequence[int | None], name: str) -> list[int]:
+    """Returns a shape without the batch; raises `PackError` if a size is unknown."""
     if None in shape[1:]:
-        raise PackError(f"Give `keras.Input` one size. Received: {tuple(shape)} at {name!r}")
+        raise PackError(
+            f"Expected a fixed size. Received: {tuple(shape)} at {name!r}. Give `keras.Input` a "
+            "shape without None"
+        )
     return [int(size or 0) for size in shape[1:]]

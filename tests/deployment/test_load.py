@@ -1,14 +1,14 @@
-"""A packed file that is loaded runs as C, or as NumPy where it cannot."""
+"""Loaded packed files run compiled C, or NumPy where C is not available."""
 
 import shutil
 
 import keras
 import numpy as np
 import pytest
-from packable_networks import logits, whole_inputs
+from packable_networks import integer_inputs, logits
 
-from dann import layers as own
 from dann.deployment import c_file, load, pack
+from dann.layers import BinaryConv3D, BinaryDense
 
 compiles = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
@@ -18,48 +18,48 @@ def cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-def packed(tmp_path):
-    model = keras.Sequential([keras.Input((70,)), own.BinaryDense(3, use_bias=False)])
+def make_packed_file(tmp_path):
+    model = keras.Sequential([keras.Input((70,)), BinaryDense(3, use_bias=False)])
     pack(model, tmp_path / "model.dann")
-    inputs = whole_inputs(model, 5)
+    inputs = integer_inputs(model, 5)
     return tmp_path / "model.dann", inputs, logits(model, inputs)
 
 
 @compiles
-def test_a_packed_file_is_compiled_once(tmp_path, monkeypatch):
-    path, inputs, expected = packed(tmp_path)
+def test_packed_file_is_compiled_once(tmp_path, monkeypatch):
+    path, inputs, expected = make_packed_file(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     np.testing.assert_array_equal(load(path).predict(inputs, batch_size=2), expected)
     (library,) = (tmp_path / "cache/dann").iterdir()
-    with monkeypatch.context() as patched:
-        patched.setattr(c_file, "source_of", None)  # nor is its C written again
+    with monkeypatch.context() as context:
+        context.setattr(c_file, "generate_c", None)  # the C is not generated again
         np.testing.assert_array_equal(load(path).predict(inputs), expected)
         assert load(path).predict(inputs[:0]).shape == (0, 3)
-    path, inputs, other = packed(tmp_path)
-    assert (other != expected).any()
-    np.testing.assert_array_equal(load(path).predict(inputs), other)
+    path, inputs, new_expected = make_packed_file(tmp_path)
+    assert (new_expected != expected).any()
+    np.testing.assert_array_equal(load(path).predict(inputs), new_expected)
     assert len(list(library.parent.iterdir())) == 2
 
 
 @pytest.mark.parametrize(
-    ("compiler", "why"),
+    ("compiler", "reason"),
     [
         ("no-such-compiler", "No such file"),
         ("false", "fails with 1"),
         pytest.param("cc -fwrong", "error: .*-fwrong", marks=compiles),
     ],
 )
-def test_numpy_runs_where_c_cannot_be_compiled_and_says_why(compiler, why, tmp_path, monkeypatch):
-    path, inputs, expected = packed(tmp_path)
+def test_numpy_runs_with_warning_without_compiler(compiler, reason, tmp_path, monkeypatch):
+    path, inputs, expected = make_packed_file(tmp_path)
     monkeypatch.setenv("CC", compiler)
-    with pytest.warns(UserWarning, match=f"NumPy runs.*{why}") as told:
+    with pytest.warns(UserWarning, match=f"NumPy runs.*{reason}") as warnings:
         model = load(path)
     np.testing.assert_array_equal(model.predict(inputs, batch_size=1), expected)
-    assert len(told) == 1
+    assert len(warnings) == 1
 
 
-def test_numpy_runs_three_spatial_axes_and_a_warning_says_so(tmp_path):
+def test_numpy_runs_three_spatial_axes_with_warning(tmp_path):
     inputs = keras.Input((4, 4, 4, 2))
-    pack(keras.Model(inputs, own.BinaryConv3D(2, 2)(inputs)), tmp_path / "model.dann")
+    pack(keras.Model(inputs, BinaryConv3D(2, 2)(inputs)), tmp_path / "model.dann")
     with pytest.warns(UserWarning, match="3 spatial axes"):
         load(tmp_path / "model.dann")

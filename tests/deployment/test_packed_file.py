@@ -1,4 +1,4 @@
-"""The layout of packed files, and what is refused."""
+"""The layout of packed files, and files that are not read."""
 
 import hashlib
 import importlib.util
@@ -16,7 +16,7 @@ from dann.deployment.packing import encode, pack_bits
 from dann.deployment.runtime import Step, load, unpack_bits
 
 
-def program():
+def make_program():
     kernel = {"kernel": np.array([[1, -1], [-1, 1], [1, -1]], "int8")}
     return [
         Step("input", "input", (), (3,)),
@@ -25,30 +25,30 @@ def program():
     ]
 
 
-def test_the_layout_is_the_documented_one():
-    data = encode(program())
+def test_layout_matches_documentation():
+    data = encode(make_program())
     assert data[:8] == b"DANNBITS"
     version, directory, size = struct.unpack("<IIQ", data[8:24])
     assert (version, size, data[24:32]) == (1, len(data), bytes(8))
     assert data[32:64] == hashlib.sha256(data[:32] + bytes(32) + data[64:]).digest()
-    place = json.loads(data[64 : 64 + directory])["steps"][2]["arrays"]["kernel_bits"]
-    assert place == {"type": "<u8", "shape": [2, 1], "offset": 0}
+    reference = json.loads(data[64 : 64 + directory])["steps"][2]["arrays"]["kernel_bits"]
+    assert reference == {"type": "<u8", "shape": [2, 1], "offset": 0}
     assert data[64 + directory :] == b"\5" + bytes(7) + b"\2" + bytes(7)
 
 
-def test_what_is_no_whole_packed_file_is_refused(tmp_path):
-    whole, path = encode(program()), tmp_path / "model.dann"
-    places = [*range(64), *range(64, len(whole), 16)]
-    changed = [whole[:p] + bytes([whole[p] ^ 1]) + whole[p + 1 :] for p in places]
-    for data in (b"PK\3\4" + whole[4:], b"", whole[:40], whole[:-1], whole + b"\0", *changed):
+def test_damaged_file_is_refused(tmp_path):
+    valid, path = encode(make_program()), tmp_path / "model.dann"
+    positions = [*range(64), *range(64, len(valid), 16)]
+    flipped = [valid[:p] + bytes([valid[p] ^ 1]) + valid[p + 1 :] for p in positions]
+    for data in (b"PK\3\4" + valid[4:], b"", valid[:40], valid[:-1], valid + b"\0", *flipped):
         path.write_bytes(data)
         with pytest.raises(ValueError, match="model.dann"):
             load(path)
 
 
-def test_the_reference_is_one_file_that_runs_elsewhere(tmp_path, monkeypatch):
+def test_runtime_is_one_file_without_imports(tmp_path, monkeypatch):
     copy = shutil.copy(pathlib.Path(runtime.__file__), tmp_path / "runtime_elsewhere.py")
-    (tmp_path / "model.dann").write_bytes(encode(program()))
+    (tmp_path / "model.dann").write_bytes(encode(make_program()))
     for name in list(sys.modules):
         if name.partition(".")[0] in ("dann", "keras", "tensorflow"):
             monkeypatch.setitem(sys.modules, name, None)
@@ -60,9 +60,9 @@ def test_the_reference_is_one_file_that_runs_elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("size", [1, 63, 64, 65, 130])
-def test_bits_come_back_and_fill_up_with_zeros(size):
+def test_bits_round_trip_with_zero_padding(size):
     positive = np.random.default_rng(size).random((3, size)) < 0.5
     words = pack_bits(positive)
     np.testing.assert_array_equal(unpack_bits(words, size), positive)
-    whole = np.array([[int(word) >> bit & 1 for word in row for bit in range(64)] for row in words])
-    np.testing.assert_array_equal(whole, np.pad(positive, [(0, 0), (0, -size % 64)]))
+    bits = np.array([[int(word) >> bit & 1 for word in row for bit in range(64)] for row in words])
+    np.testing.assert_array_equal(bits, np.pad(positive, [(0, 0), (0, -size % 64)]))

@@ -1,4 +1,4 @@
-"""Summaries count what the packed file has."""
+"""Summaries count the weights and products of packed files."""
 
 import keras
 from keras import layers
@@ -7,7 +7,7 @@ from dann.deployment import pack, summarize
 from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D
 
 
-def test_every_layer_is_counted_by_hand(tmp_path):
+def test_weights_of_every_layer_are_counted(tmp_path):
     inputs = keras.Input((6, 6, 2))
     x = layers.Conv2D(5, 3, name="first")(inputs)
     x = layers.BatchNormalization(name="norm")(x)
@@ -30,7 +30,7 @@ def test_every_layer_is_counted_by_hand(tmp_path):
     assert 0 <= pack(model, tmp_path / "model.dann") - table["bytes"].sum() < 4000
 
 
-def test_products_are_counted_in_every_call_and_weights_once():
+def test_shared_layer_counts_products_per_call():
     inputs = keras.Input((6, 6, 4))
     x = BinaryConv2D(8, 3, groups=2, use_bias=False, name="grouped")(inputs)
     x = BinaryDepthwiseConv2D(2, depth_multiplier=3, use_bias=False, name="depthwise")(x)

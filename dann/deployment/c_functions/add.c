@@ -1,0 +1,6 @@
+/* Adds `n` numbers to the values. */
+static void add(const float *numbers, int n, float *restrict values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] += numbers[i];
+}

@@ -1,0 +1,6 @@
+/* Copies `n` numbers. */
+static void copy(const float *numbers, int n, float *restrict values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = numbers[i];
+}

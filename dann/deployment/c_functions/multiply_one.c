@@ -1,0 +1,6 @@
+/* Multiplies each of the `n` values by one factor. */
+static void multiply_one(const float *factor, int n, float *restrict values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] *= *factor;
+}

@@ -1,0 +1,148 @@
+"""Models, arguments and programs that are refused, with the words that the user needs."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+
+from dann.deployment import PackError, export, load, pack, to_c
+from dann.deployment.c_file import generate_c
+from dann.deployment.runtime import Step
+from dann.gradients.estimators import DoReFa
+from dann.layers import BinaryConv2D, BinaryConv2DTranspose, BinaryDense
+
+
+class DoubledDense(layers.Dense):
+    def call(self, inputs):
+        return 2 * super().call(inputs)
+
+
+class EagerAdd(keras.Model):
+    """Calls NumPy, which fails on symbolic tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(3)
+
+    def call(self, inputs):
+        return self.dense(inputs) + ops.convert_to_tensor(ops.convert_to_numpy(inputs)[:, :3])
+
+
+def apply(shape, function):
+    inputs = keras.Input(shape)
+    return keras.Model(inputs, function(inputs))
+
+
+def quantized(inputs):
+    layer = layers.Dense(2, name="one")
+    outputs = layer(inputs)
+    layer.quantize("int8")
+    return outputs
+
+
+def in_training(inputs):
+    inner = keras.Sequential([keras.Input((4,)), layers.BatchNormalization()], name="one")
+    return inner(inputs, training=True)
+
+
+def add_pooled(images):
+    return images + layers.Reshape((1, 2))(layers.GlobalMaxPooling2D()(images))
+
+
+def with_two_inputs():
+    inputs = keras.Input((4,)), keras.Input((4,))
+    return keras.Model(inputs, layers.Add()(inputs))
+
+
+def eager():
+    model = EagerAdd()
+    model(np.ones((1, 4), "float32"))
+    return model
+
+
+FLAT, IMAGE = (4,), (6, 6, 2)
+LEVELS = {"padding": "same", "pad_values": -1, "input_estimator": DoReFa(1)}
+FIRST_AXIS_CONVOLUTION = BinaryConv2D(2, 3, data_format="channels_first")
+UNPACKABLE = {  # the shape of the input, a function of it, and words of the error
+    "transposed": (IMAGE, BinaryConv2DTranspose(2, 3, name="one"), "'one'.*page Deployment"),
+    "subclass": (FLAT, DoubledDense(2, name="one"), "'one' to be a `keras.Model`.*: DoubledDense"),
+    "separable": (IMAGE, layers.SeparableConv2D(2, 3, name="one"), "'one'.*depthwise"),
+    "8 input levels": (FLAT, BinaryDense(2, input_estimator=DoReFa(3)), "2, 3 or 4 rising"),
+    "8 kernel levels": (FLAT, BinaryDense(9, kernel_estimator=DoReFa(3, "kernel")), "4 even"),
+    "border": (IMAGE, BinaryConv2D(2, 3, **LEVELS), "pad with one of the levels"),
+    "mean over pixels": (IMAGE, lambda x: ops.mean(x, axis=(1, 2)), "last axis"),
+    "quantized": (FLAT, quantized, "in float32.*int8"),
+    "gelu": (FLAT, layers.Dense(2, activation="gelu", name="one"), "'one/gelu'.*Received: Gelu"),
+    "convolution by function": (IMAGE, lambda x: ops.conv(x, np.ones((1, 1, 2, 2))), "Conv"),
+    "channels first": ((2, 6, 6), FIRST_AXIS_CONVOLUTION, "channels_last"),
+    "first axis": (IMAGE, layers.BatchNormalization(axis=1), "last axis"),
+    "training": (FLAT, in_training, "'training': True"),
+    "slopes per pixel": (IMAGE, layers.PReLU(name="one"), r"'one'.*shared_axes=\[1, 2\]"),
+    "threshold": (FLAT, layers.ReLU(threshold=0.5), "no `threshold`"),
+    "ranks": (IMAGE, add_pooled, "one rank"),
+    "unknown size": ((None, 2), layers.Dense(2), "fixed size.*`keras.Input`"),
+    "two outputs": (FLAT, lambda x: [layers.Dense(2)(x), x], "2 outputs"),
+}
+OTHER_MODELS = {
+    "two inputs": (with_two_inputs, "2 inputs"),
+    "unbuilt": (lambda: keras.Sequential([layers.Dense(2)]), "call it on a batch"),
+    # JAX does not even build this model.
+    "eager": (eager, "EagerAdd.call to call only layers.*`return self.*`|call it on a batch"),
+    "layer": (lambda: BinaryDense(2), "one input"),
+}
+
+
+@pytest.mark.parametrize("case", [*UNPACKABLE, *OTHER_MODELS])
+def test_unpackable_model_is_named(case, tmp_path):
+    if case in UNPACKABLE:
+        shape, function, words = UNPACKABLE[case]
+        model = apply(shape, function)
+    else:
+        make, words = OTHER_MODELS[case]
+        model = make()
+    with pytest.raises(PackError, match=words):
+        pack(model, tmp_path / "model.dann")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "2x", "a-b", "é", "a b"])
+def test_name_must_be_an_identifier(name, tmp_path):
+    model = keras.Sequential([keras.Input(FLAT), layers.Dense(2)])
+    with pytest.raises(ValueError, match=f"`name` to be a letter.*Received: {name!r}"):
+        to_c(model, tmp_path / "net.c", name)
+
+
+def test_other_arguments_are_refused(tmp_path):
+    model, path = keras.Sequential([keras.Input(FLAT), layers.Dense(2)]), tmp_path / "model.dann"
+    pack(model, path)
+    with pytest.raises(ValueError, match="'packed', 'c'.*gguf"):
+        export(model, path, "gguf", np.zeros((2, 4)))
+    with pytest.raises(ValueError, match=r"inputs \(n, \*\(4,\)\).*\(2, 3\)"):
+        load(path).predict(np.zeros((2, 3)))
+
+
+INPUT = Step("input", "input", (), (4,))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"op": "_close"},
+        *({"inputs": [1]}, {"inputs": [-1]}, {"shape": [30]}, {"shape": ["3; exit(1)"]}),
+        {"op": "reshape", "shape": [5]},
+        {"op": "activation", "attributes": {"function": "exit"}},
+        {"op": "affine", "shape": [5], "arrays": {}},
+        {"op": "affine", "arrays": {"scale": np.ones(9, "<f4")}},
+        {"op": "add", "inputs": [0, 0, 0], "shape": [3]},
+        {"op": "concatenate", "inputs": [0, 0], "shape": [7]},
+        *({"attributes": {"groups": groups}} for groups in (0, 3)),
+        {"attributes": {"strides": ["1}; exit(1)", 1]}},
+    ],
+    ids=str,
+)
+def test_contradictory_program_is_not_written(changes):
+    step = {"op": "dense", "layer": "one", "inputs": [0], "shape": [3]}
+    step |= {"attributes": {"fan_in": 4}, "arrays": {"kernel": np.ones((4, 3), "<f4")}}
+    generate_c([INPUT, Step(**step)])
+    with pytest.raises((ArithmeticError, KeyError, TypeError, ValueError)):
+        generate_c([INPUT, Step(**(step | changes))])
