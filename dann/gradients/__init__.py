@@ -6,7 +6,7 @@ from dann.gradients import estimators
 from dann.gradients.override import override_gradient
 from dann.gradients.reversal import reverse_gradient
 from dann.gradients.sign import binary_sign
-from dann.gradients.stop_gradient import surrogate_gradient
+from dann.gradients.stop_gradient import straight_through, surrogate_gradient
 
 if keras.backend.backend() == "tensorflow":
     from dann.gradients.op_override import override_op_gradients

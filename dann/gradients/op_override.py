@@ -1,6 +1,5 @@
-"""Way 1 for TensorFlow graphs: the gradient of an operation, overridden by its type."""
+"""Overrides of the gradients of TensorFlow operations by their type."""
 
-import functools
 import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,11 +8,13 @@ import keras
 
 if keras.backend.backend() != "tensorflow":
     raise ImportError(
-        "Only TensorFlow overrides operations; use another `implementation` than 'op_override'"
+        "Expected the Keras backend 'tensorflow' for `implementation='op_override'`. "
+        f"Received: {keras.backend.backend()!r}. Use 'override' or 'stop_gradient'"
     )
 
 import tensorflow as tf
 
+from dann.gradients.graph_function import as_graph_function
 from dann.gradients.override import check_gradients
 
 _numbers = itertools.count()
@@ -23,28 +24,28 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
     """Overrides the gradients of all operations of given types inside a function.
 
     In TensorFlow 1 this was `with graph.gradient_override_map({"Sign": "QuantizeGrad"}):`.
-    TensorFlow 2 silently ignores that in eager mode and whenever the tape is in the function that
-    holds the operation, as in Keras' `fit`. Here `function` becomes a graph of its own, and the
-    override works in eager mode, in `tf.function` with the tape inside or outside, under XLA, in
-    `fit`, and under `tf.config.run_functions_eagerly(True)`.
+    TensorFlow 2 silently ignores that context manager in eager mode and whenever the gradient tape
+    is in the same function as the operation, as in Keras' `fit`. Here `function` becomes a graph of
+    its own, and the override works in eager mode, in `tf.function` with the tape inside or outside,
+    under XLA, in `fit`, and under `tf.config.run_functions_eagerly(True)`.
 
-    For a `SavedModel` that is differentiated after it was loaded, the gradient function must use
-    nothing but `upstream`: TensorFlow traces it with `op=None`.
+    If a `SavedModel` is differentiated after loading, its gradient functions must use only
+    `upstream`, because TensorFlow traces them with `op=None`.
 
     Args:
         function: Function of tensors. Operations in a `tf.function` that it calls, in a branch of
-            `tf.cond` or in the body of `tf.while_loop` are not overridden, because these are
-            graphs of their own.
-        overrides: Operation type (`"Sign"`, `"Identity"`, see `tf.Operation.type`) to a function
-            `(op, *upstream)` that returns a gradient tensor or `None` for each input of the
-            operation, or to the name under which `tf.RegisterGradient` registered one.
+            `tf.cond` or in the body of `tf.while_loop` are not overridden, because each of these is
+            a separate graph.
+        overrides: Maps an operation type (`"Sign"`, `"Identity"`, see `tf.Operation.type`) to a
+            function `(op, *upstream)` that returns a gradient tensor or `None` for each input of
+            the operation, or to the name of a gradient registered by `tf.RegisterGradient`.
 
     Returns:
         A function of the same tensors.
 
     Raises:
-        LookupError: When differentiated, if no gradient of that name is registered.
-        ValueError: When called, if `function` holds no operation of a type that `overrides` names.
+        LookupError: If no gradient is registered under a name in `overrides`.
+        ValueError: When called, if `function` has no operation of a type in `overrides`.
         TypeError: When differentiated, if a gradient function returns a Python number.
 
     Example:
@@ -62,26 +63,32 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
     Reference:
         - TensorFlow, `tf.Graph.gradient_override_map` and `tf.RegisterGradient`.
     """
-    names = {op_type: _name_of(gradient) for op_type, gradient in overrides.items()}
+    names = {op_type: _register(gradient) for op_type, gradient in overrides.items()}
 
     def overridden(*inputs):
         graph = tf.compat.v1.get_default_graph()
-        before = len(graph.get_operations())
+        num_before = len(graph.get_operations())
         with graph.gradient_override_map(names):
             outputs = function(*inputs)
-        held = {operation.type for operation in graph.get_operations()[before:]}
-        if missing := set(names) - held:
+        types = {operation.type for operation in graph.get_operations()[num_before:]}
+        if missing := set(names) - types:
             raise ValueError(
-                f"The function must hold operations of the types {sorted(names)}, to override "
-                f"their gradients, but {sorted(missing)} are not there. Received: {sorted(held)}"
+                f"Expected a function with operations of the types {sorted(names)}, whose "
+                f"gradients are overridden. Received: {sorted(types)}, without {sorted(missing)}"
             )
         return outputs
 
     return as_graph_function(overridden)
 
 
-def _name_of(gradient):
+def _register(gradient):
+    """Returns the name under which TensorFlow finds the gradient."""
     if isinstance(gradient, str):
+        if not _is_registered(gradient):
+            raise LookupError(
+                "Expected the name of a gradient that `tf.RegisterGradient` registered. "
+                f"Received: {gradient!r}"
+            )
         return gradient
     name = f"dann.{gradient.__qualname__}.{next(_numbers)}"
 
@@ -95,43 +102,27 @@ def _name_of(gradient):
     return name
 
 
-def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
-    """Runs `function` as a TensorFlow graph of its own, for every kind of caller.
-
-    `tf.config.run_functions_eagerly(True)` dissolves every `tf.function`, and with it the graph in
-    which a gradient is overridden; a concrete function stays a graph.
-
-    Each rank of inputs gets its own function. One function for several ranks would be traced for an
-    unknown rank, and a gradient without a rank fails in most optimizers of Keras.
-
-    Args:
-        function: Function of tensors; a variable is read, and gets the gradient of its value.
-        autograph: Whether Python control flow in it is converted. Defaults to `True`.
-
-    Returns:
-        A function of the same tensors.
-    """
-
-    @functools.cache
-    def function_of(ranks):
-        return tf.function(function, reduce_retracing=True, autograph=autograph)
-
-    def call(*inputs):
-        tensors = [tf.convert_to_tensor(value) for value in inputs]  # which reads variables
-        graph_function = function_of(tuple(tensor.shape.rank for tensor in tensors))
-        if tf.config.functions_run_eagerly():
-            return graph_function.get_concrete_function(*tensors)(*tensors)
-        return graph_function(*tensors)
-
-    return call
+def _is_registered(name):
+    """Returns whether TensorFlow finds a gradient of this name; its registry is not public."""
+    with tf.Graph().as_default() as graph:
+        inputs = tf.constant(0.0)
+        with graph.gradient_override_map({"Identity": name}):
+            outputs = tf.identity(inputs)
+        try:
+            tf.gradients(outputs, inputs)
+        except LookupError as error:
+            return "No gradient defined" not in str(error)
+        except Exception:  # a gradient for operations with other inputs
+            return True
+    return True
 
 
 def _pass_through(op, upstream):
     return upstream
 
 
-def _swap_negated(op, upstream, upstream_of_scaled):
-    return None, upstream_of_scaled - upstream
+def _swap_negated(op, upstream, scaled_upstream):
+    return None, scaled_upstream - upstream
 
 
 def _swap(inputs, scaled):
@@ -143,9 +134,9 @@ _overridden_sign = override_op_gradients(tf.sign, {"Sign": _pass_through})
 
 
 def reverse_op_gradient(inputs: Any, strength: Any) -> Any:
-    """`reverse_gradient` by the overridden gradient of an `IdentityN`.
+    """Computes `reverse_gradient` by the overridden gradient of an `IdentityN` operation.
 
-    `IdentityN(x, strength * x)` returns `x`. Its overridden gradient gives `-upstream` to the
+    `IdentityN(x, strength * x)` returns `x`. Its overridden gradient passes `-upstream` to the
     second input, and the product turns that into `-strength * upstream` for `x`. The gradient
     function reads no input of the operation, so it can be saved.
     """
@@ -153,10 +144,10 @@ def reverse_op_gradient(inputs: Any, strength: Any) -> Any:
 
 
 def sign_op_gradient(inputs: Any) -> Any:
-    """`binary_sign` by the overridden gradient of a `Sign`: passed through, after a clip.
+    """Computes `binary_sign` by the overridden gradient of a `Sign` operation after a clip.
 
-    The clip has the gradient of Htanh. Where `tf.sign` gives 0 (or, in TensorFlow's vectorised
-    kernel, a subnormal) the added constant makes it +1.
+    The gradient of `Sign` is passed through, and the clip has the gradient of Htanh.
     """
     signs = _overridden_sign(tf.clip_by_value(inputs, -1.0, 1.0))
+    # `tf.sign` is 0 at 0 and, in its vectorized kernel, at subnormal numbers. Both become +1.
     return signs + tf.stop_gradient(1.0 - tf.abs(signs))

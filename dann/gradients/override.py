@@ -1,7 +1,7 @@
-"""Way 1: a backward pass given by the caller instead of the derivative."""
+"""Functions whose backward pass is replaced by one that the caller chooses."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -11,39 +11,39 @@ from dann.checks import shapes_may_match
 
 
 def override_gradient(forward: Callable, backward: Callable, name: str | None = None) -> Callable:
-    """Makes a function that computes `forward` and differentiates as `backward` says.
+    """Makes a function with the value of `forward` and the gradient that `backward` returns.
 
     - forward: `y = forward(*inputs)`
     - backward: `dL/dinputs = backward(dL/dy, *inputs)`
 
-    Pass a value that changes from call to call, such as a strength, as an input: it is then read at
-    each call, and nothing is traced again.
+    A value that changes between calls, such as a strength, should be an input: each call then reads
+    it, and nothing is traced again.
 
-    On TensorFlow the function runs as a `tf.function`. So it is right under
+    On TensorFlow the function runs as a `tf.function`. It is therefore right under
     `tf.autodiff.ForwardAccumulator` too, where a bare `tf.custom_gradient` silently gives the
-    derivative of `forward`, and the graphs of earlier traces are freed. TensorFlow loses every
-    overridden gradient, silently, if a tape outside `tf.vectorized_map` watches its inputs: open
-    the tape inside the mapped function, or use `surrogate_gradient`.
+    derivative of `forward`, and the graphs of earlier traces are freed. TensorFlow silently loses
+    every overridden gradient if a tape outside `tf.vectorized_map` watches its inputs: open the
+    tape inside the mapped function, or use `surrogate_gradient`.
 
     On JAX the function has no forward mode (`jax.jvp`, `jax.jacfwd`): JAX raises an error there.
 
     Args:
-        forward: Function of one or more tensors that returns one tensor. Trainable variables, such
-            as a layer's weights, must be inputs of it, or they would get no gradient.
-        backward: Function `(upstream, *inputs)` that returns one gradient tensor for each input
-            (alone, or in a tuple), in its shape; it is cast to the input's type. `upstream` has the
-            shape of the output.
+        forward: Function of one or more tensors that returns one tensor. It must take trainable
+            variables, such as the weights of a layer, as inputs, or they would get no gradient.
+        backward: Function `(upstream, *inputs)` that returns one gradient tensor per input, in the
+            shape of the input; several gradients as a tuple. Gradients are cast to the type of the
+            input. `upstream` has the shape of the output.
         name: Name of the new function, under which it must be registered with Keras to be saved in
-            a file. Defaults to the names of `forward` and `backward`.
+            a file. Defaults to the joined names of `forward` and `backward`.
 
     Returns:
-        A function of the same tensors and variables, which are given by position.
+        A function of the same tensors and variables, which it takes by position.
 
     Raises:
         TypeError: If `forward` returns several tensors; when differentiated, if `backward` returns
-            what is no tensor.
+            anything but tensors.
         ValueError: When called, if `forward` reads a trainable variable; when differentiated, if
-            `backward` returns the wrong number of gradients, or one of another shape.
+            `backward` returns the wrong number of gradients or a gradient of the wrong shape.
 
     Example:
 
@@ -58,7 +58,7 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
 
     Reference:
         - [Ganin and Lempitsky, 2015](https://arxiv.org/abs/1409.7495), equations 8 and 9, for a
-          backward pass that is chosen freely.
+          layer whose backward pass is not its derivative.
     """
 
     def gradient(upstream, *inputs):
@@ -66,22 +66,22 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
         if not isinstance(gradients, tuple | list):
             gradients = (gradients,)
         check_gradients(gradients, inputs, backward)
-        return tuple(ops.cast(one, x.dtype) for one, x in zip(gradients, inputs, strict=True))
+        return tuple(ops.cast(slope, x.dtype) for slope, x in zip(gradients, inputs, strict=True))
 
     def checked(*inputs):
-        with reads() as read:
+        with record_reads() as variables:
             try:
                 return forward(*inputs)
-            finally:  # also in the place of an error about the variable
-                refuse_reads(read)
+            finally:  # replaces an error of `forward` that the variable caused
+                reject_reads(variables)
 
-    overridden = _backend_function()(checked, gradient)
+    overridden = _join(checked, gradient)
 
     def call(*inputs):
         outputs = overridden(*(ops.convert_to_tensor(value) for value in inputs))
         if keras.tree.is_nested(outputs):
             raise TypeError(
-                "Argument `forward` must return one tensor, because `backward` takes one upstream "
+                "Expected `forward` to return one tensor, because `backward` takes one upstream "
                 f"gradient. Received: {type(outputs).__name__} of tensors"
             )
         return outputs
@@ -90,38 +90,42 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
 
 
 def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -> None:
-    """Raises an error unless the gradients of `function` are tensors in the inputs' shapes."""
+    """Raises an error unless the gradients of `function` are tensors in the shapes of `inputs`."""
     name = getattr(function, "__name__", repr(function))
     if len(gradients) != len(inputs):
         raise ValueError(
-            f"Gradient function `{name}` must return one gradient for each of the {len(inputs)} "
-            f"inputs. Received: {len(gradients)} gradients"
+            f"Expected gradient function `{name}` to return one gradient for each of the "
+            f"{len(inputs)} inputs. Received: {len(gradients)} gradients"
         )
-    for gradient, one in zip(gradients, inputs, strict=True):
+    for gradient, tensor in zip(gradients, inputs, strict=True):
         if not ops.is_tensor(gradient):
             raise TypeError(
-                f"Gradient function `{name}` must return a tensor for each input, for no gradient "
-                "`keras.ops.zeros_like(input)`. "
-                f"Received: {type(gradient).__name__}"
+                f"Expected gradient function `{name}` to return a tensor for each input. "
+                f"Received: {type(gradient).__name__}. Return `keras.ops.zeros_like(input)` for an "
+                "input without a gradient"
             )
-        if not shapes_may_match(gradient.shape, one.shape):
+        if not shapes_may_match(gradient.shape, tensor.shape):
             raise ValueError(
-                f"Gradient function `{name}` must return gradients in the shapes of the inputs. "
-                f"Received: {tuple(gradient.shape)} for an input {tuple(one.shape)}"
+                f"Expected gradient function `{name}` to return gradients in the shapes of the "
+                f"inputs. Received: {tuple(gradient.shape)} for an input {tuple(tensor.shape)}"
             )
 
 
 class Reads(keras.StatelessScope):
-    """Collects the trainable variables that are read; assignments do not leave it."""
+    """Scope that records which trainable variables are read and defers all assignments.
+
+    A function that reads a trainable variable, instead of taking it as an input, would silently
+    give it no gradient.
+    """
 
     def __init__(self):
         super().__init__()
-        self.read: dict[int, keras.Variable] = {}
-        self.updates: list[Any] = []
+        self.variables: dict[int, keras.Variable] = {}
+        self.updates: list[tuple[keras.Variable, Any]] = []
 
     def get_current_value(self, variable):
         if variable.trainable:
-            self.read[id(variable)] = variable
+            self.variables[id(variable)] = variable
         value, outer = super().get_current_value(variable), self.original_scope
         return outer.get_current_value(variable) if value is None and outer else value
 
@@ -131,54 +135,56 @@ class Reads(keras.StatelessScope):
 
 
 @contextlib.contextmanager
-def reads() -> Iterator[dict[int, keras.Variable]]:
-    """Collects the trainable variables that are read within, by their ids."""
+def record_reads() -> Iterator[dict[int, keras.Variable]]:
+    """Yields a dict that collects the trainable variables read in the block, by their ids."""
     with Reads() as scope:
-        yield scope.read
+        yield scope.variables
     for variable, value in scope.updates:  # such as the state of a random generator
         variable.assign(value)
 
 
-def refuse_reads(variables: dict[int, keras.Variable]) -> None:
-    """Raises a `ValueError` if there are variables, which would get no gradient in silence."""
+def reject_reads(variables: Mapping[int, keras.Variable]) -> None:
+    """Raises a `ValueError` if there are variables, because they would get no gradient."""
     if variables:
         raise ValueError(
-            "Argument `forward` must take trainable variables as inputs, because `backward` gives "
-            "no gradient to others: `lambda x, w: ...`, called as `function(x, self.w)`. "
-            f"Received: a function that reads {[one.path for one in variables.values()]}"
+            "Expected `forward` to take trainable variables as inputs, because `backward` returns "
+            "gradients of inputs only. "
+            f"Received: a function that reads {[v.path for v in variables.values()]}. Write "
+            "`lambda x, w: ...` and call it as `function(x, self.w)`"
         )
 
 
 @keras.saving.register_keras_serializable("dann")
 class NamedFunction:
-    """A function, given its inputs by position, that Keras saves by the name it registers.
+    """Function of positional inputs that Keras saves by the name under which it is registered.
 
     Args:
-        function: The function.
-        name: Its name. Defaults to `None`: those of its parts.
-        parts: The functions that it is made of.
+        function: Function to call.
+        name: Name of the function. Defaults to `None`: the joined names of its parts.
+        *parts: Functions that it is made of.
 
     Raises:
-        TypeError: When called with inputs by name; when saved, if it is not the function that is
-            registered under its name, because a file would load another one.
-        ValueError: If the name is that of an activation of Keras, which a file would load.
+        TypeError: When called with keyword arguments; when saved, if another function or none is
+            registered under its name, because loading would not return this function.
+        ValueError: If Keras has an activation of this name, which loading would return.
     """
 
     def __init__(self, function: Callable, name: str | None, *parts: Callable):
         if name and hasattr(keras.activations, name):
             raise ValueError(
-                "`name` must not be that of an activation of Keras, which a file would load. "
-                f"Received: {name!r}"
+                "Expected `name` to differ from the activations of Keras, which loading would "
+                f"return instead. Received: name={name!r}"
             )
-        names = [getattr(part, "__name__", type(part).__name__) for part in parts]
-        joined = "<lambda>" if "<lambda>" in names else "_with_".join(names)
-        self.function, self.__name__ = function, name or joined
+        self.function = function
+        self.__name__ = name or "_with_".join(
+            getattr(part, "__name__", type(part).__name__) for part in parts
+        )
 
-    def __call__(self, *inputs, **by_name):
-        if by_name:
+    def __call__(self, *inputs, **keywords):
+        if keywords:
             raise TypeError(
-                f"Give the inputs of `{self.__name__}` by position. "
-                f"Received by name: {', '.join(by_name)}"
+                f"Expected the inputs of `{self.__name__}` by position. "
+                f"Received by name: {', '.join(keywords)}"
             )
         return self.function(*inputs)
 
@@ -186,52 +192,61 @@ class NamedFunction:
         name = keras.saving.get_registered_name(self)
         if keras.saving.get_registered_object(name) is not self:
             raise TypeError(
-                "To save an overridden function, give it a `name=` of its own and register it: "
-                "`keras.saving.register_keras_serializable()(function)`. "
-                f"Received: {name}, which is not registered or is the name of another function"
+                "Expected an overridden function that is registered under a unique name, to be "
+                f"saved. Received: {name}, which is not registered or names another function. Pass "
+                "`name=` and call `keras.saving.register_keras_serializable()(function)`"
             )
         return {"name": name}
 
     @classmethod
     def from_config(cls, config):
         """Returns the function that is registered under the name."""
-        found = keras.saving.get_registered_object(config["name"])
-        if found is None:
-            raise TypeError(f"Register the function {config['name']!r} before it is loaded")
-        return found
+        function = keras.saving.get_registered_object(config["name"])
+        if function is None:
+            raise TypeError(
+                "Expected a file whose functions are registered. "
+                f"Received: the unregistered name {config['name']!r}. Register it before loading"
+            )
+        return function
 
 
 def floating_tensor(inputs: Any) -> Any:
-    """Returns `inputs` as a tensor of the running backend, if a gradient can flow through it.
+    """Returns `inputs` as a tensor of the Keras backend after a check of its data type.
 
     Raises:
-        TypeError: If the data type is not a floating one: integers would silently get no gradient.
+        TypeError: If the data type is not floating, because integers silently get no gradient.
     """
     tensor: Any = ops.convert_to_tensor(inputs)
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     if "float" not in dtype:
         raise TypeError(
-            "Expected a floating-point tensor, because no gradient flows through other types: cast "
-            "numbers to float32; token ids pass an embedding first, complex numbers are split into "
-            f"real and imaginary parts. Received: dtype={dtype}"
+            "Expected a floating-point tensor, because no gradient flows through other types. "
+            f"Received: dtype={dtype}. Cast integers to float32, pass token ids through an "
+            "embedding, and split complex numbers into real and imaginary parts"
         )
-    # A variable, which TensorFlow counts among tensors, is read only by a cast.
+    # TensorFlow counts a variable among the tensors; only a cast reads its value.
     return ops.cast(tensor, dtype)
 
 
-def _backend_function() -> Callable:
-    """How the running backend joins a `forward` and a `gradient`."""
+def _join(forward: Callable, gradient: Callable) -> Callable:
+    """Returns a function of the Keras backend with this value and this gradient."""
     backend = keras.backend.backend()
-    functions = {"jax": _as_jax_function, "tensorflow": _as_tensorflow_function}
-    return functions.get(backend, _as_keras_function)
+    if backend == "jax":
+        return _join_on_jax(forward, gradient)
+    function = _join_in_keras(forward, gradient)
+    if backend == "tensorflow":
+        from dann.gradients.graph_function import as_graph_function
+
+        return as_graph_function(function, autograph=False)
+    return function
 
 
-def _as_jax_function(forward: Callable, gradient: Callable) -> Callable:
-    """Like `jax.custom_gradient`, but right for derivatives of derivatives too.
+def _join_on_jax(forward, gradient):
+    """Like `jax.custom_gradient`, but right for second derivatives too.
 
-    `jax.custom_gradient`, which `keras.ops.custom_gradient` is there, differentiates `forward`
-    itself when a gradient is differentiated once more. Here the forward rule calls the function
-    with the overridden gradient, as TensorFlow's tapes do.
+    `keras.ops.custom_gradient` is `jax.custom_gradient` on JAX. When its gradient is differentiated
+    again, it uses the derivative of `forward`. Here the forward rule calls the function with the
+    overridden gradient, as the tapes of TensorFlow do.
     """
     import jax  # pyright: ignore[reportMissingImports]
 
@@ -249,15 +264,10 @@ def _as_jax_function(forward: Callable, gradient: Callable) -> Callable:
     return overridden
 
 
-def _as_tensorflow_function(forward: Callable, gradient: Callable) -> Callable:
-    from dann.gradients.op_override import as_graph_function
-
-    return as_graph_function(_as_keras_function(forward, gradient), autograph=False)
-
-
-def _as_keras_function(forward: Callable, gradient: Callable) -> Callable:
+def _join_in_keras(forward, gradient):
     @ops.custom_gradient
     def overridden(*inputs):
+        # TensorFlow passes the upstream gradient by position, PyTorch by name.
         def pull_back(*args, upstream=None):
             gradients = gradient(args[0] if upstream is None else upstream, *inputs)
             return gradients if len(gradients) > 1 else gradients[0]

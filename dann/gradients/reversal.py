@@ -22,7 +22,7 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "ov
     another trace.
 
     A second derivative through a reversal is `strength**2` times the Hessian, not the Jacobian of
-    the game between the two players; write down the two gradients for that.
+    the game between the two players. To study the game, write down the gradient of each player.
 
     Args:
         inputs: Floating-point tensor of any shape.
@@ -30,8 +30,8 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "ov
             variable, at least 0. Defaults to `1.0`.
         implementation: `"override"` replaces the backward pass. `"stop_gradient"` composes it from
             differentiable operations; it works under every transformation of every backend, but
-            turns `-0.0` into `+0.0` and an infinite input into NaN. `"op_override"` overrides a
-            TensorFlow operation.
+            turns `-0.0` into `+0.0` and an infinite input into NaN. `"op_override"` overrides the
+            gradient of a TensorFlow operation. Defaults to `"override"`.
 
     Returns:
         A tensor of the shape and type of `inputs`.
@@ -54,13 +54,12 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "ov
     if not (ops.is_tensor(strength) or isinstance(strength, keras.Variable)):
         check_strength(strength)
     strength = ops.cast(ops.stop_gradient(ops.convert_to_tensor(strength)), inputs.dtype)
-    return IMPLEMENTATIONS[check_choice("implementation", implementation, IMPLEMENTATIONS)](
-        inputs, strength
-    )
+    check_choice("implementation", implementation, IMPLEMENTATIONS)
+    return IMPLEMENTATIONS[implementation](inputs, strength)
 
 
 def check_strength(strength: Any) -> float:
-    """Returns `strength` if it is a finite number of at least 0."""
+    """Returns `strength` as a float if it is a finite number of at least 0."""
     why = (
         "because the reversal itself negates the gradient; functions also take a tensor or a "
         "variable, layers a schedule of `dann.schedules`"
@@ -68,31 +67,33 @@ def check_strength(strength: Any) -> float:
     return check_number("strength", strength, low=0, why=why)
 
 
-def reject_foreign_names(arguments: Mapping[str, Any], others: Mapping[str, str] = {}) -> None:
-    """Raises a `TypeError` for an argument by the name that it has elsewhere.
+def reject_foreign_names(arguments: Mapping[str, Any], synonyms: Mapping[str, str] = {}) -> None:
+    """Raises a `TypeError` for argument names that other libraries use.
 
     Args:
         arguments: Arguments by name.
-        others: Names elsewhere and here, beside those of the reversal's factor.
+        synonyms: Maps foreign names to names in this package, in addition to the usual names of the
+            strength of a reversal.
     """
-    factor = dict.fromkeys(("lambda_", "lambd", "lamda", "hp_lambda", "alpha"), "strength")
-    names = {**factor, **others}
-    if given := [name for name in names if name in arguments]:
-        told = ", ".join(f"`{names[name]}` for `{name}`" for name in given)
-        raise TypeError(f"Write {told}. Received: {', '.join(given)}")
+    strength_names = ("lambda_", "lambd", "lamda", "hp_lambda", "alpha")
+    names = {**dict.fromkeys(strength_names, "strength"), **synonyms}
+    if foreign := [name for name in names if name in arguments]:
+        corrections = ", ".join(f"`{names[name]}` for `{name}`" for name in foreign)
+        raise TypeError(f"Write {corrections}. Received: {', '.join(foreign)}")
 
 
 def _scaled_difference(inputs, strength):
-    """A zero whose derivative is `-strength`, free of overflow for every finite input."""
+    """Returns a zero with the derivative `-strength`, free of overflow for finite inputs."""
     return -strength * (inputs - ops.stop_gradient(inputs))
 
 
-def _by_op_override(inputs, strength):
+def _override_op(inputs, strength):
     from dann.gradients.op_override import reverse_op_gradient
 
     return reverse_op_gradient(inputs, strength)
 
 
+# Built once, so that all calls share their traces.
 IMPLEMENTATIONS = {
     "override": override_gradient(
         forward=lambda inputs, strength: inputs,
@@ -104,5 +105,5 @@ IMPLEMENTATIONS = {
     "stop_gradient": surrogate_gradient(
         forward=lambda inputs, strength: inputs, surrogate=_scaled_difference
     ),
-    "op_override": _by_op_override,
+    "op_override": _override_op,
 }

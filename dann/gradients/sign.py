@@ -1,4 +1,4 @@
-"""The two-valued sign with a gradient to train through."""
+"""The two-valued sign with a gradient that networks can train with."""
 
 from typing import Any
 
@@ -23,31 +23,33 @@ def binary_sign(
 
     Subnormal numbers count as zero if the device flushes them.
 
-    The docstrings of the other estimators give their slopes, which are 0 at the infinities and NaN
-    too. `"ternary"` and `"dorefa"` have more than two values, and `"magnitude_aware"` scales them.
-    Both ways give the same gradient to the last bit if the slope takes no arithmetic (`"htanh"`,
-    `"identity"`, `"magnitude_aware"`, `"stochastic"`, `"ternary"`, `"dorefa"` of activations),
-    else up to a few roundings of float32 and the last of the inputs' type.
+    The docstrings of the other estimators give their slopes, which are also 0 at the infinities and
+    at NaN. `"ternary"` and `"dorefa"` have more than two values, and `"magnitude_aware"` scales the
+    sign. The gradients of all implementations are equal to the last bit if the slope takes no
+    arithmetic (`"htanh"`, `"identity"`, `"magnitude_aware"`, `"stochastic"`, `"ternary"`,
+    `"dorefa"` of activations). Otherwise they are equal up to a few roundings of float32 and the
+    final rounding to the type of the inputs.
 
     Args:
         inputs: Floating-point tensor of any shape.
         implementation: `"override"`, `"stop_gradient"` or, on TensorFlow and for `"htanh"`,
             `"op_override"`; see `reverse_gradient`. All three agree in value and gradient, also at
-            the infinities.
+            the infinities. Defaults to `"override"`.
         estimator: A name in `dann.gradients.estimators.ESTIMATORS`, or an object of that package.
             Defaults to `"htanh"`.
-        sharpness: For `"ede"` its `t`, for `"reste"` its `o`: a number above 0, a tensor or a
-            variable. Defaults to the end of their schedules, 10 and 3.
-        seed: For `"stochastic"`, an integer or a `keras.random.SeedGenerator` to draw from. With
-            `None` (default) the value is the sign, without a draw.
+        sharpness: `t` of `"ede"` or `o` of `"reste"`: a number above 0, a tensor or a variable.
+            Defaults to the last values of their schedules, 10 and 3.
+        seed: Source of the random numbers of `"stochastic"`: an integer or a
+            `keras.random.SeedGenerator`. With `None` (default) the value is the sign and nothing is
+            drawn.
 
     Returns:
         A tensor of the shape and type of `inputs`.
 
     Raises:
         TypeError: If `inputs` are not floating.
-        ValueError: If `estimator` is unknown, it has no such `implementation`, or it takes no
-            `sharpness` or `seed`.
+        ValueError: If `estimator` is unknown or does not support `implementation`, `sharpness` or
+            `seed`.
 
     Example:
 

@@ -1,11 +1,69 @@
-"""Way 2: a gradient that is not the derivative, by stopping the derivative."""
+"""Gradients that are not the derivative, built from differentiable operations."""
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 from keras import ops
 
-from dann.gradients.override import NamedFunction, Reads, reads, refuse_reads
+from dann.checks import shapes_may_match
+from dann.gradients.override import (
+    NamedFunction,
+    Reads,
+    floating_tensor,
+    record_reads,
+    reject_reads,
+)
+
+
+def straight_through(value: Any, carrier: Any) -> Any:
+    """Returns a tensor with the value of `value` and the gradient of `carrier`.
+
+    - forward: `y = stop_gradient(value) + (carrier - stop_gradient(carrier)) = value`
+    - backward: `dL/dcarrier = dL/dy`
+
+    This is the first choice where both tensors can be computed side by side: every operation runs
+    once, random numbers are drawn once, and all variables that `carrier` depends on get gradients.
+    It works on every Keras backend and under every transformation.
+
+    The bracket is zero to the last bit wherever `carrier` is finite, so `y` equals `value` exactly.
+    Where `carrier` is infinite or NaN, `y` is NaN; and `-0.0` becomes `+0.0`.
+
+    Args:
+        value: Tensor that the function returns; cast to the type of `carrier`.
+        carrier: Floating-point tensor that carries the gradient, in a shape that broadcasts to the
+            shape of `value`.
+
+    Returns:
+        A tensor in the shape of `value` and the type of `carrier`.
+
+    Raises:
+        TypeError: If `carrier` is not floating.
+        ValueError: If `carrier` does not broadcast to the shape of `value`.
+
+    Example:
+
+    >>> import keras
+    >>> from dann.gradients import straight_through
+    >>> probabilities = keras.ops.softmax(keras.ops.array([[0.1, 2.0, 0.3]]))
+    >>> choice = keras.ops.one_hot(keras.ops.argmax(probabilities, axis=-1), 3)
+    >>> straight_through(choice, probabilities).shape == choice.shape
+    True
+
+    Reference:
+        - [Bengio et al., 2013](https://arxiv.org/abs/1308.3432), section 4, the straight-through
+          estimator.
+    """
+    if not keras.backend.is_keras_tensor(carrier):  # in a functional model
+        carrier = floating_tensor(carrier)
+    value: Any = ops.stop_gradient(ops.cast(value, carrier.dtype))
+    outputs = value + (carrier - ops.stop_gradient(carrier))
+    if not shapes_may_match(outputs.shape, value.shape):
+        raise ValueError(
+            "Expected `carrier` to broadcast to the shape of `value`. "
+            f"Received: shapes {tuple(carrier.shape)} and {tuple(value.shape)}"
+        )
+    return outputs
 
 
 def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None = None) -> Callable:
@@ -18,22 +76,27 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
 
     The bracket is zero to the last bit wherever `g(x)` is finite, so `y` equals `f(x)` exactly. The
     shorter form `g(x) + stop_gradient(f(x) - g(x))` rounds twice: 4 of 10 float32 values then
-    differ from `f(x)`. Where `g(x)` is infinite or NaN the bracket, and so `y`, is NaN; and
-    `f(x) = -0.0` comes out as `+0.0`.
+    differ from `f(x)`. Where `g(x)` is infinite or NaN, `y` is NaN; and `f(x) = -0.0` becomes
+    `+0.0`.
+
+    Both functions run at each call, so random operations in them draw different numbers; use
+    `straight_through` to draw once.
 
     Args:
         forward: Function of one or more tensors that returns one tensor.
-        surrogate: Function of the same tensors, whose result broadcasts to that of `forward`.
-            Only its derivative counts, not its value. It reads every trainable variable that
-            `forward` reads, or these are inputs of both.
-        name: As in `override_gradient`.
+        surrogate: Function of the same tensors, whose result broadcasts to the shape of the result
+            of `forward`. Only its derivative matters, not its value. It must read every trainable
+            variable that `forward` reads, or both functions must take the variable as an input.
+        name: Name of the new function, as in `override_gradient`.
 
     Returns:
         A function of the same tensors. It works on every Keras backend, under every
         transformation, and needs nothing registered.
 
     Raises:
-        ValueError: When called, if only `forward` reads a trainable variable.
+        TypeError: When called, if the result of `surrogate` is not floating.
+        ValueError: When called, if only `forward` reads a trainable variable, or the result of
+            `surrogate` has another shape.
 
     Example:
 
@@ -51,12 +114,12 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
     def call(*inputs):
         inputs = tuple(x.value if isinstance(x, keras.Variable) else x for x in inputs)
         carrier = surrogate(*inputs)
-        with reads() as read:
-            value = ops.stop_gradient(forward(*inputs))
-        if read:  # the surrogate must read them too
-            with Reads() as others:
+        with record_reads() as variables:
+            value = forward(*inputs)
+        if variables:
+            with Reads() as scope:  # the surrogate must read the same variables
                 surrogate(*inputs)
-            refuse_reads({key: one for key, one in read.items() if key not in others.read})
-        return value + (carrier - ops.stop_gradient(carrier))
+            reject_reads({k: v for k, v in variables.items() if k not in scope.variables})
+        return straight_through(value, carrier)
 
     return NamedFunction(call, name, forward, surrogate)

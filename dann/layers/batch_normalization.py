@@ -6,23 +6,24 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("dann")
 class BatchNormalization(keras.layers.BatchNormalization):
-    """Keras's batch normalization, in half to two thirds of the time on TensorFlow.
+    """Batch normalization of Keras, in half to two thirds of the time on TensorFlow.
 
-    Keras computes a training step of it by a dozen operations, each over all activations. This
-    layer has one fused operation forward and one backward, with the same values and gradients up to
-    rounding. With statistics `m` and `v` of the batch, over all axes but the last:
+    In a training step, Keras computes batch normalization by a dozen operations, each over all
+    activations. This layer has one fused operation forward and one backward, with the same values
+    and gradients up to rounding. With the mean `m` and the variance `v` of the batch over all axes
+    but the last:
 
     - `y = gamma * (x - m) / sqrt(v + epsilon) + beta`
     - `moving = momentum * moving + (1 - momentum) * m`, and the same for `v`
 
-    Where the fused operation does not serve, Keras's own code runs: outside of training, on JAX and
-    PyTorch, for inputs `(batch, features)`, where it is no faster, in other types than float32,
-    with a mask, `synchronized=True`, `renorm=True` or another axis than the last.
+    The code of Keras runs outside of training, on JAX and PyTorch, for inputs `(batch, features)`,
+    where the fused operation is no faster, for types other than float32, and with a mask,
+    `synchronized=True`, `renorm=True` or an axis other than the last.
 
-    A file of it loads where `dann` is imported. `with_keras_batch_normalization` makes a network
-    that loads without; the classifier of a run is saved so.
+    A file with this layer loads only after `dann` was imported. `with_keras_batch_normalization`
+    returns a network that loads without `dann`; the classifier of a run is saved in this form.
 
-    The arguments are those of `keras.layers.BatchNormalization`.
+    The arguments are the same as in `keras.layers.BatchNormalization`.
 
     Example:
 
@@ -39,19 +40,19 @@ class BatchNormalization(keras.layers.BatchNormalization):
     def call(self, inputs, training=None, mask=None):
         if not training or not self._can_be_fused(inputs, mask):
             return super().call(inputs, training=training, mask=mask)
-        ones, zeros = (make(inputs.shape[-1:], inputs.dtype) for make in (ops.ones, ops.zeros))
-        gamma = ones if self.gamma is None else self.gamma
-        beta = zeros if self.beta is None else self.beta
+        shape, dtype = inputs.shape[-1:], inputs.dtype
+        gamma = ops.ones(shape, dtype) if self.gamma is None else self.gamma
+        beta = ops.zeros(shape, dtype) if self.beta is None else self.beta
         outputs, mean, variance = _fused(inputs, gamma, beta, self.epsilon)
         for moving, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
             moving.assign(moving * self.momentum + value * (1.0 - self.momentum))
         return outputs
 
     def _can_be_fused(self, inputs, mask):
-        plain = self.trainable and not self.synchronized and not self.renorm and mask is None
+        is_plain = self.trainable and not self.synchronized and not self.renorm and mask is None
         rank = len(inputs.shape)
         return (
-            plain
+            is_plain
             and keras.backend.backend() == "tensorflow"
             and rank > 2
             and self.axis in (-1, rank - 1)
@@ -60,10 +61,10 @@ class BatchNormalization(keras.layers.BatchNormalization):
 
 
 def with_keras_batch_normalization(network: Any) -> Any:
-    """Returns the network with Keras's batch normalization in the place of this package's.
+    """Returns the network with `keras.layers.BatchNormalization` instead of this package's layer.
 
-    It computes the same, loads without `dann`, and shares all layers but these. A layer inside of a
-    class of one's own stays as it is.
+    The new network computes the same values, loads without `dann`, and shares all other layers. A
+    layer inside a custom layer or model class is not replaced.
 
     Args:
         network: Functional or sequential model.
@@ -71,12 +72,12 @@ def with_keras_batch_normalization(network: Any) -> Any:
     if not _has_fused(network):
         return network
 
-    def replaced(layer):
+    def replace(layer):
         if type(layer) is BatchNormalization:
             return keras.layers.BatchNormalization.from_config(layer.get_config())
         return layer
 
-    clone = keras.models.clone_model(network, clone_function=replaced, recursive=True)
+    clone = keras.models.clone_model(network, clone_function=replace, recursive=True)
     clone.set_weights(network.get_weights())
     return clone
 
@@ -96,7 +97,8 @@ def _fused(inputs, gamma, beta, epsilon):
         x=images, scale=gamma, offset=beta, mean=(), variance=(), epsilon=epsilon, is_training=True
     )
     count = tf.cast(tf.size(images) // shape[-1], variance.dtype)
-    variance *= (count - 1) / count  # the operation divides by one less than there are
+    # The operation divides the sum of squares by `count - 1`, the formula of the paper by `count`.
+    variance *= (count - 1) / count
     if images is not inputs:
         outputs = tf.ensure_shape(tf.reshape(outputs, shape), inputs.shape)
     return outputs, mean, variance

@@ -1,4 +1,4 @@
-"""Binary convolutions: the Keras layers of those names over one base."""
+"""Binary convolutions: a common base and one class per Keras layer."""
 
 import keras
 from keras import ops
@@ -8,22 +8,22 @@ from dann.layers.binary_layer import BinaryLayer
 
 
 class BinaryConvolution(BinaryLayer):
-    """A Keras convolution with a binary kernel and binary inputs; goes before the Keras class.
+    """A Keras convolution with a binary kernel and binary inputs, before the Keras class.
 
-    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`, where `q` is the sign, or what the
-      estimator gives
-    - backward: the estimators' gradients, through `q` to `x` and to the latent kernel `W`
+    - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`, where `q` is the quantizer of the
+      estimator, by default the sign
+    - backward: the gradients of the estimators, through `q` to `x` and to the latent kernel `W`
+
+    Inputs and outputs have the same shapes as in the Keras layer.
 
     Args:
-        *args, **kwargs: The arguments of the Keras layer and of `BinaryLayer`.
-        pad_values: Value that `padding="same"` or `"causal"` pads the quantized inputs with: -1, 0
-            or +1. Defaults to `0.0`, as in Keras, which is not one of the two values of a binary
-            input.
-
-    Shapes of inputs and outputs are those of the Keras layer.
+        *args: Positional arguments of the Keras layer.
+        pad_values: Value with which `padding="same"` or `"causal"` pads the quantized inputs: -1, 0
+            or +1. Defaults to `0.0`, as in Keras, although a binary input is never 0.
+        **kwargs: Keyword arguments of the Keras layer and of `BinaryLayer`.
 
     Raises:
-        ValueError: As `BinaryLayer`; or if `pad_values` is not -1, 0 or +1.
+        ValueError: As in `BinaryLayer`; if `pad_values` is not -1, 0 or +1.
     """
 
     convolve = staticmethod(ops.conv)
@@ -33,7 +33,7 @@ class BinaryConvolution(BinaryLayer):
         self.pad_values = check_choice("pad_values", float(pad_values), (-1.0, 0.0, 1.0))
 
     def apply(self, inputs, kernel):
-        widths, padding = self._widths(inputs.shape), self.padding
+        widths, padding = self._pad_widths(inputs.shape), self.padding
         if widths is not None:
             inputs = ops.pad(inputs, widths, constant_values=self.pad_values)
             padding = "valid"
@@ -41,30 +41,30 @@ class BinaryConvolution(BinaryLayer):
             inputs, kernel, self.strides, padding, self.data_format, self.dilation_rate
         )
 
-    def _widths(self, shape):
-        """Returns the padding of each axis, or `None` if Keras pads."""
+    def _pad_widths(self, shape):
+        """Returns the padding at both ends of each axis, or `None` if Keras pads."""
         if self.padding == "valid" or (self.padding == "same" and not self.pad_values):
             return None
         first = 1 if self.data_format == "channels_last" else 2
         widths = [(0, 0)] * len(shape)
-        for place, length in enumerate(shape[first : first + len(self.kernel_size)]):
-            total = self._total_padding(place, length)
-            left = total if self.padding == "causal" else total // 2
-            widths[first + place] = (left, total - left)
+        for axis, length in enumerate(shape[first : first + len(self.kernel_size)]):
+            total = self._total_padding(axis, length)
+            start = total if self.padding == "causal" else total // 2
+            widths[first + axis] = (start, total - start)
         return widths
 
-    def _total_padding(self, place, length):
-        reach = (self.kernel_size[place] - 1) * self.dilation_rate[place]
-        stride = self.strides[place]
+    def _total_padding(self, axis, length):
+        extent = (self.kernel_size[axis] - 1) * self.dilation_rate[axis]
+        stride = self.strides[axis]
         if stride == 1 or self.padding == "causal":
-            return reach
+            return extent
         if length is None:
             raise ValueError(
-                "Padding with `pad_values` and strides above 1 needs inputs of fixed lengths. "
-                f"Received: strides={self.strides} with a length of None"
+                "Expected inputs of fixed lengths for padding with `pad_values` and strides above "
+                f"1. Received: strides={self.strides} and a length of None"
             )
-        # ceil(length / stride) outputs, as TensorFlow's SAME gives
-        return max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
+        # ceil(length / stride) outputs, as with the padding SAME of TensorFlow
+        return max((-(-length // stride) - 1) * stride + extent + 1 - length, 0)
 
     def get_config(self):
         return {**super().get_config(), "pad_values": self.pad_values}
@@ -163,9 +163,8 @@ class BinaryConv1DTranspose(_Transposed, keras.layers.Conv1DTranspose):
 
     - forward: `y = activation(conv_transpose(q(x), q(W)) + b)`
 
-    `BinaryLayer` documents the arguments and the backward pass. `W` has the
-    shape `(length, filters, channels)`. Padding crops the outputs here, so there is no
-    `pad_values`.
+    `BinaryLayer` documents the arguments and the backward pass. `W` has the shape
+    `(length, filters, channels)`. Padding crops the outputs, so there is no `pad_values`.
 
     Example:
 
@@ -183,9 +182,8 @@ class BinaryConv2DTranspose(_Transposed, keras.layers.Conv2DTranspose):
 
     - forward: `y = activation(conv_transpose(q(x), q(W)) + b)`
 
-    `BinaryLayer` documents the arguments and the backward pass. `W` has the
-    shape `(height, width, filters, channels)`. Padding crops the outputs here, so there is no
-    `pad_values`.
+    `BinaryLayer` documents the arguments and the backward pass. `W` has the shape
+    `(height, width, filters, channels)`. Padding crops the outputs, so there is no `pad_values`.
 
     Example:
 
@@ -203,9 +201,9 @@ class BinaryConv3DTranspose(_Transposed, keras.layers.Conv3DTranspose):
 
     - forward: `y = activation(conv_transpose(q(x), q(W)) + b)`
 
-    `BinaryLayer` documents the arguments and the backward pass. `W` has the
-    shape `(depth, height, width, filters, channels)`. Padding crops the outputs here, so there is
-    no `pad_values`.
+    `BinaryLayer` documents the arguments and the backward pass. `W` has the shape
+    `(depth, height, width, filters, channels)`. Padding crops the outputs, so there is no
+    `pad_values`.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""The base of layers with a binary kernel."""
+"""Base class of layers with a binary kernel."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,44 +10,46 @@ from dann.gradients.estimators import (
     Estimator,
     get_estimator,
     get_kernel_estimator,
-    name_or_estimator,
+    standardize_estimator,
 )
 from dann.layers.binary_sign import BinarySign
 from dann.layers.weight_clip import WeightClip
 
 
 class BinaryLayer(keras.layers.Layer):
-    """A Keras layer with a binary kernel and binary inputs; goes before the Keras class.
+    """A Keras layer with a binary kernel and binary inputs, the base class before the Keras class.
 
-    - forward: `y = activation(f(q(x), q(W)) + b)`, where `f` is the layer's linear part and `q` the
-      sign, or what the estimator gives
-    - backward: the estimators' gradients, through `q` to `x` and to the latent kernel `W`
+    - forward: `y = activation(f(q(x), q(W)) + b)`, where `f` is the linear part of the layer and
+      `q` the quantizer of the estimator, by default the sign
+    - backward: the gradients of the estimators, through `q` to `x` and to the latent kernel `W`
 
-    Each call quantizes the kernel. `kernel` is the latent kernel, which trains;
-    `binary_kernel()` returns the quantized one.
+    Each call quantizes the kernel. `kernel` is the latent kernel, which trains; `binary_kernel()`
+    returns the quantized kernel.
 
-    A subclass computes `f` in `apply`, and names in `channel_axes` the axes of its kernel's output
-    channels and in `constraint` the attribute that holds the kernel's constraint. The scale of the
-    kernel multiplies the outputs; so the layer sums products of signs, which are integers.
+    A subclass computes `f` in `apply`. `channel_axes` are the axes of the output channels of its
+    kernel, and `constraint` is the name of the attribute with the constraint of the kernel. The
+    scale of the kernel multiplies the outputs, so the layer sums products of signs, which are
+    integers.
 
     Args:
-        *args, **kwargs: The arguments of the Keras layer, with its defaults: a bias, which a batch
-            norm after the layer makes superfluous, and `"glorot_uniform"`.
-        input_estimator: How to quantize the inputs: a name or an object of
-            `dann.gradients.estimators`, a function or layer that quantizes, as larq's (see
-            `dann.gradients.estimators.Quantizer`), or `None` to take them as they are, as the first
-            layer of a network does. Defaults to `"htanh"`.
-        kernel_estimator: How to quantize the kernel: a name, an object, a function or a layer,
-            never `None`. Defaults to `"htanh"`.
-        implementation: How to build the gradients: `"override"` (default), `"stop_gradient"` or
-            `"op_override"`; see `dann.gradients.binary_sign`.
-        clip: Whether `WeightClip` keeps latent weights in [-1, 1]. Your own constraint replaces
-            it. Defaults to `True`.
+        *args: Positional arguments of the Keras layer.
+        input_estimator: Quantizer of the inputs: a name or an object of
+            `dann.gradients.estimators`, a function or layer that quantizes, as in larq (see
+            `dann.gradients.estimators.Quantizer`), or `None` for inputs that are not quantized, as
+            in the first layer of a network. Defaults to `"htanh"`.
+        kernel_estimator: Quantizer of the kernel: a name, an object, a function or a layer, but not
+            `None`. Defaults to `"htanh"`.
+        implementation: Implementation of the gradients: `"override"` (default), `"stop_gradient"`
+            or `"op_override"`; see `dann.gradients.binary_sign`.
+        clip: Whether `WeightClip` keeps latent weights in [-1, 1]. A constraint of the caller
+            replaces it. Defaults to `True`.
+        **kwargs: Keyword arguments of the Keras layer with its defaults: `"glorot_uniform"` and a
+            bias, which batch normalization after the layer makes superfluous.
 
     Raises:
-        TypeError: If the kernel has no estimator.
-        ValueError: If an estimator or `implementation` is unknown; if the inputs' estimator
-            depends on the whole batch; or if `dtype` or `lora_rank` would replace the binary kernel.
+        TypeError: If an estimator is neither a name nor an object.
+        ValueError: If an estimator or `implementation` is unknown; if the estimator of the inputs
+            depends on the whole batch; if `dtype` or `lora_rank` would replace the binary kernel.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), algorithm 1.
@@ -67,9 +69,9 @@ class BinaryLayer(keras.layers.Layer):
     ):
         super().__init__(*args, **kwargs)
         if getattr(self, "lora_rank", None) or self.quantization_mode:
-            self._refuse_float()
-        self.input_estimator = name_or_estimator(input_estimator)
-        self.kernel_estimator = name_or_estimator(kernel_estimator)
+            self._reject_keras_quantization()
+        self.input_estimator = standardize_estimator(input_estimator)
+        self.kernel_estimator = standardize_estimator(kernel_estimator)
         self.implementation = implementation
         self.clip = clip
         self.input_sign = None
@@ -77,27 +79,27 @@ class BinaryLayer(keras.layers.Layer):
             self.input_sign = self._sign(_activation_estimator(self.input_estimator), "input_sign")
         self.kernel_quantizer = get_kernel_estimator(self.kernel_estimator, self.channel_axes)
         self.kernel_quantizer.check_implementation(implementation)
-        self.kernel_sign = self._sign(self.kernel_quantizer.of_codes, "kernel_sign")
+        self.kernel_sign = self._sign(self.kernel_quantizer.code_estimator, "kernel_sign")
         if clip and getattr(self, self.constraint) is None:
             setattr(self, self.constraint, WeightClip())
 
     def _sign(self, estimator, name):
         return BinarySign(self.implementation, estimator, name=name, dtype=self.dtype_policy)
 
-    def _refuse_float(self, *args, **kwargs):
+    def _reject_keras_quantization(self, *args, **kwargs):
         rank = getattr(self, "lora_rank", None)
         raise ValueError(
-            f"{type(self).__name__} quantizes its kernel itself. A low-rank update or one of "
-            "Keras's quantized types would not keep it binary. Received: "
-            f"lora_rank={rank}, dtype={self.dtype_policy.name}"
+            f"Expected a floating `dtype` and no `lora_rank`, because {type(self).__name__} "
+            "quantizes its kernel itself and the quantized types and low-rank updates of Keras "
+            f"would replace it. Received: lora_rank={rank}, dtype={self.dtype_policy.name}"
         )
 
     # Keras calls `quantized_call` instead of `call` once the policy is a quantized one.
-    quantize = enable_lora = quantized_call = _refuse_float
+    quantize = enable_lora = quantized_call = _reject_keras_quantization
 
     def build(self, input_shape):
         super().build(input_shape)
-        # `dann.optimizers` looks for this mark of kernels with two values.
+        # `dann.optimizers` recognizes kernels with two values by this attribute.
         self.kernel.binary = self.kernel_quantizer.bits == 1
 
     def apply(self, inputs: Any, kernel: Any) -> Any:
@@ -106,45 +108,46 @@ class BinaryLayer(keras.layers.Layer):
 
     def call(self, inputs, training=None):
         if "float" not in keras.backend.standardize_dtype(inputs.dtype):
-            inputs = ops.cast(inputs, self.compute_dtype)  # Keras's own layers take integers too
+            inputs = ops.cast(inputs, self.compute_dtype)  # layers of Keras accept integers too
         if self.input_sign is not None:
             inputs = self.input_sign(inputs, training=training)
         outputs: Any = self.apply(inputs, self.kernel_sign(self._latent(), training=training))
         scale = self.kernel_scale()
         if scale is not None:
-            scale = self._spread(ops.stop_gradient(scale), len(outputs.shape))
+            scale = self._broadcast(ops.stop_gradient(scale), len(outputs.shape))
             outputs = ops.multiply(outputs, scale)
         if self.bias is not None:
-            outputs = ops.add(outputs, self._spread(self.bias, len(outputs.shape)))
+            outputs = ops.add(outputs, self._broadcast(self.bias, len(outputs.shape)))
         return outputs if self.activation is None else self.activation(outputs)
 
     def _latent(self):
         return ops.cast(self.kernel, self.compute_dtype)
 
-    def _spread(self, of_channels, rank):
+    def _broadcast(self, channel_values, rank):
+        """Returns one value per output channel in a shape that broadcasts to the outputs."""
         if getattr(self, "data_format", "channels_last") == "channels_last":
-            return ops.reshape(of_channels, (-1,))
-        return ops.reshape(of_channels, (1, -1, *[1] * (rank - 2)))
+            return ops.reshape(channel_values, (-1,))
+        return ops.reshape(channel_values, (1, -1, *[1] * (rank - 2)))
 
     def binary_kernel(self) -> Any:
-        """Returns the kernel that the layer computes with, free of scale.
+        """Returns the quantized kernel without its scale.
 
         Returns:
-            A tensor of +1 and -1 in the shape of `kernel` (with `"ternary"` also 0, with
-            `"dorefa"` the levels in [-1, 1], with `"stochastic"` the kernel of inference), in the
-            layer's compute type. With `"magnitude_aware"` the layer's kernel is this times
-            `kernel_scale()`.
+            A tensor of +1 and -1 in the shape of `kernel` and the compute type of the layer. With
+            `"ternary"` it also contains 0, with `"dorefa"` the levels in [-1, 1]; with
+            `"stochastic"` it is the kernel of inference. With `"magnitude_aware"` the layer
+            computes with this kernel times `kernel_scale()`.
         """
         return self.kernel_quantizer.codes(self._latent())
 
     def kernel_scale(self) -> Any:
-        """Returns the scale of the kernel, which is `kernel_scale() * binary_kernel()`.
+        """Returns the scale of the kernel; the layer computes with its product with the codes.
 
-        The layer multiplies its outputs by it, not the kernel.
+        The layer multiplies its outputs by the scale, not its kernel.
 
         Returns:
-            For `"magnitude_aware"` a tensor with the rank of `kernel`, of length 1 at all axes but
-            those of the output channels; for other estimators `None`.
+            For `"magnitude_aware"` a tensor with the rank of `kernel` and length 1 at all axes but
+            the axes of the output channels; for other estimators `None`.
         """
         return self.kernel_quantizer.scale(self._latent())
 
@@ -162,8 +165,8 @@ def _activation_estimator(identifier):
     estimator = get_estimator(identifier)
     if estimator.pooled:
         raise ValueError(
-            "The estimator of the inputs must treat each value separately, because predictions "
-            "must not depend on the rest of their batch. Choose another one, or use this one for "
-            f"the kernel. Received: input_estimator={estimator!r}"
+            "Expected an `input_estimator` that treats each value separately, because predictions "
+            f"must not depend on the rest of the batch. Received: input_estimator={estimator!r}. "
+            "Use it as `kernel_estimator` only"
         )
     return estimator

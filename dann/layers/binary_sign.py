@@ -7,28 +7,29 @@ from dann.gradients.estimators import (
     Sharpened,
     Stochastic,
     get_estimator,
-    name_or_estimator,
+    standardize_estimator,
 )
 from dann.layers.state import add_state
 
 
 @keras.saving.register_keras_serializable("dann")
 class BinarySign(keras.layers.Layer):
-    """Replaces each input by its sign, +1 or -1, and trains through it.
+    """Returns the sign of its inputs, +1 or -1, with a gradient that networks can train with.
 
     - forward: `y = +1` where `x >= 0`, else `-1`; NaN stays NaN
-    - backward: the estimator's; by default the gradient of Htanh, `1` where `|x| <= 1`, else `0`
+    - backward: `dL/dx = slope(x) * dL/dy` with the slope of the estimator, by default the slope of
+      Htanh, `1` where `|x| <= 1`, else `0`
 
-    With an estimator that sharpens during training (`"ede"`, `"reste"`) the layer counts its calls
-    with `training=True` in the non-trainable weight `step`, and holds the latest sharpness in the
+    With an estimator that sharpens during training (`"ede"`, `"reste"`), the layer counts its calls
+    with `training=True` in the non-trainable weight `step` and stores the latest sharpness in the
     non-trainable weight `sharpness`. It needs no callback, and a saved model resumes where it
-    stopped. `"stochastic"` draws in training only, from a seed generator
-    that is saved with the model.
+    stopped. `"stochastic"` draws random numbers only in training, from a seed generator that is
+    saved with the model.
 
     Args:
-        implementation: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
-            TensorFlow and for `"htanh"`, `"op_override"`. They agree in value and gradient; see
-            `dann.gradients.binary_sign`.
+        implementation: Implementation of the gradient: `"override"` (default), `"stop_gradient"`
+            or, on TensorFlow and for `"htanh"`, `"op_override"`. Values and gradients are the same;
+            see `dann.gradients.binary_sign`.
         estimator: A name or an object of `dann.gradients.estimators`. Defaults to `"htanh"`.
 
     Call arguments:
@@ -42,7 +43,7 @@ class BinarySign(keras.layers.Layer):
         The same as the input.
 
     Raises:
-        ValueError: If `estimator` is unknown or has no such `implementation`.
+        ValueError: If `estimator` is unknown or does not support `implementation`.
         TypeError: If `estimator` is neither a name nor an estimator.
 
     Example:
@@ -60,7 +61,7 @@ class BinarySign(keras.layers.Layer):
         self, implementation: str = "override", estimator: str | Estimator = "htanh", **kwargs
     ):
         super().__init__(**kwargs)
-        self.identifier = name_or_estimator(estimator)
+        self.identifier = standardize_estimator(estimator)
         self.estimator = get_estimator(self.identifier)
         self.estimator.check_implementation(implementation)
         self.implementation = implementation
@@ -79,14 +80,14 @@ class BinarySign(keras.layers.Layer):
             if training:
                 self.sharpness.assign(self.estimator.sharpness_at(self.step.value))
                 self.step.assign_add(1)
-            # A copy, because torch changes the variable in place at the next call of the same step.
+            # A copy, because PyTorch changes the variable in place at the next call in the step.
             sharpness = ops.copy(self.sharpness)
         seed = self.seed_generator if training else None
         return binary_sign(inputs, self.implementation, self.estimator, sharpness, seed)
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        if self.seed_generator is not None:  # Keras keeps no seeds in a file
+        if self.seed_generator is not None:  # Keras does not save seed generators
             store["seed"] = self.seed_generator.state
 
     def load_own_variables(self, store):

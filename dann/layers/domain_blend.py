@@ -6,35 +6,35 @@ from dann.checks import check_choice, check_number
 
 @keras.saving.register_keras_serializable("dann")
 class DomainBlend(keras.layers.Layer):
-    """Blends each source image with an unlabelled target image, in training.
+    """Blends each source image with an unlabelled target image in training.
 
-    With one `m` for each example, uniform from 0 to `factor`, by `rule`
+    With a random `m` per example, uniform from 0 to `factor`, and depending on `rule`
 
-    - `"difference"`: `y = |x_s - m x_t|`. MNIST-M was made by this blend, with photos and `m = 1`.
+    - `"difference"`: `y = |x_s - m x_t|`; MNIST-M is this blend of digits and photos with `m = 1`
     - `"sum"`: `y = (1 - m) x_s + m x_t`, the domain mixup
 
-    The labelled source images then have the background of target images. The layer first rolls the
-    target images, in height and in width, by a part between a third and two thirds that it draws
-    for every batch. That moves their objects from the middle to the edges, away from the objects of
-    the source.
+    The labelled source images then have the background of target images. Before the blend, the
+    layer shifts the target images cyclically in height and in width, by random distances between a
+    third and two thirds of the side that it draws per batch. This moves objects of the target from
+    the center to the edges, away from the objects of the source.
 
-    As `"blend"` of a method's `augmentation` it runs after the augmentation of either domain; see
-    `dann.adaptation.AdversarialModel`.
+    As `"blend"` in the `augmentation` of a method, the layer runs after the augmentation of both
+    domains; see `dann.adaptation.AdversarialModel`.
 
     Args:
-        factor: Largest share of the target image, above 0 and at most 1. Defaults to `1.0`.
-        roll: Whether the target images are rolled. Defaults to `True`.
-        seed: Seed of shares and rolls. Defaults to a random one.
+        factor: Largest weight `m` of the target image, above 0 and at most 1. Defaults to `1.0`.
+        roll: Whether the target images are shifted. Defaults to `True`.
+        seed: Seed of the random numbers. Defaults to `None`, a random seed.
         rule: `"difference"` (default) or `"sum"`.
 
     Input shape:
-        A list of source and target images, both `(batch, height, width, channels)`, for the
-        difference of values from 0 up. If there are fewer target images, they repeat from the
-        first.
+        A list of source and target images, both `(batch, height, width, channels)`. The values must
+        be at least 0 for the difference. If there are fewer target images than source images, they
+        repeat from the first.
 
     Output shape:
-        That of the source images, in the type that the layer computes in. In inference their values
-        do not change.
+        The same as the source images, in the compute type of the layer. In inference the output is
+        the source images.
 
     Raises:
         ValueError: If an argument is out of range, or the domains differ in their channels.
@@ -50,8 +50,8 @@ class DomainBlend(keras.layers.Layer):
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4: the blend.
-        - [Xu et al., 2020](https://arxiv.org/abs/1912.01805), section 3.2: source images that are
-          mixed with unlabelled target images by a weighted sum.
+        - [Xu et al., 2020](https://arxiv.org/abs/1912.01805), section 3.2: weighted sums of source
+          images and unlabelled target images.
     """
 
     def __init__(
@@ -72,21 +72,23 @@ class DomainBlend(keras.layers.Layer):
     def call(self, inputs, training=False):
         source, target = (ops.cast(images, self.compute_dtype) for images in inputs)
         if source.shape[-1] != target.shape[-1]:
-            channels = f"{source.shape[-1]} and {target.shape[-1]}"
-            raise ValueError(f"Both domains must have the same channels. Received: {channels}")
+            raise ValueError(
+                "Expected images of both domains with the same number of channels. "
+                f"Received: {source.shape[-1]} and {target.shape[-1]}"
+            )
         if not training:
             return source
         examples = ops.arange(ops.shape(source)[0])
         target = ops.take(target, examples % ops.shape(target)[0], axis=0)
         if self.roll:
-            target = self._rolled(target)
-        shape = (ops.shape(source)[0], 1, 1, 1)
-        share = keras.random.uniform(shape, 0.0, self.factor, source.dtype, self.generator)
+            target = self._roll(target)
+        shape = (ops.shape(source)[0], 1, 1, 1)  # one weight per example
+        weight = keras.random.uniform(shape, 0.0, self.factor, source.dtype, self.generator)
         if self.rule == "sum":
-            return source + share * (target - source)
-        return ops.abs(source - share * target)
+            return source + weight * (target - source)
+        return ops.abs(source - weight * target)
 
-    def _rolled(self, images):
+    def _roll(self, images):
         for axis in (1, 2):
             length = ops.shape(images)[axis]
             shift = keras.random.randint((), length // 3, 2 * length // 3 + 1, seed=self.generator)
@@ -97,5 +99,10 @@ class DomainBlend(keras.layers.Layer):
         return input_shape[0]
 
     def get_config(self):
-        own = {"factor": self.factor, "roll": self.roll, "seed": self.seed, "rule": self.rule}
-        return {**super().get_config(), **own}
+        return {
+            **super().get_config(),
+            "factor": self.factor,
+            "roll": self.roll,
+            "seed": self.seed,
+            "rule": self.rule,
+        }

@@ -13,32 +13,31 @@ from dann.schedules import StrengthSchedule, as_schedule
 
 @keras.saving.register_keras_serializable("dann")
 class GradientReversal(keras.layers.Layer):
-    """Passes its input on unchanged and reverses the gradient that flows back.
+    """Returns its inputs unchanged and reverses the gradient that flows back.
 
     - forward: `y = x`
     - backward: `dL/dx = -strength * dL/dy`
 
-    Between a feature extractor and a discriminator it lets one loss train both against each other:
-    the discriminator descends the loss, the extractor climbs it.
+    Between a feature extractor and a discriminator, it lets one loss train both against each other:
+    the discriminator descends the loss and the extractor ascends it.
 
     The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
-    and holds the strength of the latest call in the non-trainable weight `strength`. A schedule
+    and stores the strength of the latest call in the non-trainable weight `strength`. A schedule
     therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
-    saved with the model and resumes where it stopped. Your own training loop must pass
-    `training=True`, or a schedule stays at its first step. Without a schedule, set the strength at
-    any time: `layer.strength = value`.
+    saved with the model and resumes where it stopped. A custom training loop must pass
+    `training=True`, or the schedule stays at its first step. Without a schedule, the strength can
+    be set at any time: `layer.strength = value`.
 
     Args:
         strength: A number of at least 0, a schedule of `dann.schedules` or
-            `keras.optimizers.schedules`, or a function from the step, a float, to the strength, in
-            operations of Keras and registered with `@keras.saving.register_keras_serializable()`.
-            Defaults to `1.0`.
-        implementation: How the gradient is built: `"override"` (default), `"stop_gradient"` or, on
-            TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
+            `keras.optimizers.schedules`, or a function from the step, a float, to the strength. The
+            function must use operations of Keras and be registered with
+            `@keras.saving.register_keras_serializable()`. Defaults to `1.0`.
+        implementation: Implementation of the gradient: `"override"` (default), `"stop_gradient"`
+            or, on TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
 
     Call arguments:
-        inputs: Floating-point tensor, or several in a dict, list or tuple, each of which is
-            reversed.
+        inputs: Floating-point tensor, or a dict, list or tuple of such tensors.
         training: Whether the call is a training step. Defaults to `False`; `fit` sets it.
 
     Input shape:
@@ -50,7 +49,7 @@ class GradientReversal(keras.layers.Layer):
     Raises:
         TypeError: If `strength` is neither a number nor a schedule.
         ValueError: If `strength` is negative or not finite, is a function that is not registered,
-            or is set although there is a schedule; if `implementation` is unknown.
+            or is set while the layer has a schedule; if `implementation` is unknown.
 
     Example:
 
@@ -82,29 +81,33 @@ class GradientReversal(keras.layers.Layer):
         self.supports_masking = True
         # Not in `build`, because callbacks may set the strength before the first batch.
         self.step = add_state(self, "step", "int", 0)
-        self.strength = add_state(self, "strength", "float32", self.initial_strength)
+        self._strength = add_state(self, "strength", "float32", self.initial_strength)
         self.built = True
 
-    def __setattr__(self, name, value):
-        if name != "strength" or isinstance(value, keras.Variable):
-            super().__setattr__(name, value)
-        elif self.schedule is None:
-            # A compiled step reads the variable and would not notice a number.
-            self.strength.assign(check_strength(value))
-        else:
+    @property
+    def strength(self) -> keras.Variable:
+        """Strength of the latest call, which can be set if the layer has no schedule."""
+        return self._strength
+
+    @strength.setter
+    def strength(self, value: float):
+        if self.schedule:
             raise ValueError(
-                "The strength follows the schedule; a layer whose strength is set begins with a "
-                f"number. Received: strength={value}, schedule={self.schedule}"
+                "Expected a layer without a schedule to set its strength. "
+                f"Received: strength={value}, schedule={self.schedule}. Construct the layer with a "
+                "number as `strength`"
             )
+        # A compiled step reads the variable, not the attribute.
+        self._strength.assign(check_strength(value))
 
     def call(self, inputs, training=False):
         if training:
             if self.schedule:
                 step = ops.cast(self.step.value, "float32")
-                self.strength.assign(ops.cast(self.schedule(step), "float32"))
+                self._strength.assign(ops.cast(self.schedule(step), "float32"))
             self.step.assign_add(1)
-        # A copy, because torch changes the variable in place at the next call of the same step.
-        strength = ops.copy(self.strength)
+        # A copy, because PyTorch changes the variable in place at the next call in the same step.
+        strength = ops.copy(self._strength)
         return keras.tree.map_structure(
             lambda tensor: reverse_gradient(tensor, strength, implementation=self.implementation),
             inputs,

@@ -8,33 +8,33 @@ from dann.checks import check_integer, check_shape
 
 @keras.saving.register_keras_serializable("dann")
 class MultilinearMap(keras.layers.Layer):
-    """Joins features and predictions into all their products.
+    """Returns the products of all features with all predictions.
 
-    A discriminator of the products sees the distribution of the features within each class. A
-    discriminator of both, concatenated, may ignore the predictions.
+    The input of a discriminator then depends on the distribution of the features within each class.
+    A discriminator of features and predictions that are concatenated may ignore the predictions.
 
     With features `f` of length `F` and predictions `g` of length `C`
 
-    - exact, where `F * C <= max_units`: `y[i * C + j] = f[i] * g[j]`
-    - randomised, else: `y = (f R_f) * (g R_g) / sqrt(max_units)`, elementwise
+    - exact, if `F * C <= max_units`: `y[i * C + j] = f[i] * g[j]`
+    - randomized, otherwise: `y = (f R_f) * (g R_g) / sqrt(max_units)`, elementwise
 
-    `R_f` and `R_g` are drawn once from the standard normal distribution and kept in non-trainable
-    weights, which are saved. In expectation, inner products of the randomised form are those of the
-    exact one. Both inputs get gradients.
+    `R_f` and `R_g` are drawn once from the standard normal distribution and stored in non-trainable
+    weights, which are saved. The expected inner products of the randomized form are equal to the
+    inner products of the exact form. Both inputs get gradients.
 
     Args:
         max_units: Maximum length of the output, at least 1. Defaults to `4096`.
-        seed: Seed of `R_f` and `R_g`, an integer; with `None` (default) they are drawn as
-            `keras.utils.set_random_seed` decides.
+        seed: Seed of `R_f` and `R_g`, an integer. With `None` (default) they depend on
+            `keras.utils.set_random_seed`.
 
     Call arguments:
-        inputs: The features and the predictions, a pair of tensors.
+        inputs: Pair of tensors, the features and the predictions.
 
     Input shape:
         A pair `(batch, F)`, `(batch, C)`.
 
     Output shape:
-        `(batch, F * C)`, or `(batch, max_units)` where that is shorter.
+        `(batch, min(F * C, max_units))`.
 
     Example:
 
@@ -58,7 +58,7 @@ class MultilinearMap(keras.layers.Layer):
         lengths = _lengths(input_shape)
         if math.prod(lengths) <= self.max_units:
             return
-        # The same seed would draw the same numbers for both.
+        # The same seed would draw the same numbers for both projections.
         seeds = (None, None) if self.seed is None else (2 * self.seed, 2 * self.seed + 1)
         names = ("feature_projection", "prediction_projection")
         self.projections = [
@@ -74,11 +74,13 @@ class MultilinearMap(keras.layers.Layer):
     def call(self, inputs):
         features, predictions = inputs
         if self.projections is None:
+            # (batch, F, 1) * (batch, 1, C)
             products = ops.expand_dims(features, 2) * ops.expand_dims(predictions, 1)
             return ops.reshape(products, (-1, products.shape[1] * products.shape[2]))
-        of_features, of_predictions = self.projections
-        scaled = ops.matmul(features, of_features) / math.sqrt(self.max_units)
-        return scaled * ops.matmul(predictions, of_predictions)
+        feature_projection, prediction_projection = self.projections
+        # Scaled before the product, which could overflow in float16.
+        scaled = ops.matmul(features, feature_projection) / math.sqrt(self.max_units)
+        return scaled * ops.matmul(predictions, prediction_projection)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0][0], min(math.prod(_lengths(input_shape)), self.max_units))

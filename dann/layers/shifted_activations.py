@@ -1,4 +1,4 @@
-"""ReActNet's sign and PReLU, which learn a shift for each channel."""
+"""Sign and PReLU of ReActNet, which learn a shift per channel."""
 
 import keras
 from keras import ops
@@ -9,19 +9,19 @@ from dann.layers.binary_sign import BinarySign
 
 @keras.saving.register_keras_serializable("dann")
 class RSign(BinarySign):
-    """Compares each input with a threshold that every channel learns: +1 or -1.
+    """Returns the sign, +1 or -1, of the difference of each input and a learned threshold.
 
-    - forward: `y = +1` where `x >= a`, else `-1`, with a trainable `a` for each channel
+    - forward: `y = +1` where `x >= a`, else `-1`, with one trainable `a` per channel
     - backward: `dL/dx` of the estimator at `x - a`, and `dL/da = -dL/dx` summed over the channel
 
     Args:
         axis: Axis of the channels. Defaults to `-1`.
-        threshold_initializer: Initializer of `a`. Defaults to `"zeros"`, the paper's.
+        threshold_initializer: Initializer of `a`. Defaults to `"zeros"`, as in the paper.
         implementation: As in `BinarySign`.
-        estimator: As in `BinarySign`. Defaults to `"htanh"`; the paper's is `"approx_sign"`.
+        estimator: As in `BinarySign`. Defaults to `"htanh"`; the paper uses `"approx_sign"`.
 
     Input shape:
-        `(batch, ...)`, with the axis of the channels of fixed length.
+        `(batch, ...)` with a fixed number of channels.
 
     Output shape:
         The same as the input.
@@ -67,18 +67,19 @@ class RSign(BinarySign):
 
 @keras.saving.register_keras_serializable("dann")
 class RPReLU(keras.layers.Layer):
-    """A PReLU that every channel learns to shift, at its input and at its output.
+    """PReLU with a learned shift of the inputs and of the outputs of each channel.
 
-    `y = x - g + z` where `x > g`, else `y = b (x - g) + z`; each channel trains `b`, `g` and `z`.
+    - `y = x - g + z` where `x > g`, else `y = b (x - g) + z`
+
+    Each channel trains its own `b`, `g` and `z`, in the weights `slope`, `input_shift` and
+    `output_shift`. The shifts start at 0.
 
     Args:
         axis: Axis of the channels. Defaults to `-1`.
-        slope_initializer: Initializer of `b`, of the weight `slope`. Defaults to the constant
-            0.25. The shifts `g` and `z`, in the weights `input_shift` and `output_shift`, start
-            at 0.
+        slope_initializer: Initializer of `b`. Defaults to the constant 0.25.
 
     Input shape:
-        `(batch, ...)`, with the axis of the channels of fixed length.
+        `(batch, ...)` with a fixed number of channels.
 
     Output shape:
         The same as the input.
@@ -110,8 +111,8 @@ class RPReLU(keras.layers.Layer):
 
     def call(self, inputs):
         shifted = inputs - ops.convert_to_tensor(self.input_shift)
-        bent = ops.where(shifted > 0, shifted, shifted * ops.convert_to_tensor(self.slope))
-        return bent + ops.convert_to_tensor(self.output_shift)
+        activated = ops.where(shifted > 0, shifted, shifted * ops.convert_to_tensor(self.slope))
+        return activated + ops.convert_to_tensor(self.output_shift)
 
     def compute_output_shape(self, input_shape):
         return input_shape
@@ -122,6 +123,6 @@ class RPReLU(keras.layers.Layer):
 
 
 def _channel_shape(axis, input_shape):
-    """The shape of a weight with one number for each channel, to broadcast along other axes."""
-    channels = range(len(input_shape))[axis]
-    return [size if place == channels else 1 for place, size in enumerate(input_shape)][1:]
+    """Returns the shape of a weight with one number per channel, which broadcasts to inputs."""
+    channel_axis = range(len(input_shape))[axis]  # not negative
+    return [size if i == channel_axis else 1 for i, size in enumerate(input_shape)][1:]

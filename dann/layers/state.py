@@ -6,7 +6,7 @@ import keras
 def add_state(
     layer: keras.Layer, name: str, dtype: str, value: float, shape: Sequence[int] = ()
 ) -> keras.Variable:
-    """Adds numbers that do not train and that the layer sets itself, such as its count of steps."""
+    """Adds a non-trainable weight that the layer assigns itself, such as its count of steps."""
     return layer.add_weight(
         name=name,
         shape=shape,

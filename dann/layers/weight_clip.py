@@ -6,9 +6,9 @@ from dann.checks import check_number
 
 @keras.saving.register_keras_serializable("dann")
 class WeightClip(keras.constraints.Constraint):
-    """Keeps latent weights in [-1, 1], where the straight-through gradient can still move them.
+    """Clips latent weights to [-1, 1], where the straight-through gradient is not 0.
 
-    `w = min(max(w, -limit), limit)` after each step of the optimizer.
+    - `w = min(max(w, -limit), limit)` after each step of the optimizer
 
     Args:
         limit: Maximum magnitude, above 0. Defaults to `1.0`.

@@ -1,4 +1,4 @@
-"""Every estimator as its paper writes it, in NumPy and float64: the judge of the package's."""
+"""Formulas of every estimator from its paper, in NumPy and float64."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from dann.gradients.estimators import DoReFa, MagnitudeAware, SwishSign, Ternary
 
-# As float32 rounds 0.05, where the package draws the line.
+# The threshold of the package is 0.05 in float32.
 FLOAT32_THRESHOLD = float(np.float32(0.05))
 
 
@@ -66,36 +66,36 @@ def ternary_weights(x):
     return ternary(x, 0.7 * np.abs(x).mean())
 
 
-def half_up(x):
+def round_half_up(x):
     return np.floor(x + 0.5)
 
 
 def dorefa(x, bits=2):
     steps = 2**bits - 1
-    return half_up(np.clip(x, 0, 1) * steps) / steps
+    return round_half_up(np.clip(x, 0, 1) * steps) / steps
 
 
 def dorefa_slope(x):
     return ((x >= 0) & (x <= 1)).astype("float64")
 
 
-def greatest(x):
+def max_tanh(x):
     return np.abs(np.tanh(finite(x))).max()
 
 
 def dorefa_kernel(x, bits=2):
     steps = 2**bits - 1
-    share = np.clip(np.tanh(x) / (2 * greatest(x)) + 0.5, 0, 1)
-    return 2 * half_up(share * steps) / steps - 1
+    fraction = np.clip(np.tanh(x) / (2 * max_tanh(x)) + 0.5, 0, 1)
+    return 2 * round_half_up(fraction * steps) / steps - 1
 
 
 def dorefa_kernel_slope(x):
-    return np.isfinite(x) / np.cosh(np.clip(finite(x), -300, 300)) ** 2 / greatest(x)
+    return np.isfinite(x) / np.cosh(np.clip(finite(x), -300, 300)) ** 2 / max_tanh(x)
 
 
 @dataclass(frozen=True)
 class Published:
-    """What an estimator must give, and whether both ways take the same arithmetic."""
+    """Value and slope of an estimator, and whether all implementations have the same bits."""
 
     estimator: Any
     value: Any

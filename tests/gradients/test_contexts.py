@@ -1,4 +1,4 @@
-"""Where TensorFlow and Keras take a gradient: every way of both functions, in closed form."""
+"""Gradients in every context of TensorFlow and Keras, for all implementations, in closed form."""
 
 import functools
 
@@ -18,7 +18,7 @@ INPUTS = np.float32([[-2.0, -1.0, -0.5], [-0.0, 0.0, 0.5], [1.0, 2.0, -1.5], [0.
 WEIGHTS = np.float32([[0.3, -0.2, 0.5], [0.4, -0.5, 0.1], [-0.4, 0.2, 0.3], [0.1, 0.6, -0.3]])
 
 IMPLEMENTATIONS = ["override", "stop_gradient", "op_override"]
-# A function, the layer around it, its value and what stands for its derivative.
+# Function, its layer, its value and the factor of its backward pass.
 FUNCTIONS = {
     "reversal": (
         functools.partial(reverse_gradient, strength=STRENGTH),
@@ -42,19 +42,19 @@ def value_and_gradient(function, inputs, weights=WEIGHTS):
     return value, tape.gradient(total, inputs)
 
 
-def in_graph(function, **options):
+def as_graph(function, **options):
     return tf.function(function, autograph=False, **options)
 
 
 def tape_inside(function, inputs, **options):
-    return in_graph(lambda inputs: value_and_gradient(function, inputs), **options)(inputs)
+    return as_graph(lambda inputs: value_and_gradient(function, inputs), **options)(inputs)
 
 
 def tape_outside(function, inputs, **options):
-    return value_and_gradient(in_graph(function, **options), inputs)
+    return value_and_gradient(as_graph(function, **options), inputs)
 
 
-def without_functions(function, inputs):
+def run_functions_eagerly(function, inputs):
     tf.config.run_functions_eagerly(True)
     try:
         return value_and_gradient(function, inputs)
@@ -67,31 +67,31 @@ def tf_gradients(function, inputs):
         value = function(inputs)
         return value, tf.gradients(loss(value), inputs)[0]
 
-    return in_graph(differentiate)(inputs)
+    return as_graph(differentiate)(inputs)
 
 
-def in_a_branch(function, inputs):
+def run_in_branch(function, inputs):
     def branch(inputs):
         return tf.cond(tf.reduce_sum(inputs) > -100.0, lambda: function(inputs), lambda: inputs)
 
     return tape_inside(branch, inputs)
 
 
-def vectorized(function, inputs):
+def vectorize(function, inputs):
     def row(arguments):
         return value_and_gradient(function, *arguments)
 
     return tf.vectorized_map(row, (inputs, tf.constant(WEIGHTS)))
 
 
-def reloaded(function, inputs, tmp_path):
+def save_and_reload(function, inputs, tmp_path):
     module = tf.Module()
     module.call = tf.function(function, input_signature=[tf.TensorSpec([None, 3])], autograph=False)
     tf.saved_model.save(module, str(tmp_path))
     return value_and_gradient(tf.saved_model.load(str(tmp_path)).call, inputs)
 
 
-def signed(spec):
+def with_signature(spec):
     return functools.partial(tape_inside, input_signature=[spec])
 
 
@@ -101,40 +101,40 @@ CONTEXTS = {
     "graph, tape outside": tape_outside,
     "XLA, tape inside": functools.partial(tape_inside, jit_compile=True),
     "XLA, tape outside": functools.partial(tape_outside, jit_compile=True),
-    "unknown shape": signed(tf.TensorSpec([None, None])),
-    "unknown rank": signed(tf.TensorSpec(None)),
-    "run_functions_eagerly": without_functions,
+    "unknown shape": with_signature(tf.TensorSpec([None, None])),
+    "unknown rank": with_signature(tf.TensorSpec(None)),
+    "run_functions_eagerly": run_functions_eagerly,
     "tf.gradients": tf_gradients,
-    "tf.cond": in_a_branch,
+    "tf.cond": run_in_branch,
     "tf.map_fn, a loop": lambda function, inputs: tape_inside(
         functools.partial(tf.map_fn, function), inputs
     ),
     "tf.recompute_grad": lambda function, inputs: tape_inside(tf.recompute_grad(function), inputs),
-    "tf.vectorized_map, tape inside": vectorized,
-    "SavedModel": reloaded,
+    "tf.vectorized_map, tape inside": vectorize,
+    "SavedModel": save_and_reload,
 }
 
-each_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
-each_function = pytest.mark.parametrize("name", FUNCTIONS)
+parametrize_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+parametrize_function = pytest.mark.parametrize("name", FUNCTIONS)
 
 
-@each_implementation
-@each_function
+@parametrize_implementation
+@parametrize_function
 @pytest.mark.parametrize("context", CONTEXTS)
-def test_value_and_gradient_are_right(context, name, implementation, tmp_path):
+def test_value_and_gradient_in_context(context, name, implementation, tmp_path):
     function, _, value, slope = FUNCTIONS[name]
     folder = [tmp_path] if context == "SavedModel" else []
-    seen = CONTEXTS[context](
+    outputs, gradient = CONTEXTS[context](
         functools.partial(function, implementation=implementation), tf.constant(INPUTS), *folder
     )
-    np.testing.assert_allclose(seen[0], value, 1e-6, 1e-6)
-    np.testing.assert_allclose(seen[1], slope * WEIGHTS * (1.0 + value), 1e-6, 1e-6)
+    np.testing.assert_allclose(outputs, value, 1e-6, 1e-6)
+    np.testing.assert_allclose(gradient, slope * WEIGHTS * (1.0 + value), 1e-6, 1e-6)
 
 
-@each_implementation
-@each_function
+@parametrize_implementation
+@parametrize_function
 @pytest.mark.parametrize("compiled", [False, True])
-def test_derivatives_of_other_kinds_compose_the_slope(name, implementation, compiled):
+def test_second_and_forward_derivatives_compose_the_slope(name, implementation, compiled):
     function, _, _, slope = FUNCTIONS[name]
     function = functools.partial(function, implementation=implementation)
 
@@ -156,7 +156,7 @@ def test_derivatives_of_other_kinds_compose_the_slope(name, implementation, comp
             outer.batch_jacobian(pulled_back, upstream),
         )
 
-    run = in_graph(differentiate) if compiled else differentiate
+    run = as_graph(differentiate) if compiled else differentiate
     second, double_backward, forward_mode, jacobian = run(tf.constant(INPUTS))
     np.testing.assert_allclose(second, slope**2.0 * WEIGHTS, 1e-6, 1e-6)
     np.testing.assert_allclose(double_backward, slope * WEIGHTS, 1e-6, 1e-6)
@@ -168,8 +168,8 @@ def weighted_sum(weights, outputs):
     return keras.ops.sum(weights * outputs, axis=-1)
 
 
-@each_implementation
-@each_function
+@parametrize_implementation
+@parametrize_function
 @pytest.mark.parametrize(
     ("options", "policy", "tolerance"),
     [
@@ -180,8 +180,8 @@ def weighted_sum(weights, outputs):
         ({"jit_compile": False}, "mixed_bfloat16", 1e-2),
     ],
 )
-def test_a_step_of_fit_descends_the_gradient(name, implementation, options, policy, tolerance):
-    """From a first kernel I to I - X' (w s) / n, for the loss mean over n rows of sum w y."""
+def test_fit_step_descends_the_gradient(name, implementation, options, policy, tolerance):
+    """For the loss mean(sum(w y)) over n rows, the kernel moves from I to I - X' (w s) / n."""
     _, make, _, slope = FUNCTIONS[name]
     dense = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity", dtype=policy)
     model = keras.Sequential(

@@ -1,19 +1,20 @@
+import keras
 import numpy as np
 import pytest
 from keras import ops
 from support.differentiate import bits, tensor, value_and_gradients
 
-from dann.gradients import surrogate_gradient
+from dann.gradients import straight_through, surrogate_gradient
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_value_is_of_forward_and_the_gradients_are_of_the_surrogate(compiled):
+def test_value_of_forward_and_gradients_of_surrogate(compiled):
     function = surrogate_gradient(
         lambda first, second: first + second, lambda first, second: first**2 * second
     )
-    given = tensor([2.0, 3.0], "float32"), tensor([5.0, 7.0], "float32")
+    inputs = tensor([2.0, 3.0], "float32"), tensor([5.0, 7.0], "float32")
     value, gradients = value_and_gradients(
-        function, *given, upstream=[1.0, 10.0], compiled=compiled
+        function, *inputs, upstream=[1.0, 10.0], compiled=compiled
     )
     assert value.tolist() == [7.0, 10.0]
     assert [gradient.tolist() for gradient in gradients] == [[20.0, 420.0], [4.0, 90.0]]
@@ -22,15 +23,14 @@ def test_the_value_is_of_forward_and_the_gradients_are_of_the_surrogate(compiled
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_the_value_is_exact_to_the_last_bit(dtype, scale, compiled):
+def test_value_is_exact_to_the_last_bit(dtype, scale, compiled):
     inputs = tensor(np.random.default_rng(0).normal(scale=scale, size=100_000), dtype)
     function = surrogate_gradient(lambda inputs: inputs, lambda inputs: -0.7 * inputs)
     value, _ = value_and_gradients(function, inputs, compiled=compiled)
     assert np.count_nonzero(bits(value) != bits(inputs)) == 0
 
 
-def test_infinities_become_nan_unless_the_surrogate_is_bounded_and_negative_zero_positive():
-    """The known limits; the override has neither."""
+def test_known_limits_at_infinity_and_negative_zero():
     inputs = tensor([-np.inf, -0.0, np.inf, np.nan], "float32")
     identity = surrogate_gradient(lambda inputs: inputs, lambda inputs: -inputs)
     value, (gradient,) = value_and_gradients(identity, inputs)
@@ -39,3 +39,45 @@ def test_infinities_become_nan_unless_the_surrogate_is_bounded_and_negative_zero
     assert gradient.tolist() == [-1.0] * 4
     bounded, _ = value_and_gradients(surrogate_gradient(lambda inputs: inputs, ops.tanh), inputs)
     np.testing.assert_array_equal(bounded, [-np.inf, 0.0, np.inf, np.nan])
+
+
+def test_surrogate_may_read_the_variables_of_forward():
+    weight, calls = keras.Variable([2.0]), keras.Variable(0.0, trainable=False)
+
+    def counted(x):
+        calls.assign_add(1.0)
+        return x * weight
+
+    shared = surrogate_gradient(lambda x: ops.sign(x * weight), counted)
+    assert value_and_gradients(shared, tensor([3.0], "float32"))[1][0].tolist() == [2.0]
+    assert float(calls) == 1  # although the surrogate runs twice
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_straight_through_draws_once(compiled):
+    """With y = onehot(argmax(l + n)) and p = softmax(l + n): dL/dl = p * (u - sum(u p))."""
+    upstream = np.float32([[1.0, -2.0, 0.5], [0.0, 3.0, -1.0]])
+    logits = np.float32([[0.1, 2.0, 0.3], [0.0, -1.0, 0.5]])
+
+    def gumbel_softmax(x):
+        # A fixed seed, so that the expectation can draw the same noise.
+        noise = -ops.log(-ops.log(keras.random.uniform((2, 3), seed=5)))
+        probabilities = ops.softmax(x + noise)
+        choice = ops.cast(ops.one_hot(ops.argmax(probabilities, axis=-1), 3), "int32")
+        return straight_through(choice, probabilities)
+
+    value, (gradient,) = value_and_gradients(
+        gumbel_softmax, logits, upstream=upstream, compiled=compiled
+    )
+    noise = -np.log(-np.log(ops.convert_to_numpy(keras.random.uniform((2, 3), seed=5))))
+    p = np.exp(logits + noise) / np.exp(logits + noise).sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(value, np.eye(3)[p.argmax(axis=1)])
+    expected = p * (upstream - (upstream * p).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_straight_through_in_a_functional_model():
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, straight_through(ops.round(inputs), 3.0 * inputs))
+    value, (gradient,) = value_and_gradients(model, tensor([[0.4, 1.6]], "float32"))
+    assert (value.tolist(), gradient.tolist()) == ([[0.0, 2.0]], [[3.0, 3.0]])

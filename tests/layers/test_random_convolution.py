@@ -22,8 +22,8 @@ def test_each_image_is_mixed_with_its_convolution(size, monkeypatch):
     kernel = RNG.normal(size=(size, size, 2, 2)).astype("float32")
     shares = np.array([0.0, 0.3, 1.0], "float32").reshape(3, 1, 1, 1)
     tensors = keras.ops.convert_to_tensor(kernel), keras.ops.convert_to_tensor(shares)
-    monkeypatch.setattr(RandomConvolution, "_kernel", lambda *_: tensors[0])
-    monkeypatch.setattr(RandomConvolution, "_shares", lambda *_: tensors[1])
+    monkeypatch.setattr(RandomConvolution, "_draw_kernel", lambda *_: tensors[0])
+    monkeypatch.setattr(RandomConvolution, "_draw_weights", lambda *_: tensors[1])
     x = IMAGES / 127.5 - 1
     expected = np.zeros_like(x)
     for image, result in zip(x, expected, strict=True):
@@ -38,7 +38,7 @@ def test_each_image_is_mixed_with_its_convolution(size, monkeypatch):
 
 def test_kernels_of_each_size_keep_the_scale_and_are_drawn_equally_often():
     layer = RandomConvolution((1, 3, 5), seed=2)
-    found = drawn(lambda: layer._kernel(2, "float32"), 600)
+    found = drawn(lambda: layer._draw_kernel(2, "float32"), 600)
     side = np.max(np.abs(found), axis=(0, 3, 4)) > 0
     assert side.all()
     sizes = {}
@@ -56,7 +56,7 @@ def test_kernels_of_each_size_keep_the_scale_and_are_drawn_equally_often():
 
 def test_shares_are_uniform_and_the_rate_says_how_many_batches_change():
     layer = RandomConvolution(rate=0.3, seed=2)
-    found = drawn(lambda: layer._shares(8, "float32"), 400).reshape(400, 8)
+    found = drawn(lambda: layer._draw_weights(8, "float32"), 400).reshape(400, 8)
     changed = ~np.all(found == 1, axis=1)
     assert changed.mean() == pytest.approx(0.3, abs=0.08)
     assert found[changed].mean() == pytest.approx(0.5, abs=0.05)

@@ -1,4 +1,4 @@
-"""Estimators whose slope is that of a curve, which may sharpen during training."""
+"""Estimators with the slope of a smooth curve, which may sharpen during training."""
 
 import abc
 from typing import Any
@@ -12,7 +12,7 @@ from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 @register_estimator("approx_sign")
 class ApproxSign(Estimator):
-    """`"approx_sign"`: the sign with the gradient of a piecewise quadratic, Bi-Real Net's.
+    """`"approx_sign"`: the sign with the gradient of a piecewise quadratic, as in Bi-Real Net.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = 2 (1 - |x|) dL/dy` where `|x| <= 1`, else `0`; the derivative of
@@ -32,7 +32,7 @@ class ApproxSign(Estimator):
 
 @register_estimator("swish_sign")
 class SwishSign(Estimator):
-    """`"swish_sign"`: the sign with the gradient of SignSwish, smooth and negative far out.
+    """`"swish_sign"`: the sign with the gradient of SignSwish, smooth and negative at the tails.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = beta (2 - beta x tanh(beta x / 2)) / (1 + cosh(beta x)) dL/dy`, the
@@ -40,7 +40,7 @@ class SwishSign(Estimator):
       `|x| > 80 / beta`, where it is below `1e-30 beta`
 
     Args:
-        beta: Steepness, above 0. Defaults to `5.0`, the paper's.
+        beta: Steepness, above 0. Defaults to `5.0`, as in the paper.
 
     Reference:
         - [Darabi et al., 2018](https://arxiv.org/abs/1812.11800), section 3, SignSwish.
@@ -66,17 +66,17 @@ class SwishSign(Estimator):
 
 
 class Sharpened(Estimator):
-    """An estimator with a parameter, its sharpness, that rises from `low` to `high` in training.
+    """An estimator whose sharpness rises from `low` to `high` during training.
 
-    A layer computes the sharpness from its own count of calls with `training=True`, which is the
-    number of training steps where each calls it once. It holds both in non-trainable weights, as
-    `GradientReversal` does with its strength. In a function the sharpness is an argument, `high` by
-    default.
+    A layer computes the sharpness from the number of its calls with `training=True`, which is the
+    number of training steps if each step calls the layer once. It stores both in non-trainable
+    weights, as `GradientReversal` stores its strength. In a function the sharpness is an argument
+    that defaults to `high`.
 
     Args:
         total_steps: Length of the run in calls with `training=True`, above 0.
         low: Sharpness at step 0, above 0.
-        high: Sharpness at the last step and after it, at least `low`.
+        high: Sharpness from the last step on, at least `low`.
     """
 
     arguments = ("total_steps", "low", "high")
@@ -87,38 +87,40 @@ class Sharpened(Estimator):
         self.high = check_number("high", high, low=low, why="because the estimator gets sharper")
 
     def sharpness_at(self, step: Any) -> Any:
-        """Returns the sharpness at `step`, a float32 scalar."""
+        """Returns the sharpness at a training step, a float32 scalar."""
         progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
-        return self.sharpness_of(progress)
+        return self.interpolate(progress)
 
     @abc.abstractmethod
-    def sharpness_of(self, progress: Any) -> Any:
-        """Returns the sharpness where a share `progress` of the run is over."""
+    def interpolate(self, progress: Any) -> Any:
+        """Returns the sharpness at a fraction of the run, from 0 at the start to 1 at the end."""
 
     def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
         super().extras(inputs, None, seed)
-        given = self.high if sharpness is None else sharpness
-        if isinstance(given, int | float):
-            check_number("sharpness", given, low=0, above=True)
+        if sharpness is None:
+            sharpness = self.high
+        if isinstance(sharpness, int | float):
+            check_number("sharpness", sharpness, low=0, above=True)
         wide = keras.backend.result_type(inputs.dtype, "float32")
-        return (ops.cast(ops.convert_to_tensor(given), wide),)
+        return (ops.cast(ops.convert_to_tensor(sharpness), wide),)
 
 
 @register_estimator("ede")
 class EDE(Sharpened):
-    """`"ede"`: the sign with the gradient of a tanh that steepens in training, IR-Net's.
+    """`"ede"`: the sign with the gradient of a tanh that steepens in training, as in IR-Net.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = k t (1 - tanh(t x)^2) dL/dy` with `k = max(1 / t, 1)`, at every finite `x`;
       the derivative of `k tanh(t x)`
     - sharpness: `t = low (high / low)^p`, with `p = min(step / total_steps, 1)`
 
-    The gradient starts as that of the identity and ends narrow around 0.
+    At first the gradient is almost the gradient of the identity; at the end it is concentrated
+    around 0.
 
     Args:
         total_steps: Length of the run in calls with `training=True`, above 0. Defaults to `10_000`.
-        low: `t` at step 0, above 0. Defaults to `1e-3`, the paper's.
-        high: `t` at the end, at least `low`. Defaults to `10.0`, the paper's.
+        low: `t` at step 0, above 0. Defaults to `1e-3`, as in the paper.
+        high: `t` at the end, at least `low`. Defaults to `10.0`, as in the paper.
 
     Example:
 
@@ -134,7 +136,7 @@ class EDE(Sharpened):
     def __init__(self, total_steps: int = 10_000, low: float = 1e-3, high: float = 10.0):
         super().__init__(total_steps, low, high)
 
-    def sharpness_of(self, progress: Any) -> Any:
+    def interpolate(self, progress: Any) -> Any:
         return self.low * (self.high / self.low) ** progress
 
     def inside(self, inputs: Any) -> Any:
@@ -149,7 +151,7 @@ class EDE(Sharpened):
 
 @register_estimator("reste")
 class ReSTE(Sharpened):
-    """`"reste"`: the sign with the gradient of a root that rises in training.
+    """`"reste"`: the sign with the gradient of a root whose order rises in training.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = (1 / o) |x|^((1 - o) / o) dL/dy` where `0.1 < |x| <= 1.5`, the derivative
@@ -161,8 +163,8 @@ class ReSTE(Sharpened):
 
     Args:
         total_steps: Length of the run in calls with `training=True`, above 0. Defaults to `10_000`.
-        low: `o` at step 0, at least 1. Defaults to `1.0`, the paper's.
-        high: `o` at the end, at least `low`. Defaults to `3.0`, the paper's.
+        low: `o` at step 0, at least 1. Defaults to `1.0`, as in the paper.
+        high: `o` at the end, at least `low`. Defaults to `3.0`, as in the paper.
 
     Reference:
         - [Wu et al., 2023](https://arxiv.org/abs/2308.06689), section 3.3; bounds 0.1 and 1.5 as in
@@ -176,23 +178,23 @@ class ReSTE(Sharpened):
         super().__init__(total_steps, low, high)
         check_number("low", low, low=1)
 
-    def sharpness_of(self, progress: Any) -> Any:
+    def interpolate(self, progress: Any) -> Any:
         return self.low + (self.high - self.low) * progress
 
     def inside(self, inputs: Any) -> Any:
         return ops.abs(inputs) <= self.edge
 
     def slope(self, inputs: Any, o: Any) -> Any:
-        outer, magnitude, chord = self._parts(inputs, o)
-        return ops.where(outer, magnitude ** ((1 - o) / o) / o, chord)
+        is_outer, magnitude, chord = self._parts(inputs, o)
+        return ops.where(is_outer, magnitude ** ((1 - o) / o) / o, chord)
 
     def curve(self, inputs: Any, o: Any) -> Any:
-        outer, magnitude, chord = self._parts(inputs, o)
-        return ops.where(outer, ops.sign(inputs) * magnitude ** (1 / o), chord * inputs)
+        is_outer, magnitude, chord = self._parts(inputs, o)
+        return ops.where(is_outer, ops.sign(inputs) * magnitude ** (1 / o), chord * inputs)
 
     def _parts(self, inputs, o):
         magnitude = ops.abs(inputs)
-        outer = magnitude > self.middle
-        # The root's own slope is infinite at 0, which would reach even a branch not taken.
-        away = ops.where(outer, magnitude, ops.full_like(magnitude, self.middle))
-        return outer, away, self.middle ** ((1 - o) / o)
+        is_outer = magnitude > self.middle
+        # The slope of the root is infinite at 0 and would reach the gradient of the other branch.
+        safe = ops.where(is_outer, magnitude, ops.full_like(magnitude, self.middle))
+        return is_outer, safe, self.middle ** ((1 - o) / o)

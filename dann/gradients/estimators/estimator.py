@@ -1,4 +1,4 @@
-"""The base of the estimators, and their registry."""
+"""The base class of the estimators, and their registry."""
 
 import abc
 import functools
@@ -22,14 +22,15 @@ class Estimator(Configured, abc.ABC):
     - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
 
     `implementation="override"` uses `slope`; `implementation="stop_gradient"` differentiates
-    `curve`, the function with that slope. Subclasses keep their constructor's `arguments` in attributes of these names.
+    `curve`, a function with that slope. Subclasses store the arguments of their constructor in
+    attributes of the same names.
 
     Attributes:
-        arguments: Names of the constructor's arguments.
-        bits: Bits that a code takes.
+        arguments: Names of the arguments of the constructor.
+        bits: Number of bits of a code.
         signed: Whether codes may be negative.
-        pooled: Whether a value depends on the others in its tensor, and so on the batch.
-        implementations: Names of the implementations.
+        pooled: Whether a value depends on other values in its tensor, and so on the batch.
+        implementations: Names of the supported implementations.
     """
 
     bits = 1
@@ -39,18 +40,21 @@ class Estimator(Configured, abc.ABC):
 
     @abc.abstractmethod
     def slope(self, inputs: Any, *extras: Any) -> Any:
-        """The multiplier of the incoming gradient, at inputs that are inside."""
+        """Returns the factor of the upstream gradient, used where `inside(inputs)`."""
 
     @abc.abstractmethod
     def curve(self, inputs: Any, *extras: Any) -> Any:
-        """A function whose derivative is `slope`, at inputs that are inside."""
+        """Returns a function whose derivative is `slope`, used where `inside(inputs)`."""
 
     def inside(self, inputs: Any) -> Any:
-        """Where a gradient flows: by default `|x| <= 1`, both ends included, and not at NaN."""
+        """Returns a mask of the inputs that get a gradient.
+
+        By default `|x| <= 1`, including both ends but not NaN.
+        """
         return ops.abs(inputs) <= 1
 
     def codes(self, inputs: Any) -> Any:
-        """The values to store, without scale and randomness.
+        """Returns the values to store, without scale and randomness.
 
         By default +1 where `x >= 0`, also at -0.0, else -1; NaN stays NaN.
         """
@@ -58,35 +62,36 @@ class Estimator(Configured, abc.ABC):
         return ops.where(ops.isnan(inputs), inputs, signs)
 
     def scale(self, inputs: Any) -> Any:
-        """The factor of the codes: `None`, or a tensor that broadcasts to `inputs`."""
+        """Returns the factor of the codes: `None`, or a tensor that broadcasts to `inputs`."""
         return None
 
     @property
-    def of_codes(self) -> "Estimator":
-        """The estimator of the codes without scale.
+    def code_estimator(self) -> "Estimator":
+        """Estimator of the codes without scale.
 
-        Times `scale` it has the values of this estimator; times the detached scale, its gradient.
+        Its values times `scale` are the values of this estimator, and its gradient times the
+        constant `scale` is the gradient of this estimator.
         """
         return self
 
     def forward(self, inputs: Any, *extras: Any) -> Any:
-        """The value of the quantizer."""
+        """Returns the quantized inputs."""
         scale = self.scale(inputs)
         return self.codes(inputs) if scale is None else scale * self.codes(inputs)
 
     def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
-        """The gradient of `inputs`, in at least float32 until the last rounding."""
-        inside, wide = self._widened(inputs)
+        """Returns the gradient of the inputs, in at least float32 until the last rounding."""
+        inside, wide = self._widen(inputs)
         gradient = ops.cast(upstream, wide.dtype) * self.slope(wide, *extras)
         return ops.where(inside, ops.cast(gradient, inputs.dtype), ops.zeros_like(inputs))
 
     def surrogate(self, inputs: Any, *extras: Any) -> Any:
-        """A function with the derivative of the backward pass; only its derivative counts."""
-        _, wide = self._widened(inputs)
+        """Returns a function with the derivative of the backward pass."""
+        _, wide = self._widen(inputs)
         return ops.cast(self.curve(wide, *extras), inputs.dtype)
 
     def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
-        """The inputs that change from call to call, as tensors."""
+        """Returns the inputs that change between calls, as tensors."""
         for name, value in (("sharpness", sharpness), ("seed", seed)):
             if value is not None:
                 raise ValueError(f"{self!r} takes no `{name}`. Received: {name}={value!r}")
@@ -98,52 +103,54 @@ class Estimator(Configured, abc.ABC):
         """Quantizes a floating-point tensor; see `dann.gradients.binary_sign`."""
         inputs = floating_tensor(inputs)
         extras = [ops.stop_gradient(value) for value in self.extras(inputs, sharpness, seed)]
-        return getattr(self, f"_by_{self.check_implementation(implementation)}")(inputs, *extras)
+        return self.functions[self.check_implementation(implementation)](inputs, *extras)
 
     def check_implementation(self, implementation: str) -> str:
-        """Returns `implementation` if the estimator has it.
+        """Returns `implementation` if the estimator supports it.
 
         Raises:
-            ValueError: If it does not have it.
+            ValueError: If the estimator does not support it.
         """
         return check_choice("implementation", implementation, self.implementations)
 
+    # Built once, so that all calls share their traces.
     @functools.cached_property
-    def _by_override(self):
+    def functions(self) -> dict[str, Callable]:
+        """Functions of the inputs and extras, by implementation."""
+
         def backward(upstream, inputs, *extras):
             zeros = [ops.zeros_like(extra) for extra in extras]
             return self.backward(upstream, inputs, *extras), *zeros
 
-        return override_gradient(self.forward, backward)
+        return {
+            "override": override_gradient(self.forward, backward),
+            "stop_gradient": surrogate_gradient(self.forward, self.surrogate),
+        }
 
-    @functools.cached_property
-    def _by_stop_gradient(self):
-        return surrogate_gradient(self.forward, self.surrogate)
-
-    def _widened(self, inputs):
-        """Where a gradient flows, and the inputs in float32 or wider, 0 elsewhere."""
+    def _widen(self, inputs):
+        """Returns the mask `inside`, and the inputs in at least float32, with 0 elsewhere."""
         inside = self.inside(inputs)
-        held = ops.where(inside, inputs, ops.zeros_like(inputs))
-        return inside, ops.cast(held, keras.backend.result_type(inputs.dtype, "float32"))
+        masked = ops.where(inside, inputs, ops.zeros_like(inputs))
+        return inside, ops.cast(masked, keras.backend.result_type(inputs.dtype, "float32"))
 
     def __reduce__(self):
-        # The attributes may hold a traced function, which can be neither copied nor pickled.
+        # An attribute may be a traced function, which can neither be copied nor pickled.
         return type(self).from_config, (self.get_config(),)
 
 
-# One object for each name, because then all calls by that name share one traced function.
+# One object per name, so that all calls by that name share one traced function.
 ESTIMATORS: Registry[Estimator] = Registry()
 
 
 def register_estimator(name: str) -> Callable:
-    """Returns a decorator that registers a class, with Keras and by an object with its defaults.
+    """Returns a decorator that registers an estimator class with Keras and as an object by name.
 
     Args:
         name: Name of the estimator.
     """
 
-    def add(cls):
+    def register(cls):
         ESTIMATORS[name] = cls()
         return keras.saving.register_keras_serializable("dann")(cls)
 
-    return add
+    return register

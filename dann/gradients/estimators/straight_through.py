@@ -1,6 +1,6 @@
-"""Estimators that pass the incoming gradient straight through, and quantizers to more levels."""
+"""Straight-through estimators of the sign, and quantizers with more than two levels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -12,7 +12,7 @@ from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
 class StraightThrough(Estimator):
-    """An estimator whose slope is 1 inside, which takes no arithmetic and no wider type."""
+    """An estimator whose slope is 1 inside, which needs no arithmetic and no wider type."""
 
     def slope(self, inputs: Any, *extras: Any) -> Any:
         return ops.ones_like(inputs)
@@ -24,7 +24,7 @@ class StraightThrough(Estimator):
         return ops.where(self.inside(inputs), upstream, ops.zeros_like(upstream))
 
     def surrogate(self, inputs: Any, *extras: Any) -> Any:
-        # Not a clip: JAX gives that half a gradient where the input equals a bound.
+        # Not a clip, because JAX halves the gradient of a clip where the input equals a bound.
         return ops.where(self.inside(inputs), inputs, ops.zeros_like(inputs))
 
 
@@ -35,7 +35,7 @@ class Htanh(StraightThrough):
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = dL/dy` where `|x| <= 1`, else `0`
 
-    It is the one estimator with `implementation="op_override"`.
+    Only this estimator supports `implementation="op_override"`.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 1 and 4.
@@ -44,10 +44,14 @@ class Htanh(StraightThrough):
     implementations = ("override", "stop_gradient", "op_override")
 
     @property
-    def _by_op_override(self):
-        from dann.gradients.op_override import sign_op_gradient
+    def functions(self) -> dict[str, Callable]:
+        return {**super().functions, "op_override": _override_op}
 
-        return sign_op_gradient
+
+def _override_op(inputs):
+    from dann.gradients.op_override import sign_op_gradient
+
+    return sign_op_gradient(inputs)
 
 
 _HTANH = Htanh()
@@ -55,7 +59,7 @@ _HTANH = Htanh()
 
 @register_estimator("identity")
 class Identity(StraightThrough):
-    """`"identity"`: the sign with the gradient of the identity, the first straight-through one.
+    """`"identity"`: the sign with the gradient of the identity, the first such estimator.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = dL/dy` at every finite `x`; `0` at the infinities and NaN
@@ -70,23 +74,24 @@ class Identity(StraightThrough):
 
 @register_estimator("magnitude_aware")
 class MagnitudeAware(StraightThrough):
-    """`"magnitude_aware"`: the sign, scaled in each channel by the mean magnitude.
+    """`"magnitude_aware"`: the sign, scaled by the mean magnitude of its channel.
 
     - forward: `y = s * sign(x)`, with `s = mean(|x|)` over all axes but `axis`
     - backward: `dL/dx = s * dL/dy` where `|x| <= 1`, else `0`; `s` itself gets no gradient
 
-    It is for kernels: the scale then belongs to an output channel and can be folded into the
-    batch norm that follows. In a channel with an infinite or NaN value `s` is infinite or NaN and
-    the gradient 0.
+    It is meant for kernels: each output channel then has one scale, which can be folded into the
+    batch normalization that follows. In a channel with an infinite or NaN value, `s` is infinite or
+    NaN and the gradient is 0.
 
     Args:
-        axis: The axis or axes of the channels. Defaults to `-1`. A binary layer uses the axes of
-            its output channels instead.
+        axis: Axis or axes of the channels. Defaults to `-1`. A binary layer uses the axes of its
+            output channels instead.
 
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), section 3.3, magnitude-aware
-          gradient; the scale is from [Rastegari et al.,
-          2016](https://arxiv.org/abs/1603.05279), equation 6, for each channel.
+          gradient.
+        - [Rastegari et al., 2016](https://arxiv.org/abs/1603.05279), equation 6, for the scale of
+          each channel.
     """
 
     arguments = ("axis",)
@@ -96,15 +101,15 @@ class MagnitudeAware(StraightThrough):
         self.axis = [axis] if isinstance(axis, int) else list(axis)
 
     @property
-    def of_codes(self) -> Estimator:
+    def code_estimator(self) -> Estimator:
         return _HTANH
 
     def scale(self, inputs: Any) -> Any:
         rank = len(inputs.shape)
-        kept = normalize_axis_tuple(self.axis, rank)
-        pooled = tuple(axis for axis in range(rank) if axis not in kept)
+        channel_axes = normalize_axis_tuple(self.axis, rank)
+        pooled_axes = tuple(axis for axis in range(rank) if axis not in channel_axes)
         wide = ops.cast(ops.abs(inputs), keras.backend.result_type(inputs.dtype, "float32"))
-        return ops.cast(ops.mean(wide, axis=pooled, keepdims=True), inputs.dtype)
+        return ops.cast(ops.mean(wide, axis=pooled_axes, keepdims=True), inputs.dtype)
 
     def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
         return super().backward(upstream * self._finite_scale(inputs), inputs)
@@ -119,17 +124,18 @@ class MagnitudeAware(StraightThrough):
 
 @register_estimator("stochastic")
 class Stochastic(StraightThrough):
-    """`"stochastic"`: in training +1 or -1 by chance, at inference the sign.
+    """`"stochastic"`: in training +1 or -1 at random, at inference the sign.
 
     - forward: in training `y = +1` with probability `min(max((x + 1) / 2, 0), 1)`, else `-1`; at
       inference `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = dL/dy` where `|x| <= 1`, else `0`
 
-    A layer holds the state of its draws in a `keras.random.SeedGenerator`, saved with the model.
+    A layer stores the state of its random numbers in a `keras.random.SeedGenerator`, which is saved
+    with the model.
 
     Args:
-        seed: Seed of the layer's generator, an integer; with `None` (default) it is drawn as
-            `keras.utils.set_random_seed` decides.
+        seed: Seed of the generator of the layer, an integer. With `None` (default) it depends on
+            `keras.utils.set_random_seed`.
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), equations 2 and 3.
@@ -152,9 +158,11 @@ class Stochastic(StraightThrough):
         return (keras.random.uniform(ops.shape(inputs), dtype="float32", seed=seed),)
 
     def forward(self, inputs: Any, draw: Any) -> Any:
-        likely = (ops.cast(inputs, draw.dtype) + 1) / 2
-        ones = ops.ones_like(inputs)
-        return ops.where(ops.isnan(inputs), inputs, ops.where(draw < likely, ones, -ones))
+        # Equation 2: P(y = +1) = min(max((x + 1) / 2, 0), 1). A draw in [0, 1) needs no clip.
+        probability = (ops.cast(inputs, draw.dtype) + 1) / 2
+        plus = ops.ones_like(inputs)
+        signs = ops.where(draw < probability, plus, -plus)
+        return ops.where(ops.isnan(inputs), inputs, signs)
 
 
 @register_estimator("ternary")
@@ -166,7 +174,7 @@ class Ternary(StraightThrough):
 
     Args:
         threshold: `d`, above 0. Defaults to `0.05`. With `None`, `d = 0.7 mean(|x|)` over the whole
-            tensor, which is for kernels.
+            tensor, which is meant for kernels.
 
     Reference:
         - [Li et al., 2016](https://arxiv.org/abs/1605.04711), equations 3 and 6.
@@ -183,17 +191,18 @@ class Ternary(StraightThrough):
 
     def codes(self, inputs: Any) -> Any:
         wide = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
+        # Equation 6: close to the optimum for weights with a normal or a uniform distribution.
         threshold = 0.7 * ops.mean(ops.abs(wide)) if self.threshold is None else self.threshold
-        ones, zeros = ops.ones_like(wide), ops.zeros_like(wide)
-        signs = ops.where(wide > threshold, ones, ops.where(wide < -threshold, -ones, zeros))
-        # Every comparison with NaN is false: it would give 0.
-        unknown = ops.isnan(wide + threshold)
-        return ops.cast(ops.where(unknown, wide + threshold, signs), inputs.dtype)
+        plus, zeros = ops.ones_like(wide), ops.zeros_like(wide)
+        signs = ops.where(wide > threshold, plus, ops.where(wide < -threshold, -plus, zeros))
+        # Every comparison with NaN is false, so NaN would become 0.
+        is_nan = ops.isnan(wide + threshold)
+        return ops.cast(ops.where(is_nan, wide + threshold, signs), inputs.dtype)
 
 
 @register_estimator("dorefa")
 class DoReFa(Estimator):
-    """`"dorefa"`: levels of `bits` bits, `n = 2^bits - 1` steps apart.
+    """`"dorefa"`: `2^bits` equidistant levels, with `n = 2^bits - 1` steps between them.
 
     With `round_n(a) = floor(n a + 1/2) / n`, mode `"activations"`
 
@@ -208,9 +217,9 @@ class DoReFa(Estimator):
     A half is rounded up, so a kernel of 1 bit is +1 at 0.
 
     Args:
-        bits: Bits of a value, from 1 to 8. Defaults to `2`.
-        mode: `"activations"` (default) or `"kernel"`. A binary layer chooses the right one for the
-            name.
+        bits: Number of bits of a value, from 1 to 8. Defaults to `2`.
+        mode: `"activations"` (default) or `"kernel"`. A binary layer chooses the right mode for the
+            name `"dorefa"`.
 
     Reference:
         - [Zhou et al., 2016](https://arxiv.org/abs/1606.06160), sections 2.2 to 2.4.
@@ -231,32 +240,35 @@ class DoReFa(Estimator):
     def codes(self, inputs: Any) -> Any:
         wide = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
         if self.mode == "kernel":
-            share = ops.tanh(wide) / (2 * self._greatest(wide)) + 0.5
-            values = 2 * self._rounded(ops.clip(share, 0, 1)) - 1
+            # Section 2.3: tanh limits the range of the weights before they are quantized.
+            fraction = ops.tanh(wide) / (2 * self._max_tanh(wide)) + 0.5
+            values = 2 * self._round(ops.clip(fraction, 0, 1)) - 1
         else:
-            values = self._rounded(ops.clip(wide, 0, 1))
+            values = self._round(ops.clip(wide, 0, 1))
         return ops.cast(ops.where(ops.isnan(wide), wide, values), inputs.dtype)
 
     def slope(self, inputs: Any, *extras: Any) -> Any:
         if self.mode == "activations":
             return ops.ones_like(inputs)
-        return (1 - ops.square(ops.tanh(inputs))) / ops.stop_gradient(self._greatest(inputs))
+        return (1 - ops.square(ops.tanh(inputs))) / ops.stop_gradient(self._max_tanh(inputs))
 
     def curve(self, inputs: Any, *extras: Any) -> Any:
         if self.mode == "activations":
             return inputs
-        return ops.tanh(inputs) / ops.stop_gradient(self._greatest(inputs))
+        return ops.tanh(inputs) / ops.stop_gradient(self._max_tanh(inputs))
 
-    def _greatest(self, inputs):
+    def _max_tanh(self, inputs):
+        """Returns `max(|tanh(x)|)` over the finite inputs, or 1 if all are 0."""
         finite = ops.abs(inputs) < float("inf")
-        greatest = ops.max(ops.abs(ops.tanh(ops.where(finite, inputs, ops.zeros_like(inputs)))))
-        return ops.where(greatest > 0, greatest, ops.ones_like(greatest))
+        maximum = ops.max(ops.abs(ops.tanh(ops.where(finite, inputs, ops.zeros_like(inputs)))))
+        return ops.where(maximum > 0, maximum, ops.ones_like(maximum))
 
-    def _rounded(self, shares):
+    def _round(self, fractions):
+        """Returns the nearest of the levels in [0, 1], and the upper one at a half."""
         steps = 2**self.bits - 1
-        scaled = steps * shares
-        whole = ops.floor(scaled)
-        # floor(a + 1/2) would round the number below a half up.
-        up = ops.cast(scaled - whole >= 0.5, scaled.dtype)
-        # By the reciprocal, as a graph would divide by a constant, for the same levels without one.
-        return (whole + up) * (1 / steps)
+        scaled = steps * fractions
+        floor = ops.floor(scaled)
+        # `floor(a + 1/2)` would round the largest number below a half up.
+        increment = ops.cast(scaled - floor >= 0.5, scaled.dtype)
+        # A compiler may replace a division by a constant by this product; eager levels are equal.
+        return (floor + increment) * (1 / steps)
