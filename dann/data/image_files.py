@@ -1,4 +1,4 @@
-"""Images in files, as an array that decodes its rows on demand, and files of decoded images."""
+"""Image files as an array that is decoded on demand, and caches of decoded images."""
 
 import functools
 import hashlib
@@ -18,30 +18,30 @@ from dann.checks import check_choice, check_integer
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-_FORM = 3  # version of the decoding; a new number makes every cache again
+_VERSION = 3  # of the decoding; a new number invalidates every cache
 _CHUNK = 256
 _MODES = {1: "L", 3: "RGB"}
-# Pillow decodes without holding Python's lock. Two domains share the cores through one pool.
+# Pillow releases Python's lock while it decodes. All domains share the cores through one pool.
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
 
 
 class ImageFiles:
-    """Images in files, as an array-like uint8 `(n, height, width, channels)`.
+    """Image files as an array-like uint8 `(n, height, width, channels)`.
 
-    Indexing, `images[3]`, `images[:8]` or `images[indices]`, decodes those images in several
-    threads. Each is turned as its EXIF entry says, loses its transparency and is resized:
-    bilinear, antialiased where it shrinks, without keeping the aspect. The decoder itself shrinks a
-    much larger JPEG first, to no less than the size. An animation gives its first frame, and 16
-    bits give their upper 8. Images with more bits or with fractions cannot be read, because their
-    range of values is unknown. Pillow refuses images of more than 178,956,970 pixels.
+    Indexing, as in `images[3]`, `images[:8]` or `images[indices]`, decodes the images in several
+    threads. Each image is rotated by its EXIF orientation, its transparency is removed, and it is
+    resized: bilinear, antialiased when it shrinks, without preserving the aspect ratio. A much
+    larger JPEG is first shrunk by the decoder, to no less than the size. Of an animation the first
+    frame is used, and of 16 bits the upper 8. Images with more bits or with floats are refused,
+    because their range of values is unknown. Pillow refuses images of more than 178,956,970 pixels.
 
     Args:
-        paths: The files: bmp, gif, jpg, png, ppm, tiff or webp, whatever they are called.
-        image_size: Height and width in pixels, or one side.
-        channels: 3 (default), or 1 for grey.
+        paths: Paths of bmp, gif, jpg, png, ppm, tiff or webp files, with any file extension.
+        image_size: Height and width in pixels, or one number for both.
+        channels: 3 for colour (default), or 1 for grey.
 
     Raises:
-        ValueError: In indexing, if an image cannot be read.
+        ValueError: On indexing, if an image cannot be read.
 
     Example:
 
@@ -60,43 +60,44 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, chosen: Any) -> np.ndarray:
-        rows = np.arange(len(self))[chosen]
+    def __getitem__(self, index: Any) -> np.ndarray:
+        rows = np.arange(len(self))[index]
         images = np.empty((rows.size, *self.shape[1:]), self.dtype)
         decode = functools.partial(_decode_into, size=self.shape[1:3], mode=_MODES[self.shape[3]])
         list(_POOL.map(decode, images, [self.paths[row] for row in rows.flat]))
         return images.reshape(*rows.shape, *self.shape[1:])
 
     def check(self) -> None:
-        """Reads every file's header; raises an error with the name of one that has none.
+        """Reads the header of every file; raises an error that names a file without a header.
 
-        Nothing is decoded, so that an image whose header is whole may still be unreadable.
+        Images are not decoded, so an image with a valid header can still be unreadable.
         """
-        for first in range(0, len(self), _CHUNK):  # a pool takes all that it is given into memory
+        for first in range(0, len(self), _CHUNK):  # a pool keeps all its tasks in memory
             list(_POOL.map(_check_header, self.paths[first : first + _CHUNK]))
 
     def cached(self, directory: str | os.PathLike) -> np.ndarray:
-        """Decodes every image once into a file, and returns it as a memory map.
+        """Decodes every image once into a file, and returns this file as a memory map.
 
-        The file's name is a digest of the form of the images and of the paths, sizes and times of
-        their files. Changed images are therefore decoded again, into another file.
+        The file's name is a digest of the shape of the images and of the paths, sizes and
+        modification times of their files. Changed images are therefore decoded again.
         """
         status = [os.stat(path) for path in self.paths]
         files = [[p, s.st_size, s.st_mtime_ns] for p, s in zip(self.paths, status, strict=True)]
-        digest = hashlib.sha256(json.dumps([_FORM, self.shape, files]).encode()).hexdigest()[:24]
+        digest = hashlib.sha256(json.dumps([_VERSION, self.shape, files]).encode()).hexdigest()[:24]
         path = pathlib.Path(directory).expanduser() / f"{digest}.npy"
         starts = range(0, len(self), _CHUNK)
         return load_or_decode(path, self.shape, (self[start : start + _CHUNK] for start in starts))
 
 
-def some(names: Sequence[str]) -> str:
-    """Returns the first names in one phrase, for a message."""
-    more = f" and {len(names) - 10} more" * (len(names) > 10)
-    return (", ".join(names[:10]) or "(none)") + more
+def format_names(names: Sequence[str]) -> str:
+    """Returns the first ten names as one phrase, for a message."""
+    if len(names) > 10:
+        return f"{', '.join(names[:10])} and {len(names) - 10} more"
+    return ", ".join(names) or "(none)"
 
 
 def check_image_size(image_size: Any) -> tuple[int, int]:
-    """Returns the height and width of a side, or of a height and a width, of at least 1 pixel."""
+    """Returns height and width, each at least 1 pixel, from one number or from two."""
     sides = np.broadcast_to(image_size, 2).tolist()
     height, width = (check_integer("image_size", side, 1, why="in pixels") for side in sides)
     return height, width
@@ -105,9 +106,9 @@ def check_image_size(image_size: Any) -> tuple[int, int]:
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
     try:
         with Image.open(path, formats=_FORMATS) as file:
-            file.draft(mode, (max(size), max(size)))  # square, because it may be turned next
-            image[:] = _in_form(file, size, mode).reshape(image.shape)
-    # For a broken file Pillow's decoders raise nearly anything: `SyntaxError`, `struct.error`, ...
+            file.draft(mode, (max(size), max(size)))  # square, because it may be rotated next
+            image[:] = _convert(file, size, mode).reshape(image.shape)
+    # Pillow's decoders raise almost any exception for a damaged file, such as `struct.error`.
     except Exception as error:
         raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
@@ -120,34 +121,35 @@ def _check_header(path):
         raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
 
-def _in_form(image, size, mode):
+def _convert(image, size, mode):
     ImageOps.exif_transpose(image, in_place=True)
     if image.mode.startswith(("I", "F")):
         values = np.asarray(image)
-        # Of other formats, Pillow has 16 bits in this mode, too.
-        wide = image.mode == "F" or (image.mode == "I" and image.format == "TIFF")
-        if wide or values.min() < 0 or values.max() > 0xFFFF:
-            raise ValueError("Expected 8 or 16 bits a channel, without a sign")
+        # In formats other than TIFF, Pillow uses this mode for 16 bits too.
+        is_wide = image.mode == "F" or (image.mode == "I" and image.format == "TIFF")
+        if is_wide or values.min() < 0 or values.max() > 0xFFFF:
+            raise ValueError("Expected 8 or 16 unsigned bits per channel")
         image = Image.fromarray((values >> 8).astype(np.uint8))
     if image.has_transparency_data:
-        image = image.convert("RGBA")  # a palette's colours, without a warning
+        # Pillow warns if a palette with transparency is converted directly.
+        image = image.convert("RGBA")
     return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
 def load_or_decode(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any]) -> np.ndarray:
-    """Returns images from a `.npy` file as a memory map; writes the file if it is not there.
+    """Returns images from a `.npy` file as a memory map; writes the file first if it is missing.
 
-    It is written under another name and renamed, so that it is whole or absent, and of several
-    processes one writes. A printed line tells its size first. A file that is there is only read, so
-    its folder may be another user's.
+    The file is written under another name and then renamed, so it is either complete or absent, and
+    only one of several processes writes it. Its size is printed first. An existing file is only
+    read, so its folder may belong to another user.
 
     Args:
-        path: The file.
+        path: Path of the file.
         shape: Shape of the images.
-        parts: The images, uint8, some at a time; read only to write the file.
+        parts: Consecutive parts of the images, uint8; read only if the file is written.
 
     Raises:
-        OSError: If there is no room for the file, or a file in the place of its folder.
+        OSError: If the disk is full, or a file has the name of the folder.
     """
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +161,7 @@ def load_or_decode(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any
 
 def _write(path, shape, parts):
     megabytes = np.prod(shape) / 1e6
-    print(f"Decoding {shape[0]} images, once, into {path}: {megabytes:.1f} MB", flush=True)
+    print(f"Decoding {shape[0]} images once into {path}: {megabytes:.1f} MB", flush=True)
     draft = path.with_suffix(".draft")
     try:
         with draft.open("wb") as file:

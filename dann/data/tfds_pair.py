@@ -1,4 +1,4 @@
-"""The readers of TFDS data sets of images, which are decoded once into files."""
+"""Readers of TFDS image data sets, which are decoded once into files."""
 
 import itertools
 import re
@@ -32,61 +32,62 @@ def tfds_pair(
     source_name: str | None = None,
     target_name: str | None = None,
 ) -> DomainPair:
-    """Pairs two TFDS data sets of labelled images; the target's labels are for the oracle.
+    """Pairs two TFDS data sets of images.
 
-    `unify` in this file brings the images of both to one size and channel count, and then to
-    `height * width * channels` bytes each.
+    `dann.data.tfds_pair.unify` converts the images of both data sets to one size and channel count,
+    `height * width * channels` bytes each. Labels of the target are used only by the test and by
+    oracles.
 
-    The target's classes are matched to the source's by name, and it may lack some. A label -1 in
-    the target's training split means that the class is unknown; no other split may have it, unless
-    all of the target's test split do. A target may also have no classes.
+    The target's classes are matched to the source's by name; the target may lack some classes, or
+    have no labels. A label -1 in the target's training split means that the class is unknown. In
+    the target's test split either all labels are -1 or none.
 
-    All images are decoded once, into files beside the data sets, from which later runs read them
-    too. A printed line tells the size of each file.
+    All images are decoded once, into files beside the data sets, which later runs read too. The
+    size of each file is printed.
 
     Args:
         source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
             `mnist_m`, `usps`, `chalk_digits`.
         target: Name of the target data set.
-        image_size: Side, or height and width, of the images. Defaults to `None`, the larger of
-            both data sets'.
-        channels: 1 or 3. Defaults to `None`, the larger of both data sets'.
+        image_size: Side, or height and width, of the images. Defaults to `None`: the larger of both
+            data sets' sizes.
+        channels: 1 or 3. Defaults to `None`: the larger of both data sets' channel counts.
         source_split: Split of the source to train on, in TFDS's notation, such as `train[:80%]`.
         source_test_split: Split of the source to test on.
         target_split: Split of the target to train on, without its labels.
         target_test_split: Split of the target to test on. A test split must not overlap a training
             split.
-        cache_dir: Folder for prepared data sets.
+        cache_dir: Folder of prepared data sets.
         data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
-        source_name: Name of the source. Defaults to its data set's name.
-        target_name: Name of the target. Defaults to its data set's name.
+        source_name: Name of the source. Defaults to the name of its data set.
+        target_name: Name of the target. Defaults to the name of its data set.
 
     Raises:
-        OSError: If `data_dir` lacks files, `cache_dir` is a file, or there is no room in it.
-        TypeError: If `image_size` is not of integers.
-        ValueError: If a data set, configuration or split does not exist, splits overlap, the data
-            sets do not hold images, the source has no classes or the target has others, a size is
-            missing, or a label of the source or of a test split is unknown.
+        OSError: If `data_dir` lacks files, `cache_dir` is a file, or the disk is full.
+        TypeError: If `image_size` does not consist of integers.
+        ValueError: If a data set, configuration or split does not exist; splits overlap; a data set
+            does not contain images; the source has no classes, or the target has other classes; a
+            size is missing; or a label of the source or of a test split is unknown.
     """
-    from dann.data.builders.prepared import prepared
+    from dann.data.builders.load_builder import load_builder
 
-    builders = {name: prepared(name, cache_dir, data_dir) for name in (source, target)}
-    keys = {name: _keys_of(name, builder.info) for name, builder in builders.items()}
+    builders = {name: load_builder(name, cache_dir, data_dir) for name in (source, target)}
+    keys = {name: _find_keys(name, builder.info) for name, builder in builders.items()}
     names = {"source": source, "target": target, "source test": source, "target test": target}
     splits = {"source": source_split, "target": target_split}
     splits |= {"source test": source_test_split, "target test": target_test_split}
-    rows = {part: _rows(builders[names[part]], split) for part, split in splits.items()}
+    rows = {part: _read_ranges(builders[names[part]], split) for part, split in splits.items()}
     check_disjoint(rows, _overlap, "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
-    size, depth = _common_form(shapes, image_size, channels)
+    size, depth = _common_shape(shapes, image_size, channels)
     classes: Any = {name: features[name][key].names for name, (_, key) in keys.items() if key}
     if source not in classes:
-        raise ValueError(f"{source} must have a class for each image. Received: none")
+        raise ValueError(f"{source} must have a class label per image. Received: no class labels")
     parts, shape = {}, (*size, depth)
     for part, name in names.items():
         images, numbers = _read_split(builders[name], splits[part], keys[name], shape)
-        labels = np.array(["", *classes.get(name, ())])[numbers + 1]
+        labels = np.array(["", *classes.get(name, ())])[numbers + 1]  # -1 becomes ""
         parts[part] = {"inputs": images, "labels": labels}
     return build_pair(
         parts,
@@ -99,10 +100,11 @@ def tfds_pair(
 def digits_to_photos(cache_dir: str) -> DomainPair:
     """Pairs handwritten digits on black with digits over photos, 16x16 in colour.
 
-    Everything comes from scikit-learn's package; see `ChalkDigits`.
+    All images come from data that scikit-learn contains; see
+    `dann.data.builders.chalk_digits.ChalkDigits`.
 
     Args:
-        cache_dir: Folder for prepared data sets.
+        cache_dir: Folder of prepared data sets.
     """
     return tfds_pair(
         "chalk_digits/black",
@@ -113,78 +115,79 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
     )
 
 
-def _rows(builder, split):
-    """The rows of whole splits that make up a split of a data set, as ranges."""
+def _read_ranges(builder, split):
+    """Returns the ranges of rows that a split consists of, with the files that contain them."""
     import tensorflow_datasets as tfds
 
     splits, path = builder.info.splits, builder.data_path
     return [
-        (path / one.splitname, range(splits[one.splitname].num_examples)[one.from_ : one.to])
-        for one in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
+        (path / part.splitname, range(splits[part.splitname].num_examples)[part.from_ : part.to])
+        for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
     ]
 
 
-def _overlap(parts, others):
+def _overlap(ranges, other_ranges):
     return any(
-        name == other and max(one.start, its.start) < min(one.stop, its.stop)
-        for name, one in parts
-        for other, its in others
+        file == other_file and max(rows.start, other_rows.start) < min(rows.stop, other_rows.stop)
+        for file, rows in ranges
+        for other_file, other_rows in other_ranges
     )
 
 
-def _common_form(shapes: dict[str, Any], image_size: Any, channels):
+def _common_shape(shapes: dict[str, Any], image_size: Any, channels):
     if image_size is None:
-        sides = [shape[:2] for shape in shapes.values()]
-        if any(None in one for one in sides):
+        sizes = [shape[:2] for shape in shapes.values()]
+        if any(None in size for size in sizes):
             raise ValueError(
                 f"Images of several sizes need an `image_size`. Received: {shapes} without one"
             )
-        image_size = np.max(sides, axis=0)
+        image_size = np.max(sizes, axis=0)
     channels = channels or max(shape[-1] for shape in shapes.values())
     return check_image_size(image_size), check_choice("channels", channels, (1, 3))
 
 
 def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray:
-    """Brings an image to a size and a channel count; an image that has both stays bit for bit.
+    """Converts an image to a size and a channel count.
 
-    Resizing is bilinear, antialiased where it shrinks, and does not keep the aspect. Grey is
-    repeated; colour becomes its luma. Values are rounded to bytes. An image is uint8
-    `(height, width, channels)` with 1 or 3 channels, before and after.
+    Resizing is bilinear, antialiased when it shrinks, and does not preserve the aspect ratio. Grey
+    is repeated three times; colour becomes its luma. Values are rounded to bytes. An image that
+    already has the size and the channels does not change.
+
+    Args:
+        image: uint8 `(height, width, channels)` with 1 or 3 channels.
+        size: New height and width.
+        channels: New number of channels, 1 or 3.
     """
     if image.shape[-1] == 3 and channels == 1:
-        # As `tf.image.rgb_to_grayscale` rounds.
+        # Rounds like `tf.image.rgb_to_grayscale`.
         shade = image.astype(np.float32) / np.float32(255) @ _LUMA
         image = (shade * np.float32(255.5)).astype(np.uint8)[..., np.newaxis]
     if image.shape[:2] != tuple(size):
-        planes = [_resized(image[..., channel], size) for channel in range(image.shape[-1])]
+        planes = [_resize(image[..., channel], size) for channel in range(image.shape[-1])]
         image = np.clip(np.rint(np.stack(planes, axis=-1)), 0, 255).astype(np.uint8)
     return np.repeat(image, 3, axis=-1) if image.shape[-1] < channels else image
 
 
-def _resized(plane, size):
-    # Pillow rounds bytes after each of the two axes, floats never.
+def _resize(plane, size):
+    # Pillow would round bytes after each of the two axes.
     height, width = size
     floats = Image.fromarray(plane.astype(np.float32))
     return np.asarray(floats.resize((width, height), Image.Resampling.BILINEAR))
 
 
-def _keys_of(name: str, info: Any) -> tuple[Any, str | None]:
-    """Returns the names of the features of the image and of the class; `None` without classes.
+def _find_keys(name: str, info: Any) -> tuple[Any, str | None]:
+    """Returns the names of the image feature and of the class feature, `None` without classes.
 
-    Args:
-        name: Name of the data set.
-        info: What TFDS knows about it: its supervised keys name the image and its class, or else it
-            has a single image.
-
-    Raises:
-        ValueError: If there is no image, or there are several of which none is named.
+    The supervised keys of a data set name its image and its class. Without supervised keys, a data
+    set must have a single image feature.
     """
     import tensorflow_datasets as tfds
 
     features = info.features
-    images = [key for key, one in features.items() if isinstance(one, tfds.features.Image)]
-    keys = info.supervised_keys or (images if len(images) == 1 else ())
-    image, label = [*keys, None, None][:2]
+    images = [key for key in features if isinstance(features[key], tfds.features.Image)]
+    image, label = images[0] if len(images) == 1 else None, None
+    if info.supervised_keys:
+        image, label = info.supervised_keys[:2]
     if image not in images:
         raise ValueError(
             f"{name} must be a data set of images. "
@@ -195,30 +198,32 @@ def _keys_of(name: str, info: Any) -> tuple[Any, str | None]:
 
 
 def _read_split(builder, split, keys, shape):
-    """The images of a split, a memory map uint8 `(n, *shape)`, and labels int64 `(n,)`.
+    """Returns a memory map of images uint8 `(n, *shape)` and labels int64 `(n,)`, -1 if unknown.
 
-    The first time they are read into files beside the data set. Labels are -1 without classes.
+    The first call writes both to files beside the data set.
     """
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{'x'.join(map(str, shape))}")
     path = builder.data_path / "decoded" / f"{stem}.npy"
     labels_path = path.with_name(f"{stem}-labels.npy")
 
-    def parts():
-        labels, examples = [], _examples(builder, split, keys)
+    def read_parts():
+        labels, examples = [], _read_examples(builder, split, keys)
         while part := list(itertools.islice(examples, _CHUNK)):
             labels += [label for _, label in part]
             yield np.stack([unify(image, shape[:2], shape[2]) for image, _ in part])
-        np.save(labels_path, np.array(labels, np.int64))  # before the images are renamed
+        # Before the images appear under their final name, which implies that labels exist.
+        np.save(labels_path, np.array(labels, np.int64))
 
     count = builder.info.splits[split].num_examples
-    images = load_or_decode(path, (count, *shape), parts())
+    images = load_or_decode(path, (count, *shape), read_parts())
     return images, np.load(labels_path)
 
 
-def _examples(builder, split, keys) -> Iterator[Any]:
-    """The images and labels of a split in their order."""
-    kind = builder.info.file_format
-    if kind is not None and kind in type(kind).with_random_access():  # without TensorFlow
+def _read_examples(builder, split, keys) -> Iterator[Any]:
+    """Yields the images and labels of a split in order."""
+    file_format = builder.info.file_format
+    # Formats with random access are read without TensorFlow.
+    if file_format is not None and file_format in type(file_format).with_random_access():
         records = builder.as_data_source(split=split)
     else:
         records = builder.as_dataset(split=split).as_numpy_iterator()

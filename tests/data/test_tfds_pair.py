@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dann.data import tfds_pair
-from dann.data.builders.prepared import prepared
+from dann.data.builders.load_builder import load_builder
 from dann.data.tfds_pair import unify
 
 pytest.importorskip("tensorflow")
@@ -135,10 +135,10 @@ def test_data_sets_that_do_not_fit_are_refused(shapes, arguments):
 @pytest.mark.parametrize("kind", ["tfrecord", "array_record"])
 def test_images_are_decoded_once_and_then_only_read(tmp_path, shapes, capsys, monkeypatch, kind):
     if kind == "array_record":
-        monkeypatch.setattr("dann.data.builders.prepared.has_tensorflow", lambda: False)
+        monkeypatch.setattr("dann.data.builders.load_builder.has_tensorflow", lambda: False)
     found = shapes(cache_dir=str(tmp_path))
     assert capsys.readouterr().out.count("Decoding") == 4
-    records: Any = prepared("coloured_shapes/ab", str(tmp_path))
+    records: Any = load_builder("coloured_shapes/ab", str(tmp_path))
     assert records.info.file_format.value == kind
     if kind == "array_record":
         examples = records.as_data_source("train")

@@ -1,6 +1,6 @@
-"""TFDS builders of data sets that this package prepares itself, and the cache they share.
+"""TFDS builders of data sets that this package prepares itself, and their cache.
 
-A builder is known to TFDS once its file is imported.
+TFDS finds a builder once its file is imported.
 """
 
 from dann.data.builders.chalk_digits import ChalkDigits

@@ -1,4 +1,4 @@
-"""Handwritten digits on black and over photos, from the data that scikit-learn ships."""
+"""Handwritten digits on black and over photos, from data that scikit-learn contains."""
 
 import itertools
 from collections.abc import Iterator
@@ -20,14 +20,15 @@ _PARTS = {"black": 0, "photo": 1, "test": 2}
 class ChalkDigits(DigitImages):
     """TFDS builder of 16x16 colour images of handwritten digits, with no download.
 
-    The configuration `black` has the digits on black. In `photo` they look like chalk over crops of
-    two photos, `ink * 255 + (1 - ink) * brightness * crop`, where `ink` in [0, 1] is the digit and
-    `brightness` 0.6.
+    The configuration `black` has digits on black. In the configuration `photo`, digits look like
+    chalk over crops of two photos, `ink * 255 + (1 - ink) * brightness * crop`, where `ink` in
+    [0, 1] is the digit and `brightness` is 0.6.
 
-    The 1,797 digits of scikit-learn are split in three at random: those of `black`, those of
-    `photo` and those of both test splits. A train split holds 8,000 draws, each slightly rotated,
-    scaled, sheared and shifted; a test split holds every digit once, as it is. Train crops come
-    from the left halves of the photos, test crops from the right halves. The draws are seeded.
+    The 1,797 digits of scikit-learn are split into three random parts, for training in `black`, for
+    training in `photo`, and for both test splits. A train split contains 8,000 draws, each slightly
+    rotated, scaled, sheared and shifted; a test split contains every digit once, unchanged. Train
+    crops come from the left halves of the photos, test crops from the right halves. The draws are
+    seeded.
     """
 
     BUILDER_CONFIGS = [
@@ -42,29 +43,29 @@ class ChalkDigits(DigitImages):
 
 
 def _images(kind, split, count):
-    """The images of a split and their labels: `count` draws, or each digit once."""
+    """Yields images and labels of a split: `count` draws, or each digit once."""
     rng = np.random.default_rng(2 * _PARTS[kind] + (split == "test"))
     digits, labels = _digits("test" if split == "test" else kind)
-    chosen = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
-    ink = [_drawn(digits[i], rng, jitter=split == "train") for i in chosen]
+    rows = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
+    ink = [_enlarge(digits[row], rng, jitter=split == "train") for row in rows]
     black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
     crops = _crops(rng, right=split == "test") if kind == "photo" else black
-    for index, shades, crop in zip(chosen, ink, crops, strict=False):
+    for row, shades, crop in zip(rows, ink, crops, strict=False):
         shades = shades[:, :, np.newaxis]
         image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
-        yield np.rint(image).astype(np.uint8), labels[index]
+        yield np.rint(image).astype(np.uint8), labels[row]
 
 
 def _digits(part: str) -> tuple[np.ndarray, np.ndarray]:
-    """One of three disjoint parts of scikit-learn's digits, as ink in [0, 1] `(n, 8, 8)`."""
+    """Returns one of three disjoint parts of scikit-learn's digits, in [0, 1] `(n, 8, 8)`."""
     data: Any = load_digits()
     order = np.random.default_rng(0).permutation(len(data.images))
-    chosen = np.array_split(order, 3)[_PARTS[part]]
-    return data.images[chosen] / 16, data.target[chosen]
+    rows = np.array_split(order, 3)[_PARTS[part]]
+    return data.images[rows] / 16, data.target[rows]
 
 
-def _drawn(digit: np.ndarray, rng: np.random.Generator, jitter: bool) -> np.ndarray:
-    """A digit at 16x16, under a small random affine map if `jitter`."""
+def _enlarge(digit: np.ndarray, rng: np.random.Generator, jitter: bool) -> np.ndarray:
+    """Returns a digit at 16x16, transformed by a small random affine map if `jitter`."""
     angle, shear, shift, scale = 0.0, 0.0, np.zeros(2), 1.0
     if jitter:
         angle = np.deg2rad(rng.uniform(-8, 8))
@@ -81,7 +82,7 @@ def _drawn(digit: np.ndarray, rng: np.random.Generator, jitter: bool) -> np.ndar
 
 
 def _crops(rng: np.random.Generator, right: bool) -> Iterator[np.ndarray]:
-    """Endless random crops of one half of the two photos, at a third of their size."""
+    """Yields random crops of one half of the two photos, at a third of their size."""
     halves = []
     for photo in load_sample_images().images:
         rows, columns = (side // 3 for side in photo.shape[:2])

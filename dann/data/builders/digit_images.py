@@ -1,4 +1,4 @@
-"""What the builders of digit images share."""
+"""Base class and functions of the builders of digit images."""
 
 import io
 import pathlib
@@ -12,10 +12,11 @@ from PIL import Image
 
 
 class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """A TFDS builder of images of ten digits, of the size `SHAPE`.
+    """Base class of TFDS builders of images of ten digits.
 
-    `RAW` names the folders of raw files that it reads, if any. `examples_of(split, dl_manager)`
-    gives the images, uint8 of that size, and the labels of a split, `"train"` or `"test"`.
+    Subclasses set `SHAPE`, the shape of an image, and `RAW`, the names of the folders of raw files,
+    if any. They override `read_examples(split, dl_manager)`, which yields the images, uint8 of that
+    shape, and the labels of a split, `"train"` or `"test"`.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -49,21 +50,21 @@ class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
 
 def raw_folder(dl_manager: tfds.download.DownloadManager, name: str) -> pathlib.Path | None:
-    """Returns a folder of raw files, or `None` if it is not there: then they are downloaded."""
+    """Returns a folder of raw files, or `None` if it is missing and files must be downloaded."""
     try:
         folder = pathlib.Path(dl_manager.manual_dir) / name
-    except AssertionError:  # what TFDS raises if there is no folder that holds it
+    except AssertionError:  # raised by TFDS without a manual folder
         return None
     return folder if folder.is_dir() else None
 
 
 def png(image: np.ndarray) -> bytes:
-    """Returns an image as a PNG file, which TFDS takes as it is; its own encoder is TensorFlow's.
+    """Encodes an image as PNG without TensorFlow, which TFDS's own encoder needs.
 
     Args:
         image: uint8 `(height, width, channels)`, 1 or 3 channels.
     """
-    # Photos hardly repeat themselves, so zlib's long search for repetitions finds nothing.
+    # Photos contain few repetitions, so zlib's slow search for them is switched off.
     file = io.BytesIO()
     pixels = image[..., 0] if image.shape[-1] == 1 else image
     Image.fromarray(pixels).save(file, "PNG", compress_level=1, compress_type=zlib.Z_RLE)

@@ -1,4 +1,4 @@
-"""MNIST from its four IDX files, and the TFDS builder of it."""
+"""MNIST from its four IDX files, and its TFDS builder."""
 
 import gzip
 import pathlib
@@ -54,14 +54,14 @@ def read_mnist(paths: Mapping[tuple[str, str], pathlib.Path], split: str) -> tup
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a file is not the IDX file that its name says.
+        ValueError: If a file is not an IDX file of images or labels, as its name states.
     """
     images = _read_idx(paths[split, "images"], dimensions=3)
     return images, _read_idx(paths[split, "labels"], dimensions=1).astype(np.int64)
 
 
 def _read_idx(path, dimensions):
-    """An IDX file: a magic number, the sizes as big-endian 32-bit integers, the bytes."""
+    """Reads an IDX file: a magic number, big-endian 32-bit sizes, and one byte per value."""
     content = pathlib.Path(path).read_bytes()
     if content.startswith(b"\x1f\x8b"):
         content = gzip.decompress(content)

@@ -15,17 +15,17 @@ _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
 _BSDS500_URL = (
     "https://www2.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/BSR_bsds500.tgz"
 )
-# SHA-256 of BSDS500's 200 training photos, file after file in the order of their names.
+# SHA-256 of BSDS500's 200 training photos, concatenated in the order of their names.
 _PHOTOS = "b626d29a9653bf7a573863ad2470032b8d6e01a04a88d1c1e4b599055eb60e71"
 
 
 class MnistM(DigitImages):
     """TFDS builder of MNIST-M.
 
-    Each MNIST digit is blended over a 28x28 crop, at a random place, of a random BSDS500 training
-    photo: every channel becomes `|crop - digit|`. The train split holds the MNIST train digits, the
-    test split the MNIST test digits. The draws are seeded by split, so that the genuine digits and
-    photos give the same images everywhere.
+    Each MNIST digit is blended over a 28x28 crop, at a random position, of a random BSDS500
+    training photo: every channel becomes `|crop - digit|`. The train split contains the MNIST train
+    digits, the test split the MNIST test digits. The draws are seeded by split, so the genuine
+    digits and photos result in the same images everywhere.
 
     References:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4.
@@ -53,14 +53,14 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
         seed: Seed of the draws.
 
     Yields:
-        A colour image, uint8 `(height, width, 3)`, for each digit.
+        One colour image per digit, uint8 `(height, width, 3)`.
 
     Raises:
-        ValueError: If there is no photo, or one that is drawn is smaller than a digit.
+        ValueError: If there is no photo, or a drawn photo is smaller than a digit.
     """
     height, width = digits.shape[1:]
     if not photos:
-        raise ValueError("Expected photos, `bsds500/*.jpg`. Received: none")
+        raise ValueError("Expected photos `bsds500/*.jpg`. Received: none")
     rng = np.random.default_rng(seed)
     for digit in digits:
         photo = photos[int(rng.integers(len(photos)))]
@@ -71,7 +71,7 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
 
 
 def _files(dl_manager) -> tuple[Any, list]:
-    """Paths of the MNIST files and of the photos; downloads those of a folder that is missing."""
+    """Returns paths of the MNIST files and of the photos; downloads files of missing folders."""
     digits, photos = (raw_folder(dl_manager, name) for name in MnistM.RAW)
     if digits:
         mnist = mnist_paths(digits)
@@ -86,9 +86,9 @@ def _downloaded_photos(dl_manager):
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in photos)).hexdigest()
     if digest != _PHOTOS:
         raise ValueError(
-            f"Expected BSDS500's 200 training photos, together of the SHA-256 {_PHOTOS}, from "
-            f"{_BSDS500_URL}. Received: {len(photos)} photos of {digest}; delete {extracted} to "
-            "download them again"
+            f"Expected BSDS500's 200 training photos with the SHA-256 {_PHOTOS} from "
+            f"{_BSDS500_URL}. Received: {len(photos)} photos with {digest}. Delete {extracted} to "
+            "download the photos again"
         )
     return photos
 

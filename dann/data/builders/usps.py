@@ -18,9 +18,9 @@ _SIZE = 16
 
 
 class Usps(DigitImages):
-    """TFDS builder of USPS, 16x16 grey, white on black: 7,291 digits to train on, 2,007 to test.
+    """TFDS builder of USPS, 16x16 grey, white on black: 7,291 training and 2,007 test digits.
 
-    The HDF5 file and the LIBSVM files give the same images to the last bit:
+    The HDF5 file and the LIBSVM files contain the same images, bit for bit:
     [LIBSVM's data](https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps).
 
     Reference:
@@ -39,26 +39,26 @@ class Usps(DigitImages):
 def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Reads one split.
 
-    Files hold grey values in thousandths from -1 to 1, or half of that from 0 to 1: 2,000 steps.
-    Step `k` becomes the byte `(255 * k + 1000) // 2000` in integers, because some steps fall
-    halfway between two bytes, where the format's rounding error would decide.
+    Files contain grey values in 2,000 steps, from -1 to 1 (LIBSVM) or from 0 to 1 (HDF5). Step `k`
+    becomes the byte `(255 * k + 1000) // 2000`. Integers are used because some steps are halfway
+    between two bytes, where rounding errors would otherwise determine the byte.
 
     Args:
-        path: HDF5 file with both splits, or bzip2 file in LIBSVM format with this one.
+        path: HDF5 file with both splits, or bzip2 file in LIBSVM format with this split.
         split: `"train"` or `"test"`.
 
     Returns:
         Images, uint8 `(n, 16, 16, 1)`, and labels, int64 `(n,)`, 0 to 9.
 
     Raises:
-        ValueError: If the file does not hold such images and labels.
+        ValueError: If the file does not contain such images and labels.
     """
     values, labels = (_read_hdf5 if h5py.is_hdf5(path) else _read_libsvm)(path, split)
     labels = labels.astype(np.int64)
-    fits = values.shape == (len(labels), _SIZE**2) and np.isin(labels, range(10)).all()
-    if not fits or not ((values >= 0) & (values <= 1)).all():
+    is_valid = values.shape == (len(labels), _SIZE**2) and np.isin(labels, range(10)).all()
+    if not is_valid or not ((values >= 0) & (values <= 1)).all():
         raise ValueError(
-            f"Expected digits in {path}: {_SIZE**2} values from 0 to 1, and a label from 0 to 9. "
+            f"Expected digits in {path}: {_SIZE**2} values from 0 to 1 and a label from 0 to 9. "
             f"Received: values {values.shape}, labels {labels.shape}"
         )
     steps = np.rint(2000 * values.astype(np.float64)).astype(np.int64)
@@ -72,14 +72,14 @@ def _read_hdf5(path, split) -> Any:
 
 
 def _read_libsvm(path, split):
-    """Values -1 to 1 become 0 to 1, labels 1 to 10 the digits 0 to 9."""
+    """Reads values -1 to 1 as 0 to 1, and labels 1 to 10 as digits 0 to 9."""
     with bz2.open(path) as file:
         values, labels = load_svmlight_file(file, n_features=_SIZE**2)
     return (values.toarray() + 1) / 2, labels - 1
 
 
 def _files(dl_manager) -> Any:
-    """Paths by split, in the raw folder or else downloaded."""
+    """Returns paths by split, of files in the raw folder or of downloaded files."""
     folder = raw_folder(dl_manager, "usps")
     if folder and (folder / "usps.h5").is_file():
         return dict.fromkeys(_LIBSVM, folder / "usps.h5")
@@ -91,6 +91,6 @@ def _files(dl_manager) -> Any:
         if md5 != _MD5[split]:
             raise ValueError(
                 f"Expected {_URL + _LIBSVM[split]} with the MD5 {_MD5[split]}. "
-                f"Received: {md5}; delete {path} to download it again"
+                f"Received: {md5}. Delete {path} to download the file again"
             )
     return paths

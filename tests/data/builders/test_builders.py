@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from dann.data import builders
+from dann.data.builders.load_builder import load_builder
 from dann.data.builders.mnist_files import FILES
-from dann.data.builders.prepared import prepared
 
 tfds = pytest.importorskip("tensorflow_datasets")
 pytest.importorskip("tensorflow")
@@ -25,7 +25,7 @@ SPLITS = {
 def test_a_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypatch):
     monkeypatch.setattr("dann.data.builders.chalk_digits._TRAIN", 12)
     cache = str(tmp_path / "cache")
-    builder: Any = prepared(name, cache, str(raw_files))
+    builder: Any = load_builder(name, cache, str(raw_files))
     info = builder.info
     assert {split: one.num_examples for split, one in info.splits.items()} == SPLITS[name]
     assert info.supervised_keys == ("image", "label")
@@ -33,7 +33,7 @@ def test_a_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypat
     example = next(iter(tfds.as_numpy(builder.as_dataset(split="train"))))
     assert example["image"].shape == info.features["image"].shape
     monkeypatch.setattr(type(builder), "download_and_prepare", pytest.fail)
-    assert prepared(name, cache).data_path == builder.data_path  # without raw files
+    assert load_builder(name, cache).data_path == builder.data_path  # without raw files
 
 
 def test_every_builder_of_the_package_is_prepared_here():
@@ -49,5 +49,5 @@ def test_the_checksums_of_downloads_are_found_beside_the_builders():
 @pytest.mark.parametrize(("name", "part"), [("mnist", "mnist"), ("mnist_m", "bsds500")])
 def test_raw_files_that_are_not_there_are_no_download(name, part, raw_files, tmp_path):
     (raw_files / part).rename(tmp_path / "elsewhere")
-    with pytest.raises(FileNotFoundError, match=f"must hold {part}/ for {name}"):
-        prepared(name, str(tmp_path / "cache"), str(raw_files))
+    with pytest.raises(FileNotFoundError, match=f"must contain {part}/ for {name}"):
+        load_builder(name, str(tmp_path / "cache"), str(raw_files))

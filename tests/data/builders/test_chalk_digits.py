@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from dann.data import digits_to_photos
-from dann.data.builders.chalk_digits import _crops, _digits, _drawn
+from dann.data.builders.chalk_digits import _crops, _digits, _enlarge
 
 DATA: Any = load_digits()
 
@@ -35,7 +35,7 @@ def test_source_target_and_test_digits_are_disjoint():
 
 def test_a_digit_that_is_not_jittered_keeps_its_ink():
     digit = DATA.images[0] / 16
-    drawn = _drawn(digit, np.random.default_rng(0), jitter=False)
+    drawn = _enlarge(digit, np.random.default_rng(0), jitter=False)
     assert drawn.shape == (16, 16)
     # Bilinear enlargement: each original pixel is the mean of its four, away from its neighbours.
     np.testing.assert_allclose(drawn.sum(), 4 * digit.sum(), rtol=0.03)

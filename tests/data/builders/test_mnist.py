@@ -86,7 +86,7 @@ def test_downloaded_photos_are_taken_if_they_are_genuine(raw_files, monkeypatch)
     manager = types.SimpleNamespace(
         manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
     )
-    with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos of"):
+    with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos with"):
         mnist_m._files(manager)
     content = (photos / "1.jpg").read_bytes() + (photos / "2.jpg").read_bytes()
     monkeypatch.setattr(mnist_m, "_PHOTOS", hashlib.sha256(content).hexdigest())

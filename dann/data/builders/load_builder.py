@@ -1,0 +1,65 @@
+"""Cache of data sets that TFDS builders prepare once."""
+
+import contextlib
+import io
+import pathlib
+import sys
+from typing import Any
+
+import filelock
+import tensorflow_datasets as tfds
+
+from dann.checks import has_tensorflow
+from dann.data.builders.digit_images import DigitImages
+
+
+def load_builder(
+    name: str, cache_dir: str, data_dir: str | None = None
+) -> tfds.core.DatasetBuilder:
+    """Returns the builder of a TFDS data set; prepares the data set if the cache lacks it.
+
+    TFDS writes to a temporary directory and renames it at the end, so an interrupted preparation
+    starts again. An existing data set is only read, so its folder may belong to another user.
+
+    Without TensorFlow, the records have the `array_record` format, and most of TFDS's own data sets
+    cannot be prepared.
+
+    Args:
+        name: Name of the data set, `name` or `name/config`.
+        cache_dir: Folder of prepared data sets; `~` is the home directory.
+        data_dir: Folder of raw files that need not be downloaded; `~` is the home directory. If it
+            is set, `mnist` is `MnistFiles`, because TFDS's own builder always downloads.
+
+    Raises:
+        OSError: If `data_dir` lacks the data set's files, or `cache_dir` is a file.
+        ValueError: If there is no data set or configuration of this name.
+    """
+    raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
+    stem, _, config = name.partition("/")
+    kind: Any = tfds.builder_cls("mnist_files" if stem == "mnist" and raw else stem)
+    folder = pathlib.Path(cache_dir).expanduser()
+    arguments = {"data_dir": folder, "config": config or None}
+    builder = kind(**arguments)
+    if builder.data_path.exists():
+        return builder
+    is_own = isinstance(builder, DigitImages)
+    if is_own and raw:  # an attempt to download missing files could take minutes
+        missing = [part for part in builder.RAW if not (raw / part).is_dir()]
+        if missing:
+            raise FileNotFoundError(
+                f"`data_dir` (paths.data_dir) must contain {'/ and '.join(missing)}/ for {stem}. "
+                f"Received: {raw}. Leave it out to download the files"
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    # Two processes that prepare one data set would remove each other's files.
+    with filelock.FileLock(folder / f"{builder.name}.lock"):
+        if not builder.data_path.exists():
+            print(f"Preparing {builder.name} once in {builder.data_path}", flush=True)
+            tfds.disable_progress_bar()
+            settings = tfds.download.DownloadConfig(manual_dir=raw)
+            if not has_tensorflow():
+                arguments["file_format"] = "array_record"
+            # TFDS prints "Downloading" also for our builders, which download little or nothing.
+            with contextlib.redirect_stdout(io.StringIO() if is_own else sys.stdout):
+                kind(**arguments).download_and_prepare(download_config=settings)
+    return kind(data_dir=folder, config=config or None)
