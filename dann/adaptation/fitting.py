@@ -36,7 +36,7 @@ def fit_pairs(model: Any, fit: Callable[..., Any], x: Any, y: Any, *args: Any, *
     if count_devices(model) == 1:
         ordered = as_tensorflow_dataset(batches) or batches
     history = fit(ordered, y, *args, **{"shuffle": False, **kwargs, "steps_per_epoch": steps})
-    if x.num_batches and x.by_index:
+    if x.num_batches and x.is_indexed:
         x.start += steps * len(history.epoch)
     return history
 

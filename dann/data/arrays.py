@@ -1,4 +1,4 @@
-"""The reader of arrays in memory."""
+"""Reader of arrays in memory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,43 +23,45 @@ def arrays(
     class_names: Sequence[str] | None = None,
     groups: tuple[Any, Any] | None = None,
 ) -> DomainPair:
-    """Pairs two domains of arrays: images, time series, rows of a table, texts.
+    """Pairs two domains of arrays: images, time series, table rows or texts.
 
-    Inputs `(n, ...)` have at least one axis beside the first, and any type of number; floats of
-    more than 32 bits become float32. Texts are strings `(n,)`, for a backbone that begins with
-    `keras.Input((), dtype="string")` and `keras.layers.TextVectorization`, on TensorFlow. Labels
-    `(n,)` are integers, or strings that name the classes.
+    Inputs `(n, ...)` have at least two axes and any numeric type; floats of more than 32 bits
+    become float32. Texts are strings `(n,)`, on TensorFlow, for a backbone that begins with
+    `keras.Input((), dtype="string")` and `keras.layers.TextVectorization`. Labels `(n,)` are
+    integers, or strings that name the classes.
 
-    A missing test set is drawn at random: the source's in the proportions of its classes, the
-    target's among its labelled examples, whatever their labels, or among all if none is labelled.
-    No memory is both trained and tested on, so one array may be both domains only if nothing is
-    drawn from it; the contents of different arrays are not compared.
+    A missing test set is drawn at random. The source's test set has the class proportions of the
+    source. The target's test set is drawn from its labelled examples regardless of their class, or
+    from all examples if none is labelled. Parts must not share memory if one is trained on and the
+    other is tested on, so one array can be both domains only if both test sets are passed. The
+    contents of different arrays are not compared.
 
     Args:
         source: Arrays `(inputs, labels)`.
-        target: An array of inputs, or `(inputs, labels)`. The labels are for the test and oracles
-            only; an unknown one is -1, or an empty string.
+        target: An array of inputs, or `(inputs, labels)`. Labels are used only by the test and by
+            oracles; an unknown label is -1, or an empty string.
         source_test: Arrays `(inputs, labels)`. Defaults to `None`: a share of the source.
-        target_test: The same, or inputs, that `target` does not hold. Defaults to `None`: a share
-            of the target's examples.
-        test_share: Share of the examples to draw for a test, in (0, 1). Defaults to `0.2`.
+        target_test: Arrays `(inputs, labels)`, or inputs, that are not in `target`. Defaults to
+            `None`: a share of the target.
+        test_share: Share of the examples to draw for a test set, in (0, 1). Defaults to `0.2`.
         seed: Seed of the draws.
         source_name: Name of the source.
         target_name: Name of the target.
-        class_names: Names of the classes, by label. Defaults to `None`: the source's labels in
-            order, if they are strings; else there are as many classes as its largest label says.
+        class_names: Name of each class, by label. Defaults to `None`: the source's labels in order
+            if they are strings; else classes have no names, and there are as many as the largest
+            label of the source plus one.
         groups: The group of each source example, `(n,)`, and of each target example, `(m,)`, such
-            as persons or recordings; one may be `None`. Whole groups are then drawn to test on, a
-            `test_share` of them, and none is on both sides, of either domain. Windows of one
-            recording on both sides would make a test nearly as easy as the training. Unlabelled
-            examples of a group that is tested on are left out. Defaults to `None`: each example is
-            drawn alone.
+            as persons or recordings; either may be `None`. Test sets then consist of whole groups,
+            a `test_share` of all groups, and no group is in a training set and in a test set.
+            Without groups, windows of one recording in both sets would make the test almost as easy
+            as the training. Unlabelled examples of groups in the test set are dropped. Defaults to
+            `None`: each example is drawn on its own.
 
     Raises:
-        ValueError: If a part is empty or both trained on and tested on, there are fewer than 2
-            classes, a part other than the target lacks a label, the target has a class that the
-            source lacks, inputs are neither finite numbers nor texts, no group is left to train
-            on, or shapes, types, counts or the columns of frames do not fit.
+        ValueError: If a part is empty or shares memory with a part that it must not overlap; there
+            are fewer than 2 classes; a part other than the target lacks labels; the target has a
+            class that the source lacks; inputs are neither finite numbers nor strings; no group
+            remains for training; or shapes, types, lengths or data frame columns differ.
 
     Example:
 
@@ -70,16 +72,16 @@ def arrays(
     >>> domains.source_train[0].shape, domains.target_test[0].shape, domains.class_names
     ((40, 24, 3), (10, 24, 3), ('down', 'up'))
     """
-    given = {"source": source, "target": target}
-    given |= {"source test": source_test, "target test": target_test}
-    parts = {name: _divided(part) for name, part in given.items() if part is not None}
-    for name, its in zip(("source", "target"), groups or (), strict=False):
-        parts[name]["groups"] = its
+    arguments = {"source": source, "target": target}
+    arguments |= {"source test": source_test, "target test": target_test}
+    parts = {name: _split(part) for name, part in arguments.items() if part is not None}
+    for name, part_groups in zip(("source", "target"), groups or (), strict=False):
+        parts[name]["groups"] = part_groups
     inputs = {name: part["inputs"] for name, part in parts.items()}
     check_disjoint(inputs, _overlap, "arrays")
-    forms = {name: InputSpec("rows", list(getattr(x, "columns", ()))) for name, x in inputs.items()}
-    for name, form in forms.items():
-        check_matching_inputs(forms["source"], form, name)
+    specs = {name: InputSpec("rows", list(getattr(x, "columns", ()))) for name, x in inputs.items()}
+    for name, spec in specs.items():
+        check_matching_inputs(specs["source"], spec, name)
     return build_pair(
         parts,
         source_name=source_name,
@@ -90,11 +92,11 @@ def arrays(
     )
 
 
-def _divided(part):
+def _split(part):
     x, y = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
-    x = np.asarray(x) if isinstance(x, np.memmap) else x  # its rows are drawn into memory
+    x = np.asarray(x) if isinstance(x, np.memmap) else x  # its test rows are copied anyway
     return {"inputs": x, "labels": y}
 
 
-def _overlap(values, others):
-    return values is others or np.shares_memory(values, others)
+def _overlap(values, other_values):
+    return values is other_values or np.shares_memory(values, other_values)

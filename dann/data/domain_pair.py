@@ -1,4 +1,4 @@
-"""Two domains, split and checked."""
+"""Two domains, each with a training set and a test set."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,7 +8,6 @@ import numpy as np
 
 from dann.checks import check_class_range, check_integer
 from dann.data.examples import Examples, OrderedBatches, check_matching_inputs
-from dann.data.nuisances import Nuisances
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.splits import UNKNOWN
@@ -18,33 +17,32 @@ from dann.data.splits import UNKNOWN
 class DomainPair:
     """A labelled source and an unlabelled target, with a test set of each.
 
-    Training sees `source_train`, `target_train`, which holds inputs alone, and `target_labelled` if
-    it is given. The labels in `target_test` and `target_train_labels` are an oracle's: they report
-    an accuracy and train the pair of `oracle()`, and never serve to adapt or to choose.
+    Training reads `source_train`, the inputs `target_train` and, if present, `target_labelled`. The
+    labels in `target_test` and `target_train_labels` are for oracles: they only measure accuracies
+    and train the pair that `oracle()` returns. They never reach adaptation or model selection.
 
-    Inputs are arrays, or what `dann.data.pair` takes for an array.
+    Inputs are arrays, or array-likes that `dann.data.pair` accepts.
 
     Args:
         source: Name of the source domain.
         target: Name of the target domain.
         source_train: Inputs `(n, *input_shape)` and integer labels `(n,)`.
-        source_test: The same, to test on.
+        source_test: Inputs and labels of the source's test set.
         target_train: Inputs `(m, *input_shape)`.
-        target_test: Inputs and labels of target examples that are not in `target_train`; labels
-            `None` if they are unknown. Then a run cannot report the target's accuracy.
-        num_classes: Number of classes that both domains share.
-        class_names: Names of the classes, by label. Defaults to `None`.
+        target_test: Inputs and labels of target examples that are not in `target_train`; the labels
+            are `None` if they are unknown, and then no target accuracy is reported.
+        num_classes: Number of classes, at least 2, that both domains share.
+        class_names: Name of each class, by label. Defaults to `None`.
         target_train_labels: Labels of `target_train`, `(m,)`, for the oracle only; -1 where
             unknown. Defaults to `None`.
         target_labelled: Inputs and labels of the few target examples whose labels training may use
             (semi-supervised). Defaults to `None`.
-        balanced: Whether training draws the source's classes in equal parts. Defaults to `False`.
-        source_domain: The number of each source training example's domain, `(n,)`, if the source is
-            several domains; see `dann.data.join_sources`. Defaults to `None`.
-        target_names: The file or row number of each example of `target_train` and of `target_test`,
-            for a table of predictions. Defaults to `None`: their places.
-        nuisances: Those of one labelled table, which is the source, and without its labels the
-            target too. Defaults to `None`.
+        balanced: Whether training batches contain equal parts of each source class. Defaults to
+            `False`.
+        source_domain: The domain of each source training example, integers `(n,)`, if the source
+            consists of several domains; see `dann.data.join_sources`. Defaults to `None`.
+        target_names: File or row number of each example of `target_train` and of `target_test`, for
+            a table of predictions. Defaults to `None`: positions in these arrays.
 
     Raises:
         ValueError: If a part is empty, shapes or types differ, or a label is out of range.
@@ -63,7 +61,7 @@ class DomainPair:
     balanced: bool = False
     source_domain: np.ndarray | None = None
     target_names: tuple[Any, Any] | None = None
-    nuisances: Nuisances | None = None
+    nuisances = None  # see `NuisanceTable`
 
     def __post_init__(self):
         parts = {
@@ -74,29 +72,30 @@ class DomainPair:
             "labelled target set": _columns(*self.target_labelled or self.source_test),
         }
         check_integer("num_classes", self.num_classes, 2)
-        given = {name: Examples(columns, name) for name, columns in parts.items()}
-        for name, examples in given.items():
-            check_matching_inputs(
-                given["source train set"].input_spec(), examples.input_spec(), name
-            )
+        sets = {name: Examples(columns, name) for name, columns in parts.items()}
+        source_spec = sets["source train set"].input_spec()
+        for name, examples in sets.items():
+            check_matching_inputs(source_spec, examples.input_spec(), name)
             if "labels" in examples.columns:
-                labels, told = examples.columns["labels"], f"labels of the {name}"
+                labels = examples.columns["labels"]
                 unknown = UNKNOWN if name == "target train set" else None
-                check_class_range(told, labels, self.num_classes, unknown=unknown)
+                check_class_range(
+                    f"labels of the {name}", labels, self.num_classes, unknown=unknown
+                )
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
-                f"`class_names` must name {self.num_classes} classes. "
+                f"`class_names` must contain {self.num_classes} names, one per class. "
                 f"Received: {len(self.class_names)} names"
             )
 
     @property
     def name(self) -> str:
-        """The two domains in one phrase, `source → target`; of one table its name."""
-        return self.source if self.nuisances else f"{self.source} → {self.target}"
+        """Names of the two domains, `source → target`."""
+        return f"{self.source} → {self.target}"
 
     @property
     def num_sources(self) -> int:
-        """Number of domains that the source is made of."""
+        """Number of domains that the source consists of."""
         return 1 if self.source_domain is None else int(self.source_domain.max()) + 1
 
     @property
@@ -105,17 +104,14 @@ class DomainPair:
         return tuple(self.source_train[0].shape[1:])
 
     def batches(self, batch_size: int, seed: int | None = None, **options: Any) -> Pairs:
-        """Returns endless training pairs of `batch_size` examples of each domain.
-
-        With nuisances they are batches `(inputs, {"label": labels, ...})` of one table, with the
-        values of each nuisance by its name.
+        """Returns endless training pairs.
 
         Args:
-            batch_size: See `pair`, as for `seed`.
-            seed: Seed of the order.
-            **options: `shuffle`, `process_id` and `num_processes` of `pair`.
+            batch_size: Number of examples of each domain per batch.
+            seed: See `dann.data.pair`.
+            **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
         """
-        pairs = pair(
+        return pair(
             self.source_train,
             self.target_train,
             batch_size,
@@ -126,29 +122,23 @@ class DomainPair:
             seed=seed,
             **options,
         )
-        if self.nuisances:
-            del pairs.domains["target"]
-            table: Any = pairs.domains["source"]
-            labels = {"label": self.source_train[1], **self.nuisances.train}  # NaN is not checked
-            table.examples.columns["labels"] = labels
-        return pairs
 
     def test_batches(self, domain: str, batch_size: int) -> OrderedBatches:
-        """Returns the test set of a domain in order, as batches of inputs and labels.
+        """Returns batches `(inputs, labels)` of the test set of a domain, in order.
 
-        If its labels are unknown, the batches are `(inputs,)`.
+        If the labels are unknown, batches are `(inputs,)`.
 
         Args:
             domain: `"source"` or `"target"`.
-            batch_size: Examples in a batch; the last may be smaller.
+            batch_size: Number of examples per batch; the last batch may be smaller.
         """
         inputs, labels = {"source": self.source_test, "target": self.target_test}[domain]
         return OrderedBatches(Examples(_columns(inputs, labels), f"{domain} test set"), batch_size)
 
     def oracle(self) -> "DomainPair":
-        """Returns the pair that trains on the target's labels: an upper bound, not a method.
+        """Returns the pair that trains on the target's labels, as an upper bound of the accuracy.
 
-        The target takes the source's place; examples without a known label are left out.
+        The labelled target takes the place of the source. Examples with unknown labels are dropped.
 
         Raises:
             ValueError: If no labels of `target_train` or of `target_test` are known.
@@ -156,57 +146,60 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None or not (labels >= 0).any() or self.target_test[1] is None:
             raise ValueError(
-                f"The oracle needs the target's labels. Received: none of {self.target}"
+                f"The oracle needs labels of the target. Received: no labels of {self.target}"
             )
-        known = np.flatnonzero(labels >= 0)
-        inputs = self.target_train if len(known) == len(labels) else self.target_train[known]
+        rows = np.flatnonzero(labels >= 0)
+        inputs = self.target_train if len(rows) == len(labels) else self.target_train[rows]
         return dataclasses.replace(
             self,
             source=f"{self.target} (labelled)",
-            source_train=(inputs, labels[known]),
+            source_train=(inputs, labels[rows]),
             source_test=self.target_test,
             target_labelled=None,
             source_domain=None,
         )
 
     def map_inputs(self, function: Callable[[Any], Any]) -> "DomainPair":
-        """Returns the pair with `function` of all inputs in their place, part by part.
+        """Returns the pair with all inputs replaced by the outputs of a function.
 
         Args:
-            function: From inputs `(n, ...)` to an array of `n` rows, such as the `predict` of a
-                frozen network. It is called for every part.
+            function: Maps inputs `(n, ...)` to an array of `n` rows, such as the `predict` of a
+                frozen network. It is called once per part.
         """
-        changed = {
+        parts = {
             name: (function(part[0]), part[1])
             for name in ("source_train", "source_test", "target_test", "target_labelled")
             if (part := getattr(self, name)) is not None
         }
-        return dataclasses.replace(self, target_train=function(self.target_train), **changed)
+        return dataclasses.replace(self, target_train=function(self.target_train), **parts)
 
     def with_target_labelled(self, per_class: int, seed: int = 0) -> "DomainPair":
         """Returns the pair in which training may use the labels of a few target examples.
 
         Args:
-            per_class: Number of examples of each class, at least 1; they stay in `target_train`.
+            per_class: Number of examples per class, at least 1. They also stay in `target_train`.
             seed: Seed of the draw.
 
         Raises:
-            ValueError: If `target_train_labels` are not given or hold too few of a class.
+            ValueError: If there are no `target_train_labels`, or too few examples of a class.
         """
         labels = self.target_train_labels
         if labels is None:
-            raise ValueError(f"`target_labelled` needs labels. Received: none of {self.target}")
+            raise ValueError(
+                f"`target_labelled` needs labels. Received: no labels of {self.target}"
+            )
         counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
-        fewest = int(counts[counts > 0].min(initial=len(labels)))
-        check_integer("per_class", per_class, 1, fewest, why=f"as the target has {counts.tolist()}")
+        smallest = int(counts[counts > 0].min(initial=len(labels)))
+        why = f"because the target has {counts.tolist()} examples per class"
+        check_integer("per_class", per_class, 1, smallest, why=why)
         rng = np.random.default_rng(seed)
-        drawn = [
+        drawn_rows = [
             rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
             for label in np.flatnonzero(counts)
         ]
-        rows = np.sort(np.concatenate(drawn))
-        chosen = self.target_train[rows], labels[rows].astype(np.int64)
-        return dataclasses.replace(self, target_labelled=chosen)
+        rows = np.sort(np.concatenate(drawn_rows))
+        examples = self.target_train[rows], labels[rows].astype(np.int64)
+        return dataclasses.replace(self, target_labelled=examples)
 
 
 def _columns(inputs, labels):

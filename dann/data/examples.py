@@ -1,4 +1,4 @@
-"""Examples of a domain that are read by index."""
+"""Examples of one domain, which are read by index."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,7 +10,12 @@ COLUMNS = "inputs", "labels", "weights"
 
 
 class InputSpec(NamedTuple):
-    """Shape and type of one example's inputs in words, and the columns of frames, if any."""
+    """Structure of the inputs of one example.
+
+    Attributes:
+        inputs: Shape and data type of each input, in words.
+        columns: Column names of each data frame; an empty list for each other array.
+    """
 
     inputs: Any
     columns: Any
@@ -20,64 +25,77 @@ class Examples:
     """Columns of array-likes of one length, whose rows are read on demand.
 
     Args:
-        columns: `"inputs"` and perhaps `"labels"`, `"weights"`, `"domain"`. Each is an array-like
-            or, of a network with several inputs, a dict, tuple or list of them; see `as_array`.
-        domain: What messages call the domain.
+        columns: Array-likes by name: `"inputs"` and optionally `"labels"`, `"weights"` and
+            `"domain"`; see `as_array`. For a network with several inputs, `"inputs"` is a dict,
+            tuple or list of array-likes.
+        domain: Name of the domain in error messages.
 
     Raises:
-        ValueError: If a column is not made of arrays, lengths differ, weights are negative or of
-            another shape than labels, or there are no examples.
+        ValueError: If a column cannot be converted to arrays, lengths differ, there are no
+            examples, or weights are negative or do not have the shape of the labels.
     """
 
     def __init__(self, columns: Mapping[str, Any], domain: str):
         self.domain = domain
         self.columns: Any = {
-            name: _mapped(lambda one: as_array(one, domain), column)
+            name: _map_arrays(lambda values: as_array(values, domain), column)
             for name, column in columns.items()
         }
         for labels in keras.tree.flatten(self.columns.get("labels", ())):
             reject_text_labels(labels)
         if "weights" in columns:
-            weights = np.asarray(self.columns["weights"], np.float32)
-            shape = np.shape(self.columns["labels"])
-            if weights.shape not in (shape[:1], shape) or np.min(weights, initial=0) < 0:
-                raise ValueError(
-                    f"The {domain} must have one weight for each example, or one for each label of "
-                    f"a map, of at least 0. Received: shape {weights.shape} from {weights.min()}"
-                )
-            self.columns["weights"] = weights
-        counts = {np.shape(leaf)[:1] for leaf in keras.tree.flatten(self.columns)}
+            self.columns["weights"] = self._check_weights()
+        counts = {np.shape(array)[:1] for array in keras.tree.flatten(self.columns)}
         if len(counts) != 1 or counts <= {(), (0,)}:
             shapes = keras.tree.map_structure(np.shape, self.columns)
             raise ValueError(
-                f"The {domain} must hold examples, one label for each input and all arrays of one "
-                "length; a dataset must give batches, as `dataset.batch(64)` does, and "
-                f"`numpy.stack(rows)` makes one array of rows. Received: {shapes}"
+                f"The {domain} must contain at least one example, and all its arrays must have one "
+                f"length. Received: shapes {shapes}. Batch a dataset with `dataset.batch(64)`; "
+                "convert a list of rows with `numpy.stack(rows)`"
             )
         ((self.count,),) = counts
-        self._names = _mapped(lambda one: list(getattr(one, "columns", ())), columns["inputs"])
+        self._frame_columns = _map_arrays(
+            lambda values: list(getattr(values, "columns", ())), columns["inputs"]
+        )
+
+    def _check_weights(self):
+        weights = np.asarray(self.columns["weights"], np.float32)
+        shape = np.shape(self.columns["labels"])
+        # Either (n,), or the shape of label maps such as (n, height, width).
+        if weights.shape not in (shape[:1], shape) or np.min(weights, initial=0) < 0:
+            raise ValueError(
+                f"The {self.domain} must have one weight >= 0 per example, or one per label of a "
+                f"map. Received: shape {weights.shape} with minimum {weights.min()}"
+            )
+        return weights
 
     def input_spec(self, ignore_spatial: bool = False) -> InputSpec:
-        """Returns the form of the inputs, `of_any_size` without sizes of axes before the last."""
-        words = _mapped(lambda array: _form(array, ignore_spatial), self.columns["inputs"])
-        return InputSpec(words, self._names)
+        """Returns the structure of the inputs.
+
+        Args:
+            ignore_spatial: Whether to leave out the lengths of all axes but the last, because
+                domains may differ in these. Defaults to `False`.
+        """
+        arrays = self.columns["inputs"]
+        words = _map_arrays(lambda array: _describe_input(array, ignore_spatial), arrays)
+        return InputSpec(words, self._frame_columns)
 
     def rows(self, indices: np.ndarray) -> Any:
-        """Returns these rows of every column."""
-        return keras.tree.map_structure(lambda leaf: self._read(leaf, indices), self.columns)
+        """Returns the rows at `indices` of every column."""
+        return keras.tree.map_structure(lambda array: self._read(array, indices), self.columns)
 
-    def _read(self, leaf, indices):
-        if type(leaf) is np.ndarray:
-            return leaf[indices]
-        return check_finite(np.asarray(leaf[indices]), self.domain)
+    def _read(self, array, indices):
+        if type(array) is np.ndarray:  # checked in the constructor
+            return array[indices]
+        return check_finite(np.asarray(array[indices]), self.domain)
 
 
 class OrderedBatches(keras.utils.PyDataset):
-    """All examples once and in order, as batches of their columns; the last may be smaller.
+    """Batches that contain every example once, in order; the last batch may be smaller.
 
     Args:
         examples: Examples with or without labels.
-        batch_size: Examples in a batch, at least 1.
+        batch_size: Number of examples per batch, at least 1.
     """
 
     def __init__(self, examples: Examples, batch_size: int):
@@ -95,159 +113,173 @@ class OrderedBatches(keras.utils.PyDataset):
         return tuple(columns.values())
 
 
-def is_dataset(given: Any) -> bool:
-    """Returns whether it is a dataset of batches, not made of arrays."""
-    arrays = any(hasattr(given, name) for name in ("shape", "__array__"))
-    return isinstance(given, Iterable) and not (
-        arrays or isinstance(given, dict | tuple | list | str | bytes)
-    )
+def is_dataset(data: Any) -> bool:
+    """Returns whether `data` is an iterable of batches rather than a structure of arrays."""
+    is_array = any(hasattr(data, name) for name in ("shape", "__array__"))
+    is_structure = isinstance(data, dict | tuple | list | str | bytes)
+    return isinstance(data, Iterable) and not is_array and not is_structure
 
 
-def split_columns(given: Any, with_labels: bool, domain: str) -> dict[str, Any]:
-    """Returns columns by name of `(inputs, labels)`, perhaps with weights.
+def split_columns(data: Any, with_labels: bool, domain: str) -> dict[str, Any]:
+    """Returns inputs, labels and weights by name.
 
     Args:
-        given: Such a tuple, or inputs alone.
-        with_labels: Whether there must be labels. If not, all but the inputs is dropped.
-        domain: What messages call the domain.
+        data: Inputs, or a tuple `(inputs, labels)` or `(inputs, labels, weights)`.
+        with_labels: Whether labels are required. If `False`, only the inputs are returned.
+        domain: Name of the domain in error messages.
 
     Raises:
-        ValueError: If there are no labels and there must be.
+        ValueError: If there are no inputs, or required labels are missing.
     """
-    parts = given if isinstance(given, tuple) else (given,)
+    parts = data if isinstance(data, tuple) else (data,)
     if parts[0] is None:
-        raise ValueError(f"The {domain} must be inputs. Received: None")
-    if with_labels and (len(parts) not in (2, 3) or any(one is None for one in parts[1:2])):
+        raise ValueError(f"The {domain} must contain inputs. Received: None")
+    if with_labels and (len(parts) not in (2, 3) or parts[1] is None):
         raise ValueError(
-            f"The {domain} must be `(inputs, labels)`, perhaps with weights, as in "
+            f"The {domain} must be `(inputs, labels)`, optionally with weights, as in "
             "`dann.data.pair((inputs, labels), target_inputs)`, or a dataset of such batches. "
-            f"Received: {type(given).__name__} of {len(parts)}"
+            f"Received: {type(data).__name__} of length {len(parts)}"
         )
     return dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
 
 
 def as_array(values: Any, domain: str) -> Any:
-    """Returns an array, or an array-like whose rows are read by index as it is.
+    """Converts values to an array; returns array-likes that are read by index unchanged.
 
     Args:
-        values: Anything that `numpy.asarray` takes, such as a list of numbers, a pandas frame or a
-            tensor; or anything with `len`, `shape` and a NumPy `dtype` that gives rows for an array
-            of indices, such as a memory map or `dann.data.ImageFiles`.
-        domain: What messages call the domain.
+        values: Anything that `numpy.asarray` converts, such as a list of numbers, a pandas data
+            frame or a tensor; or an array-like with `len`, `shape` and a NumPy `dtype` that returns
+            rows for an array of indices, such as a memory map or `dann.data.ImageFiles`.
+        domain: Name of the domain in error messages.
 
     Raises:
-        ValueError: If it holds NaN, infinite or masked numbers, rows have different lengths, or
-            objects are neither all numbers nor all texts.
+        ValueError: If values are NaN, infinite, masked or complex, rows differ in length, or
+            objects are neither all numbers nor all strings.
     """
     if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
         return values
     if np.ma.is_masked(values):
-        raise ValueError(f"The {domain} must lack no number. Received: a masked array")
+        raise ValueError(f"The {domain} must have no missing values. Received: a masked array")
     array = values if isinstance(values, np.memmap) else np.asarray(values)
-    if array.dtype.kind in "UST":  # Keras knows texts as objects alone
+    if array.dtype.kind in "UST":  # Keras accepts strings only as objects
         return array.astype(object)
-    if array.dtype == object and not all(isinstance(one, str | bytes) for one in array.flat):
+    if array.dtype == object and not all(isinstance(value, str | bytes) for value in array.flat):
         try:
             array = array.astype("float64")
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"The {domain} must hold numbers, none of them missing; `pandas.get_dummies` makes "
-                f"numbers of categories. Received: {error}"
+                f"The {domain} must contain numbers without missing values; "
+                f"`pandas.get_dummies` encodes categories as numbers. Received: {error}"
             ) from None
-    if array.dtype.kind in "cmM":  # of complex numbers Keras would drop the imaginary parts
+    if array.dtype.kind in "cmM":  # Keras would drop imaginary parts
         raise ValueError(
-            f"The {domain} must hold real numbers: write real and imaginary parts, or dates as "
-            f"numbers of days, in columns of their own. Received: {array.dtype}"
+            f"The {domain} must contain real numbers. Received: {array.dtype}. Store real and "
+            "imaginary parts in separate columns, and dates as numbers of days"
         )
     return array if isinstance(array, np.memmap) else check_finite(array, domain)
 
 
 def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
-    """Returns an array; raises a `ValueError` if some of its numbers are NaN or infinite."""
+    """Returns the array; raises `ValueError` if it contains NaN or infinite values."""
     if array.dtype.kind in "biuO" or array.size == 0:
         return array
-    # NaN and infinity reach the least or the largest number; this takes no memory.
-    with np.errstate(invalid="ignore"):  # of bfloat16
-        ends = [array.min(), array.max()]
-    if not np.isfinite(ends).all():
+    # NaN and infinity propagate to the minimum or the maximum, which need no extra memory.
+    with np.errstate(invalid="ignore"):  # bfloat16 warns
+        extremes = [array.min(), array.max()]
+    if not np.isfinite(extremes).all():
         raise ValueError(
-            f"The {domain} must hold finite numbers, none of them missing. Received: "
-            f"{np.count_nonzero(~np.isfinite(array))} of {array.size} that are NaN or infinite"
+            f"The {domain} must contain finite numbers without missing values. Received: "
+            f"{np.count_nonzero(~np.isfinite(array))} of {array.size} values are NaN or infinite"
         )
     return array
 
 
 def check_matching_inputs(source: InputSpec, other: InputSpec, domain: str) -> None:
-    """Raises a `ValueError` unless one network can take the inputs of both forms."""
-    if source == other:
-        return
-    told = []
-    for form, against in ((source, other), (other, source)):
-        ours, theirs = ({*keras.tree.flatten(one.columns)} for one in (form, against))
-        lacking = sorted(theirs - ours, key=str)
-        columns = f", columns {form.columns or 'none'}, which lacks {lacking}"
-        told.append(f"{form.inputs}{columns if ours or theirs else ''}")
-    raise ValueError(
-        "Inputs of both domains must have one structure, shape and type, and frames the same "
-        "columns in one order, as `pandas.get_dummies(pandas.concat([source, target]))` has. "
-        "Several inputs are a dict or a list; a tuple is `(inputs, labels)`. Received: source "
-        f"{told[0]}; {domain} {told[1]}"
-    )
+    """Raises `ValueError` unless one network accepts the inputs of both specs.
+
+    Args:
+        source: Spec of the source's inputs.
+        other: Spec of another domain's inputs.
+        domain: Name of the other domain.
+    """
+    if source != other:
+        raise ValueError(
+            "Inputs of both domains must have the same structure, shapes and data types, and data "
+            "frames must have the same columns in the same order. Received: source "
+            f"{_describe_spec(source, other)}; {domain} {_describe_spec(other, source)}. "
+            "`pandas.get_dummies(pandas.concat([source, target]))` makes the columns equal. Pass "
+            "several inputs as a dict or a list, because a tuple means `(inputs, labels)`"
+        )
 
 
-def _mapped(function, values: Any) -> Any:
-    """A list or tuple of arrays is several inputs, as a tuple; one of numbers is an array."""
+def _describe_spec(spec, reference):
+    names, expected = ({*keras.tree.flatten(s.columns)} for s in (spec, reference))
+    if not names and not expected:
+        return spec.inputs
+    missing = sorted(expected - names, key=str)
+    return f"{spec.inputs}, columns {spec.columns or 'none'}, missing columns {missing}"
+
+
+def _map_arrays(function, values: Any) -> Any:
+    """Applies a function to each array; a list of arrays is several inputs, one of numbers none."""
     if isinstance(values, dict):
-        return {name: _mapped(function, part) for name, part in values.items()}
-    several = isinstance(values, tuple | list) and len(values) > 0
-    if several and all(isinstance(one, dict) or len(getattr(one, "shape", ())) for one in values):
-        return tuple(_mapped(function, part) for part in values)
+        return {name: _map_arrays(function, part) for name, part in values.items()}
+    if isinstance(values, tuple | list) and values and all(map(_is_structure, values)):
+        return tuple(_map_arrays(function, part) for part in values)
     return function(values)
 
 
-def _form(array, ignore_spatial):
+def _is_structure(part):
+    return isinstance(part, dict) or len(getattr(part, "shape", ())) > 0
+
+
+def _describe_input(array, ignore_spatial):
     shape = array.shape[1:]
     if ignore_spatial:
         shape = (*("any" for _ in shape[:-1]), *shape[-1:])
-    return f"{shape} of {'strings' if _is_of_strings(array) else array.dtype}"
+    return f"{shape} of {'strings' if _has_string_dtype(array) else array.dtype}"
 
 
-def _is_of_strings(values):
+def _has_string_dtype(values):
     dtype = getattr(values, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind in "USTO"
 
 
 def has_strings(inputs: Any) -> bool:
-    """Returns whether some of the inputs are arrays of strings."""
-    return any(map(_is_of_strings, keras.tree.flatten(inputs)))
+    """Returns whether any of the inputs is an array of strings."""
+    return any(map(_has_string_dtype, keras.tree.flatten(inputs)))
 
 
 def convert_strings(inputs: Any) -> Any:
-    """Returns inputs with arrays of strings as tensors, because Keras takes no such arrays.
+    """Converts arrays of strings to tensors, because Keras does not accept the arrays.
 
     Raises:
         ValueError: If there are strings and the backend is not TensorFlow.
     """
-
-    def tensor(leaf):
-        strings = _is_of_strings(leaf)
-        return keras.ops.convert_to_tensor(leaf, dtype="string") if strings else leaf
-
-    if keras.backend.backend() != "tensorflow" and has_strings(inputs):
+    if not has_strings(inputs):
+        return inputs
+    if keras.backend.backend() != "tensorflow":
         raise ValueError(
-            "Texts are inputs on TensorFlow alone (KERAS_BACKEND=tensorflow); elsewhere make them "
-            "numbers first, as `domains.map_inputs(function)` does. Received: the backend "
-            f"{keras.backend.backend()}"
+            "String inputs need the TensorFlow backend (KERAS_BACKEND=tensorflow). Received: the "
+            f"backend {keras.backend.backend()}. Convert the strings to numbers first, as with "
+            "`domains.map_inputs(function)`"
         )
-    return keras.tree.map_structure(tensor, inputs)
+    return keras.tree.map_structure(
+        lambda array: (
+            keras.ops.convert_to_tensor(array, dtype="string")
+            if _has_string_dtype(array)
+            else array
+        ),
+        inputs,
+    )
 
 
 def reject_text_labels(labels: Any) -> None:
-    """Raises a `ValueError` if labels, an array or a tensor, are texts."""
+    """Raises `ValueError` if labels, an array or a tensor, are strings."""
     if has_strings(labels) or getattr(labels.dtype, "name", "") == "string":
         raise ValueError(
-            "Labels must be numbers; `numpy.unique(labels, return_inverse=True)` numbers the "
-            f"classes of texts. Received: {labels.dtype} of shape {labels.shape}"
+            f"Labels must be numbers. Received: {labels.dtype} of shape {labels.shape}. "
+            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels"
         )
 
 
@@ -255,11 +287,11 @@ def to_class_indices(labels: Any) -> np.ndarray:
     """Returns the class of each example, integers `(n,)`.
 
     Args:
-        labels: Whole numbers of any type or booleans, `(n,)` or one column `(n, 1)`, or one-hot
+        labels: Integers of any numeric type or booleans, `(n,)` or `(n, 1)`; or one-hot labels
             `(n, classes)`.
 
     Raises:
-        ValueError: If they are neither.
+        ValueError: If labels are neither integers nor one-hot.
 
     Example:
 
@@ -267,15 +299,16 @@ def to_class_indices(labels: Any) -> np.ndarray:
     >>> to_class_indices([[0, 1], [1, 0]]).tolist(), to_class_indices([[2.0], [0.0]]).tolist()
     ([1, 0], [2, 0])
     """
-    found = np.asarray(labels)
-    one_hot = found.ndim == 2 and found.shape[1] > 1 and np.isin(found, (0, 1)).all()
-    if one_hot and (found.sum(axis=1) == 1).all():
-        found = found.argmax(axis=1)
-    whole = found.dtype.kind in "biuf" and np.array_equal(found, np.round(found))
-    if found.size != len(found) or not whole:
+    indices = np.asarray(labels)
+    is_binary = indices.ndim == 2 and indices.shape[1] > 1 and np.isin(indices, (0, 1)).all()
+    if is_binary and (indices.sum(axis=1) == 1).all():
+        indices = indices.argmax(axis=1)
+    is_integral = indices.dtype.kind in "biuf" and np.array_equal(indices, np.round(indices))
+    if indices.size != len(indices) or not is_integral:
         raise ValueError(
-            "The labels must be the number of a class for each example, or one-hot; "
-            "`numpy.unique(labels, return_inverse=True)` numbers strings, and of maps only what a "
-            f"model pools is compared. Received: {found.dtype} of shape {found.shape}"
+            "Labels must be one class number per example, or one-hot. "
+            f"Received: {indices.dtype} of shape {indices.shape}. "
+            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels; "
+            "label maps are not supported here"
         )
-    return found.reshape(-1).astype("int64", copy=False)
+    return indices.reshape(-1).astype("int64", copy=False)

@@ -1,4 +1,4 @@
-"""The reader of image folders and list files."""
+"""Reader of image folders and list files."""
 
 import os
 import pathlib
@@ -7,7 +7,7 @@ from typing import Any
 
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
-from dann.data.image_files import ImageFiles, some
+from dann.data.image_files import ImageFiles, format_names
 from dann.data.image_paths import class_names, read_images
 from dann.data.parts import build_pair, check_disjoint
 
@@ -30,99 +30,109 @@ def image_folder(
 ) -> DomainPair:
     """Pairs two domains of colour images in folders, `root/domain/class/...`.
 
-    This is the layout of Office-31 (with its extra level `images/`), Office-Home, VisDA and
-    DomainNet. Images are bmp, gif, jpg, png, ppm, tiff or webp, at any depth below their class;
-    other files are counted and ignored. List files with lines `path label` can replace a domain's
-    folder; see `dann.data.image_paths.read_images`. A target needs no labels: its folder may hold
-    images and no folders, its list paths alone.
+    This is the layout of Office-31 (with an extra level `images/`), Office-Home, VisDA and
+    DomainNet. Images are bmp, gif, jpg, png, ppm, tiff or webp files, at any depth below their
+    class; other files are counted and ignored. A list file with lines `path label` can replace the
+    folder of a domain; see `dann.data.image_paths.read_images`. A target needs no labels: its
+    folder may contain images and no folders, its list file only paths.
 
-    Each batch decodes its images, unless `cache` is `True`; every file's header is read beforehand.
-    An image that is broken behind its header stops the training where its batch is read. How images
-    are resized: see `dann.data.ImageFiles`. The target's labels are for the test and oracles only,
-    and its split does not depend on them.
+    The header of every file is read first. Each batch then decodes its own images, unless `cache`
+    is `True`; an image that is damaged after its header stops the training at its batch. See
+    `dann.data.ImageFiles` for how images are resized. Labels of the target are used only by the
+    test and by oracles, and do not affect the split.
 
     Args:
         root: Folder of the data set.
-        source: Name of the source domain, a folder in `root` unless there is a list.
-        target: The same for the target.
+        source: Name of the source domain, a folder in `root` unless there is a list file.
+        target: Name of the target domain, likewise.
         image_size: Side, or height and width, of the images in pixels. Defaults to `224`.
-        source_list: List of the source's images. Defaults to `None`: those in its folder.
-        target_list: The same for the target.
-        source_test_list: List of further images to test on. Defaults to `None`: a share of the
+        source_list: List file of the source's images. Defaults to `None`: its folder.
+        target_list: List file of the target's images. Defaults to `None`: its folder.
+        source_test_list: List file of further images to test on. Defaults to `None`: a share of the
             source, in the proportions of its classes.
-        target_test_list: The same for the target. Defaults to `None`: a share at random.
+        target_test_list: List file of further images to test on. Defaults to `None`: a random share
+            of the target.
         classes: `"same"` (default): both domains must have the same classes, by name. `"shared"`:
-            images of classes that only one domain has are left out. `"source"`: the target may lack
+            images of classes that only one domain has are dropped. `"source"`: the target may lack
             some of the source's classes (partial adaptation).
-        cache: Whether all images are decoded once, into a file for each domain, from which later
-            runs read them too, `height * width * 3` bytes an image. A printed line tells its size.
-            The batches are the same. Defaults to `False`.
-        cache_dir: Folder of those files.
-        target_new: Folder of further target examples, labelled or not, in the place of the target's
-            test set, as `scripts/evaluate.py target=` gives it. Defaults to `None`.
+        cache: Whether to decode all images once, into one file per domain of `height * width * 3`
+            bytes per image, which later runs read too. Prints the size of the file. Batches do not
+            change. Defaults to `False`.
+        cache_dir: Folder of these files.
+        target_new: Folder of new target examples, labelled or not, which replace the target's test
+            set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         **options: `test_share` and `seed` of `dann.data.arrays`.
 
     Returns:
-        A pair with images uint8 `(n, height, width, 3)`, read from the cache or decoded batch by
-        batch.
+        A pair with images uint8 `(n, height, width, 3)`, which are read from the cache or decoded
+        batch by batch.
 
     Raises:
-        OSError: If a folder or list file does not exist, or there is no room for the cache.
-        TypeError: If `image_size` is not of integers.
-        ValueError: If there are no images or fewer than 2 classes, the source has no labels, the
-            domains' classes differ, images are in both domains or cannot be read, or a list is
-            faulty.
+        OSError: If a folder or list file does not exist, or the disk is full.
+        TypeError: If `image_size` does not consist of integers.
+        ValueError: If there are no images or fewer than 2 classes; the source has no labels; the
+            classes of the domains differ; both domains contain an image; an image cannot be read;
+            or a list file is invalid.
     """
     check_choice("classes", classes, ("same", "shared", "source"))
-    folder = pathlib.Path(os.path.abspath(pathlib.Path(root).expanduser()))
+    folder = _absolute(root)
     lists = {"source": source_list, "target": target_list}
     lists |= {"source test": source_test_list, "target test": target_test_list}
     domains = {"source": source, "target": target}
-    found = {
+    images = {
         part: read_images(folder, domains[part.split()[0]], path)
         for part, path in lists.items()
         if path is not None or part in domains
     }
     if target_new is not None:
-        further = pathlib.Path(os.path.abspath(pathlib.Path(target_new).expanduser()))
-        found["target new"] = read_images(further.parent, further.name)
-    check_disjoint(found, lambda one, other: not one.keys().isdisjoint(other), "images")
-    names = class_names({name: found[name] | found.get(f"{name} test", {}) for name in domains})
+        new_folder = _absolute(target_new)
+        images["target new"] = read_images(new_folder.parent, new_folder.name)
+    check_disjoint(images, lambda part, other: not part.keys().isdisjoint(other), "images")
+    names = class_names({name: images[name] | images.get(f"{name} test", {}) for name in domains})
     if not names["source"]:
         raise ValueError(
-            f"The source needs a folder for each class, {folder / source}/<class>/<image>, or a "
+            f"The source needs one folder per class, {folder / source}/<class>/<image>, or a "
             "`source_list` with labels. Received: images without classes"
         )
-    chosen = _common_classes(
+    common = _common_classes(
         list(names["source"].values()), list(names["target"].values()), classes
     )
     if target_new is not None:
-        are_classes = set(found["target new"].values()) <= {*chosen}
-        names["target new"] = {name: name for name in chosen} if are_classes else {}
+        has_classes = set(images["target new"].values()) <= {*common}
+        names["target new"] = {name: name for name in common} if has_classes else {}
     parts = {}
-    for part, images in found.items():
-        its = names.get(part, names[part.split()[0]])
-        kept = [path for path, label in images.items() if not its or its[label] in chosen]
-        files = ImageFiles(kept, image_size)
+    for part, labels in images.items():
+        part_names = names.get(part, names[part.split()[0]])
+        paths = [p for p, label in labels.items() if not part_names or part_names[label] in common]
+        files = ImageFiles(paths, image_size)
         files.check()
         parts[part] = {
             "inputs": files.cached(pathlib.Path(cache_dir) / "images") if cache else files,
-            "labels": [its[images[path]] for path in kept] if its else None,
-            "names": [os.path.relpath(path, folder) for path in kept],
+            "labels": [part_names[labels[path]] for path in paths] if part_names else None,
+            "names": [os.path.relpath(path, folder) for path in paths],
         }
-    return build_pair(parts, source_name=source, target_name=target, class_names=chosen, **options)
+    return build_pair(parts, source_name=source, target_name=target, class_names=common, **options)
+
+
+def _absolute(path):
+    return pathlib.Path(os.path.abspath(pathlib.Path(path).expanduser()))
 
 
 def _common_classes(source, target, classes):
-    """The classes to tell apart, in the source's order."""
-    extra = [name for name in source if target and name not in target]
-    strange = [name for name in target if name not in source]
-    chosen = [name for name in source if classes != "shared" or name not in extra]
-    allowed = {"same": not (extra or strange), "source": not strange, "shared": True}[classes]
-    if not allowed or len(chosen) < 2:
+    """Returns the classes of the classifier, in the source's order."""
+    source_only = [name for name in source if target and name not in target]
+    target_only = [name for name in target if name not in source]
+    common = [name for name in source if classes != "shared" or name not in source_only]
+    is_allowed = {
+        "same": not (source_only or target_only),
+        "source": not target_only,
+        "shared": True,
+    }[classes]
+    if not is_allowed or len(common) < 2:
         raise ValueError(
-            "Both domains must have the same classes, 2 or more: a folder for each, or a list with "
-            "labels. `classes` may be 'shared', or 'source' where the target lacks some. Received: "
-            f"only in the source: {some(extra)}; only in the target: {some(strange)}"
+            "Both domains must have the same classes, at least 2, as one folder per class or a "
+            "list file with labels. Set `classes` to 'shared', or to 'source' if the target lacks "
+            f"classes. Received: only in the source: {format_names(source_only)}; only in the "
+            f"target: {format_names(target_only)}"
         )
-    return chosen
+    return common

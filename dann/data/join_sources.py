@@ -1,60 +1,31 @@
-"""Several sources as one."""
+"""Joins several sources into one."""
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from dann.data.domain_pair import DomainPair
+from dann.data.lazy_array import concatenate
 
-_COMPARED = 256  # rows of two targets
-
-
-class Joined:
-    """Several array-likes one after the other, as one.
-
-    Args:
-        parts: Things with `shape`, `dtype` and `len` that give rows for an array of indices. Only
-            their numbers of rows may differ.
-    """
-
-    def __init__(self, parts: Sequence[Any]):
-        self.parts = list(parts)
-        self.ends = np.cumsum([len(part) for part in self.parts])
-        self.shape = (int(self.ends[-1]), *self.parts[0].shape[1:])
-        self.dtype = self.parts[0].dtype
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, chosen: Any) -> np.ndarray:
-        rows = np.arange(len(self))[chosen]
-        flat = np.atleast_1d(rows)
-        found = np.empty((len(flat), *self.shape[1:]), self.dtype)
-        for part, end in zip(self.parts, self.ends, strict=True):
-            start = end - len(part)
-            its = np.flatnonzero((start <= flat) & (flat < end))
-            if its.size:
-                found[its] = part[flat[its] - start]
-        return found if np.ndim(rows) else found[0]
+_COMPARED = 256  # rows of two targets that are compared
 
 
 def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     """Joins pairs that share a target into one pair with all their sources.
 
-    Every method trains on the sources together; `dann.MDAN` also learns to tell them apart. Batches
-    hold equal parts of each.
+    Every method trains on the sources together; `dann.MDAN` also learns to distinguish them.
+    Batches contain equal parts of each source.
 
     Args:
-        pairs: One pair for each source, with the same target, inputs and classes.
+        pairs: One pair per source, with the same target, input shape and classes.
 
     Returns:
-        A pair with `source_domain`: for each training example, the index of its source.
+        A pair whose `source_domain` is the index of the source of each training example.
 
     Raises:
-        ValueError: If `pairs` is empty, or their targets, inputs or classes differ. Of the
-            targets 256 rows are compared.
+        ValueError: If `pairs` is empty, a pair has several sources already, or targets, input
+            shapes or classes differ. Of the targets, 256 rows are compared.
 
     Example:
 
@@ -70,44 +41,49 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     facts = [(p.target, p.input_shape, p.num_classes, p.class_names) for p in pairs]
     if not facts or facts.count(facts[0]) < len(facts):
         raise ValueError(
-            "Several sources need pairs that agree in the name of the target, the shape of inputs, "
-            f"and the number and names of classes. Received: {facts}"
+            "Several sources need pairs with the same target name, input shape, number of classes "
+            f"and class names. Received: {facts}"
         )
     if any(pair.source_domain is not None for pair in pairs):
-        raise ValueError("Several sources are joined once, from pairs of one source each")
+        raise ValueError(
+            "Each pair must have a single source. Received: a pair of joined sources. Join all "
+            "pairs in one call"
+        )
     first = pairs[0]
     for pair in pairs[1:]:
-        if not _are_alike(_target_of(pair), _target_of(first)):
+        if not _are_equal(_read_target(pair), _read_target(first)):
             raise ValueError(
-                "Pairs with several sources must share their target, split and scaled alike; "
-                "`csv_table` scales by the rows of its source, too, so give `arrays` that are "
-                f"scaled together. Received: other target examples beside {pair.source}"
+                "Pairs with several sources must share one target, split and scaled alike. "
+                f"Received: other target examples beside {pair.source}. `csv_table` scales by the "
+                "rows of its source too; use `arrays` with inputs that are scaled together"
             )
+    sizes = [len(pair.source_train[1]) for pair in pairs]
     return dataclasses.replace(
         first,
         source=" + ".join(pair.source for pair in pairs),
-        source_train=_joined([pair.source_train for pair in pairs]),
-        source_test=_joined([pair.source_test for pair in pairs]),
-        source_domain=np.repeat(range(len(pairs)), [len(pair.source_train[1]) for pair in pairs]),
+        source_train=_join([pair.source_train for pair in pairs]),
+        source_test=_join([pair.source_test for pair in pairs]),
+        source_domain=np.repeat(range(len(pairs)), sizes),
     )
 
 
-def _target_of(pair):
-    """Inputs and labels of the target, where there are some."""
-    held = [pair.target_train, *pair.target_test, *(pair.target_labelled or ())]
-    return [values for values in held if values is not None]
+def _read_target(pair):
+    """Returns inputs and known labels of the target."""
+    columns = [pair.target_train, *pair.target_test, *(pair.target_labelled or ())]
+    return [values for values in columns if values is not None]
 
 
-def _are_alike(columns, others):
-    """Whether they have the same rows, of those that are compared."""
-    if [len(values) for values in columns] != [len(values) for values in others]:
+def _are_equal(columns, other_columns):
+    """Returns whether the lengths and some rows of all columns are equal."""
+    if [len(values) for values in columns] != [len(values) for values in other_columns]:
         return False
-    places = [np.linspace(0, len(values) - 1, _COMPARED).astype(int) for values in columns]
-    pairs = zip(columns, others, places, strict=True)
-    return all(np.array_equal(mine[rows], its[rows]) for mine, its, rows in pairs)
+    for values, other_values in zip(columns, other_columns, strict=True):
+        rows = np.linspace(0, len(values) - 1, _COMPARED).astype(int)
+        if not np.array_equal(values[rows], other_values[rows]):
+            return False
+    return True
 
 
-def _joined(examples):
+def _join(examples):
     inputs, labels = zip(*examples, strict=True)
-    in_memory = all(isinstance(part, np.ndarray) for part in inputs)
-    return np.concatenate(inputs) if in_memory else Joined(inputs), np.concatenate(labels)
+    return concatenate(inputs), np.concatenate(labels)

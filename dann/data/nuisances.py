@@ -1,4 +1,4 @@
-"""The nuisances of a labelled table, which a training is to hide."""
+"""Nuisances of a labelled table: values that the features of a model are to hide."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -9,14 +9,16 @@ import pandas
 from dann.checks import check_integer
 
 NUMBER = "number"
-_FEW = 20  # values, up to which whole numbers are classes
+_MAX_CLASSES = 20  # distinct integers up to which a column counts as classes
 
 
 class Nuisances(NamedTuple):
-    """The nuisances of examples: numbers of classes, with -1 where missing, or float32, with NaN.
+    """Nuisances of training and test examples.
+
+    Values are class numbers, with -1 where missing, or float32 numbers, with NaN where missing.
 
     Attributes:
-        kinds: By name the number of classes, or `"number"`.
+        kinds: The number of classes of each nuisance by name, or `"number"`.
         train: Values of the training examples by name, `(n,)` each.
         test: Values of the test examples by name, `(m,)` each.
         groups: The group of each test example, `(m,)`, or `None`.
@@ -28,68 +30,77 @@ class Nuisances(NamedTuple):
     groups: Any = None
 
 
-def parse_nuisances(given: Any, target: Any) -> dict[str, Any]:
-    """Returns the kind of each nuisance by name, `None` where the values shall tell it.
+def parse_nuisances(nuisances: Any, target: Any) -> dict[str, Any]:
+    """Returns the requested kind of each nuisance by name, `None` where the values determine it.
 
     Raises:
         ValueError: Unless there are either nuisances or a target.
     """
-    names = [given] if isinstance(given, str) else given or []
+    names = [nuisances] if isinstance(nuisances, str) else nuisances or []
     if bool(names) == (target is not None):
         raise ValueError(
-            "Give a source and a target; or, of one labelled table, no target and the names of "
-            f"`nuisances`. Received: target={target} and nuisances={list(names)}"
+            "Expected a source and a target; or, for one labelled table, no target and the names "
+            f"of `nuisances`. Received: target={target} and nuisances={list(names)}"
         )
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
 
 
 def encode_nuisances(
-    asked: Mapping[str, Any], train: Mapping[str, Any], test: Mapping[str, Any]
+    kinds: Mapping[str, Any], train: Mapping[str, Any], test: Mapping[str, Any]
 ) -> Nuisances:
-    """Returns the nuisances of both parts with their values as numbers, and prints the kinds.
+    """Encodes nuisances as numbers, and prints their kinds.
 
-    Texts, and whole numbers of at most 20 different values, are classes, numbered in order; all
-    else is a number. Missing are `None`, NaN and, of classes, -1.
+    Strings, and integers of at most 20 distinct values, are classes, numbered in order. All other
+    values are numbers. `None` and NaN are missing values; in classes, -1 is too.
 
     Args:
-        asked: The number of classes by name, at least those that are found, or `"number"`; `None`
-            as the values tell.
-        train: What `dann.data.parts.build_pair` takes of the part to train on.
-        test: The same of the part to test on.
+        kinds: By name the number of classes, at least the number of distinct values; `"number"`; or
+            `None` if the values determine it.
+        train: Columns of the training examples, as `dann.data.parts.build_pair` takes them.
+        test: Columns of the test examples.
 
     Raises:
-        ValueError: If there are not two different values, or if they are not of the kind.
+        ValueError: If a nuisance has fewer than two distinct values, or values of another kind.
     """
-    kinds, values = {}, ({}, {})
-    for name, kind in asked.items():
+    encoded_kinds, train_values, test_values = {}, {}, {}
+    for name, kind in kinds.items():
         columns = [part[f"nuisance {name}"] for part in (train, test)]
-        kinds[name], numbers = _encoded(name, np.concatenate(columns), kind)
-        values[0][name], values[1][name] = np.split(numbers, [len(columns[0])])
-    told = [f"{name} {k if k == NUMBER else f'({k} values)'}" for name, k in kinds.items()]
-    print(f"Nuisances: {', '.join(told)}")
-    return Nuisances(kinds, *values, test.get("groups"))
+        encoded_kinds[name], values = _encode(name, np.concatenate(columns), kind)
+        train_values[name], test_values[name] = np.split(values, [len(columns[0])])
+    words = [
+        f"{name} number" if kind == NUMBER else f"{name} ({kind} values)"
+        for name, kind in encoded_kinds.items()
+    ]
+    print(f"Nuisances: {', '.join(words)}")
+    return Nuisances(encoded_kinds, train_values, test_values, test.get("groups"))
 
 
-def _encoded(name, values, kind):
-    known: Any = pandas.Series(values).dropna().infer_objects()
+def _encode(name, column, kind):
+    values: Any = pandas.Series(column).dropna().infer_objects()
     try:
-        known = pandas.to_numeric(known)
+        values = pandas.to_numeric(values)
     except ValueError:
-        known = known.astype(str)
-    is_numeric = known.dtype.kind in "biuf"
-    if kind is None and is_numeric and (known.dtype.kind == "f" or known.nunique() > _FEW):
+        values = values.astype(str)
+    is_numeric = values.dtype.kind in "biuf"
+    has_many = values.dtype.kind == "f" or values.nunique() > _MAX_CLASSES
+    if kind is None and is_numeric and has_many:
         kind = NUMBER
-    known = known[known != -1] if is_numeric and kind != NUMBER else known
-    different = np.unique(known)
-    if len(different) < 2 or (kind == NUMBER and not is_numeric):
+    if is_numeric and kind != NUMBER:
+        values = values[values != -1]
+    distinct = np.unique(values)
+    if len(distinct) < 2 or (kind == NUMBER and not is_numeric):
         raise ValueError(
-            f"The nuisance {name!r} must have two different values, and as a number no texts. "
-            f"Received: {different.tolist()[:5]}"
+            f"The nuisance {name!r} must have at least two different values, and a nuisance of "
+            f"kind 'number' only numbers. Received: {distinct.tolist()[:5]}"
         )
-    missing, dtype = np.nan, "float32"
-    if kind != NUMBER:
-        kind, why = len(different) if kind is None else kind, "the values, or 'number'"
-        check_integer(f"nuisances[{name!r}]", kind, len(different), why=why)
-        known = pandas.Series(np.searchsorted(different, known), known.index)
-        missing, dtype = -1, "int64"
-    return kind, known.reindex(range(len(values)), fill_value=missing).to_numpy(dtype)
+    if kind == NUMBER:
+        return kind, _fill(values, len(column), np.nan, "float32")
+    kind = len(distinct) if kind is None else kind
+    why = "the number of distinct values, or 'number'"
+    check_integer(f"nuisances[{name!r}]", kind, len(distinct), why=why)
+    classes = pandas.Series(np.searchsorted(distinct, values), values.index)
+    return kind, _fill(classes, len(column), -1, "int64")
+
+
+def _fill(values, count, missing, dtype):
+    return values.reindex(range(count), fill_value=missing).to_numpy(dtype)

@@ -1,4 +1,4 @@
-"""Makes the pairs of batches of two domains from what a user has."""
+"""Pairs of batches of two domains."""
 
 from typing import Any
 
@@ -30,64 +30,65 @@ def pair(
     """Pairs a labelled source with an unlabelled target, in batches of equal size.
 
     Inputs are an array, or a dict or list of arrays for a network with several inputs. Lists of
-    numbers, pandas frames and tensors are made arrays. An array may also be anything with `len`,
-    `shape` and a NumPy `dtype` that gives rows for an array of indices, such as a memory map or
-    `dann.data.ImageFiles`. Then each batch reads only its rows.
+    numbers, pandas data frames and tensors are converted to arrays. An array can also be any object
+    with `len`, `shape` and a NumPy `dtype` that returns rows for an array of indices, such as a
+    memory map or `dann.data.ImageFiles`; each batch then reads only its own rows.
 
     Domains may differ in length or size, such as windows of 30 and of 20 steps, for a method with
-    `joint_forward=False` and a network that takes both.
+    `joint_forward=False` and a network that accepts both.
 
-    A domain may also be a dataset of batches `(inputs, labels)`: a `tf.data.Dataset`, a torch
-    `DataLoader`, a `keras.utils.PyDataset`, a generator, anything that is iterable. Its batches are
-    cut again, in their own order, and such a training cannot start at a step or be shared by
-    processes. A dataset of single examples is made one of batches by `dataset.batch(64)`, or an
-    array by `numpy.stack(list(dataset))`; a sparse matrix is made an array by `.toarray()`.
+    A domain can also be a dataset of batches `(inputs, labels)`: a `tf.data.Dataset`, a torch
+    `DataLoader`, a `keras.utils.PyDataset`, a generator, or any other iterable. Its examples are
+    regrouped into batches of `batch_size`, in their original order. Training on a dataset cannot
+    start at a given step, and processes cannot share it. Convert a dataset of single examples with
+    `dataset.batch(64)` or `numpy.stack(list(dataset))`, and a sparse matrix with `.toarray()`.
 
-    An epoch is as many batches as the source fills, or `len(dataset)` times the size of its first
-    batch; a dataset without a length makes pairs without end. The examples that are left over come
-    first in the next epoch. A smaller target is recycled; a larger one continues with other
-    examples in the next epoch. To a model that is not of this package give endless pairs, because
-    its `fit` reads the same batches in every epoch; and with `steps_per_execution` above 1, Keras
-    rounds the batches of an epoch up to a multiple of it.
+    An epoch has as many batches as the source fills; for a dataset, its length times the size of
+    its first batch counts. A dataset without a length makes endless pairs. Examples that do not
+    fill a batch come first in the next epoch. A smaller target is recycled; a larger one continues
+    with new examples in the next epoch. Pass endless pairs to models of other packages, whose `fit`
+    would read the same batches in every epoch. With `steps_per_execution` above 1, Keras rounds the
+    number of batches per epoch up to a multiple of it.
 
     Args:
-        source: `(inputs, labels)`, or `(inputs, labels, weights)` with a weight for each example's
-            label loss, or for each label of maps `(n, ...)`, or a dataset.
-        target: Inputs, or a dataset. Of a tuple, `(inputs, labels)`, all but the inputs is dropped
-            here.
-        batch_size: Examples of *each* domain in a batch. Defaults to `None`: 64, or all examples of
-            the source if they are fewer.
-        target_labelled: Target examples whose labels training may use, given like the source, for
-            semi-supervised training, with weights if the source has some. Each batch then also
-            holds `batch_size` of them, recycled. Needs a single process. Defaults to `None`.
-        source_domain: The number of each example's domain, integers `(n,)` from 0, if the source is
-            several domains. Batches then draw the domains in equal parts and recycle the smaller
-            ones. Needs arrays. Defaults to `None`.
-        balanced: Whether batches draw the source's classes in equal parts and recycle the smaller
-            ones. Needs arrays. Defaults to `False`.
-        shuffle: Whether to draw in a random order, another one each pass. Defaults to `True`.
+        source: `(inputs, labels)`; or `(inputs, labels, weights)` with one weight for the label
+            loss per example, or per label of maps `(n, ...)`; or a dataset.
+        target: Inputs, or a dataset. Of a tuple such as `(inputs, labels)`, only the inputs are
+            used.
+        batch_size: Number of examples of *each* domain per batch. Defaults to `None`: 64, or all
+            examples of a smaller source.
+        target_labelled: Target examples whose labels training may use (semi-supervised), in the
+            form of the source, with weights if the source has weights. Each batch then also
+            contains `batch_size` of these, recycled. Needs a single process. Defaults to `None`.
+        source_domain: The domain of each source example, integers `(n,)` from 0, if the source
+            consists of several domains. Batches then contain equal parts of each domain, and
+            smaller domains are recycled. Needs arrays. Defaults to `None`.
+        balanced: Whether batches contain equal parts of each class of the source, recycling the
+            smaller classes. Needs arrays. Defaults to `False`.
+        shuffle: Whether to draw examples in a random order that changes with each pass. Defaults
+            to `True`.
         repeat: Whether to repeat without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
-        seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global one,
-            which `keras.utils.set_random_seed` sets.
-        process_id: Which of the processes this is, from 0.
-        num_processes: Number of processes that train together, at most `batch_size`. Each takes its
-            part of every batch, of `batch_size` in all; one after the other, the parts of a domain
-            are its part of one process's batch. Needs arrays if above 1. Defaults to `1`.
+        seed: Seed of the order, at least 0. Defaults to `None`: drawn from NumPy's global
+            generator, which `keras.utils.set_random_seed` seeds.
+        process_id: Number of this process, from 0. Defaults to `0`.
+        num_processes: Number of processes that train together, at most `batch_size`. Each process
+            reads its part of every batch; the parts of all processes in order form the batch of a
+            single process. Needs arrays if above 1. Defaults to `1`.
 
     Returns:
-        A `keras.utils.PyDataset` of `({"source": inputs, "target": inputs}, source_labels)` in
-        NumPy, followed by weights `(batch_size,)` if they are given. With `target_labelled` the
-        inputs have a third entry of that name, and its labels follow the source's:
-        `(2 * batch_size,)` in all. With `source_domain` there is an entry of that name, int32
-        `(batch_size,)`.
+        A `keras.utils.PyDataset` of NumPy batches `({"source": inputs, "target": inputs},
+        source_labels)`, followed by weights `(batch_size,)` if the source has weights. With
+        `target_labelled` the inputs have a third entry of that name, whose labels follow the
+        source's labels, `(2 * batch_size,)` in total. With `source_domain` the inputs have an entry
+        of that name, int32 `(batch_size,)`.
 
     Raises:
         TypeError: If a number is not an integer.
-        ValueError: If a domain is empty, smaller than a batch (the source), or has another number
-            of axes, last axis, type or columns of a frame than the other; if numbers are NaN or
-            infinite; if labels are missing or not one for each input; if weights are negative or of
-            another shape; if what needs arrays is given a dataset. `fit` looks at the range of the
-            labels.
+        ValueError: If a domain is empty; if the source does not fill a batch; if inputs of the
+            domains differ in number of axes, last axis, type or data frame columns; if numbers are
+            NaN or infinite; if there is not one label per example; if weights are negative or of
+            another shape; or if an argument needs arrays and a domain is a dataset. `fit` checks
+            the range of labels.
 
     Example:
 
@@ -99,17 +100,52 @@ def pair(
     >>> inputs["source"].shape, inputs["target"].shape, labels.shape, len(pairs)
     ((4, 4), (4, 4), (4,), 2)
     """
-    found = {"source": _read(source, "source"), "target": _read(target, "target")}
+    domains = {"source": _read(source, "source"), "target": _read(target, "target")}
     if target_labelled is not None:
-        found["target_labelled"] = _read(target_labelled, "labelled target")
+        domains["target_labelled"] = _read(target_labelled, "labelled target")
         check_integer("num_processes", num_processes, 1, 1, why="with a labelled target")
-    for name, domain in found.items():
-        check_matching_inputs(
-            found["source"].input_spec(ignore_spatial=True),
-            domain.input_spec(ignore_spatial=True),
-            name,
-        )
-    count = found["source"].count
+    source_spec = domains["source"].input_spec(ignore_spatial=True)
+    for name, domain in domains.items():
+        check_matching_inputs(source_spec, domain.input_spec(ignore_spatial=True), name)
+    return draw_pairs(
+        domains,
+        batch_size,
+        source_domain=source_domain,
+        balanced=balanced,
+        shuffle=shuffle,
+        repeat=repeat,
+        seed=seed,
+        process_id=process_id,
+        num_processes=num_processes,
+    )
+
+
+def draw_pairs(
+    domains: dict[str, Any],
+    batch_size: int | None,
+    *,
+    source_domain: Any = None,
+    balanced: bool = False,
+    shuffle: bool = True,
+    repeat: bool = False,
+    seed: int | None = None,
+    process_id: int = 0,
+    num_processes: int = 1,
+) -> Pairs:
+    """Returns batches of domains that are already read.
+
+    Args:
+        domains: `Examples` or `Stream` by name, with `"source"` first.
+        batch_size: See `pair`, as for all other arguments.
+        source_domain: See `pair`.
+        balanced: See `pair`.
+        shuffle: See `pair`.
+        repeat: See `pair`.
+        seed: See `pair`.
+        process_id: See `pair`.
+        num_processes: See `pair`.
+    """
+    count = domains["source"].count  # None for a dataset of unknown length
     if batch_size is None:
         batch_size = min(_BATCH_SIZE, count or _BATCH_SIZE)
     check_integer("batch_size", batch_size, 1, count or 2**31, why="the source must fill one")
@@ -118,27 +154,27 @@ def pair(
     if seed is None:
         seed = int(np.random.randint(2**31))
     check_integer("seed", seed, 0)
-    groups = _groups(found["source"], source_domain, balanced)
-    domains = {}
-    for number, (name, domain) in enumerate(found.items()):
+    groups = _group_source(domains["source"], source_domain, balanced)
+    ordered = {}
+    for number, (name, domain) in enumerate(domains.items()):
         if isinstance(domain, Examples):
-            drawn_by = groups if name == "source" and groups is not None else domain.count
-            domain = IndexedDomain(domain, Sampler(drawn_by, shuffle, seed, number))
-        domains[name] = domain
+            members = groups if name == "source" and groups is not None else domain.count
+            domain = IndexedDomain(domain, Sampler(members, shuffle, seed, number))
+        ordered[name] = domain
     num_batches = None if repeat or count is None else count // batch_size
-    return Pairs(domains, batch_size, num_batches, (process_id, num_processes))
+    return Pairs(ordered, batch_size, num_batches, (process_id, num_processes))
 
 
-def _read(given, domain):
-    """What reads a domain by index or, of a dataset, in order; labels of the target are dropped."""
+def _read(data, domain):
+    """Reads arrays by index and a dataset in order; drops the labels of the target."""
     with_labels = domain != "target"
-    if is_dataset(given):
-        return Stream(given, with_labels, domain)
-    return Examples(split_columns(given, with_labels, domain), domain)
+    if is_dataset(data):
+        return Stream(data, with_labels, domain)
+    return Examples(split_columns(data, with_labels, domain), domain)
 
 
-def _groups(source, source_domain, balanced):
-    """The group of each source example, or `None` if all are drawn alike."""
+def _group_source(source, source_domain, balanced):
+    """Returns the group of each source example, or `None` without groups."""
     if source_domain is None and not balanced:
         return None
     check_indexed({"source": source}, "balanced` or `source_domain", True)

@@ -1,4 +1,4 @@
-"""Batches that hold examples of several domains, or of one."""
+"""Batches that contain examples of several domains, or of one."""
 
 import zlib
 from collections.abc import Iterator
@@ -16,18 +16,18 @@ from dann.data.streams import Stream
 class Pairs(keras.utils.PyDataset):
     """Batches `({"source": inputs, "target": inputs}, source_labels)` for `fit`; see `pair`.
 
-    Of a source alone the batches are `(inputs, labels)`.
+    With a source alone, batches are `(inputs, labels)`.
 
-    Batch `i` is the one of training step `start + i`. Of domains given as arrays, which examples it
-    holds depends on the seed and the step alone, on every backend; so a training that resumes sets
-    `start` to the number of steps before.
+    Batch `i` belongs to training step `start + i`. If domains are arrays, the examples of a batch
+    depend on the seed and the step alone, on every backend. Training that resumes therefore sets
+    `start` to the number of completed steps.
 
-    A loop over the pairs goes through `len(pairs)` batches and moves `start` on by as many, so that
-    the next one sees others; so does `fit` of this package's models. Endless pairs have no length
-    and leave `start` as it is. Domains that are datasets begin anew.
+    Iterating over the pairs yields `len(pairs)` batches and advances `start` by this number, so
+    that the next iteration continues with new batches; `fit` of this package's models does the
+    same. Endless pairs have no length and leave `start` unchanged. Datasets restart.
 
     Attributes:
-        start: Step of the first batch, at least 0.
+        start: Training step of the first batch, at least 0.
     """
 
     def __init__(
@@ -57,22 +57,22 @@ class Pairs(keras.utils.PyDataset):
 
     @property
     def num_batches(self) -> int | None:
-        """Number of batches of an epoch, or `None` if it has no end."""
+        """Number of batches per epoch; `None` for endless pairs."""
         return self._num_batches
 
     def __len__(self) -> int:
         if self._num_batches is None:
-            raise TypeError("Endless pairs have no length; give `steps_per_epoch` to `fit`.")
+            raise TypeError("Endless pairs have no length; pass `steps_per_epoch` to `fit`.")
         return self._num_batches
 
     @property
-    def by_index(self) -> bool:
-        """Whether every domain is read by index, so that any batch is there at once."""
+    def is_indexed(self) -> bool:
+        """`True` if every domain is read by index, so that batches can be read in any order."""
         return not any(isinstance(domain, Stream) for domain in self.domains.values())
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What determines the batches: sizes, seeds and a checksum of some rows, plain values."""
+        """Sizes, seeds and a checksum of some rows, which differ if the batches differ."""
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
 
@@ -80,11 +80,11 @@ class Pairs(keras.utils.PyDataset):
         """Returns the same batches from `start` on, without end.
 
         Args:
-            replicas: Into how many equal parts a strategy cuts the arrays of a batch. The labels of
-                a labelled target then follow those of the source within each part. Defaults to
-                `1`: they follow all of the source's.
+            replicas: Number of equal parts into which a strategy splits the arrays of a batch. In
+                each part the labels of a labelled target follow the source's labels. Defaults to
+                `1`.
         """
-        pairs = Pairs(self._anew(), self.batch_size, None, self.part, replicas)
+        pairs = Pairs(self._restart(), self.batch_size, None, self.part, replicas)
         pairs._start = self._start
         return pairs
 
@@ -92,21 +92,22 @@ class Pairs(keras.utils.PyDataset):
         """Raises `ValueError` if the batch size is not a multiple of the number of devices."""
         if self.batch_size % devices:
             raise ValueError(
-                f"The devices split a batch into {devices} equal parts, so its size must be a "
-                f"multiple of {devices}. Received: batch_size={self.batch_size}"
+                f"The batch size must be a multiple of {devices}, because {devices} devices split "
+                f"each batch into equal parts. Received: batch_size={self.batch_size}"
             )
 
     def take(self, n: int) -> tuple[Any, ...]:
-        """Returns the first `n` examples of each domain as one batch; `start` stays as it is.
+        """Returns the first `n` examples of each domain as one batch; `start` does not change.
 
-        The smaller of source and target sets the number if it has fewer examples.
+        If source or target has fewer than `n` examples, the smaller of the two sets the number.
         """
-        counts = [its.count for name, its in self.domains.items() if name != "target_labelled"]
-        return Pairs(self._anew(), min([n, *filter(None, counts)]), None)[0]
+        domains = [domain for name, domain in self.domains.items() if name != "target_labelled"]
+        counts = [domain.count for domain in domains if domain.count]
+        return Pairs(self._restart(), min([n, *counts]), None)[0]
 
     def __iter__(self) -> Iterator[Any]:
         yield from super().__iter__()
-        if self.by_index:
+        if self.is_indexed:
             self._start += self._num_batches or 0
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
@@ -116,32 +117,35 @@ class Pairs(keras.utils.PyDataset):
         }
         labels = [collect_labels(part) for name, part in columns.items() if name != "target"]
         inputs = convert_strings(collect_inputs(columns))
-        if len(labels) == 1:  # as mostly; joining takes a tenth of a batch's time
+        if len(labels) == 1:  # the usual case; concatenation takes a tenth of a batch's time
             return inputs, *labels[0]
         return inputs, *(
-            keras.tree.map_structure(lambda *one: _joined(one, self.replicas), *parts)
+            keras.tree.map_structure(lambda *leaves: _interleave(leaves, self.replicas), *parts)
             for parts in zip(*labels, strict=True)
         )
 
-    def _anew(self):
+    def _restart(self):
         return {
-            name: domain.anew() if isinstance(domain, Stream) else domain
+            name: domain.restart() if isinstance(domain, Stream) else domain
             for name, domain in self.domains.items()
         }
 
 
 def check_indexed(domains: dict[str, Any], name: str, value: Any) -> None:
-    """Raises a `ValueError` if an argument needs domains that are read by index, and one is not."""
+    """Raises `ValueError` if an argument needs domains that are read by index, and one is not."""
     for domain, examples in domains.items():
         if isinstance(examples, Stream):
             raise ValueError(
-                f"Argument `{name}` needs domains that are read by index, such as arrays; the "
-                f"{domain} is a dataset that is read in order. Received: {name}={value}"
+                f"Argument `{name}` needs domains that are read by index, such as arrays. "
+                f"Received: {name}={value}, and the {domain} is a dataset that is read in order"
             )
 
 
 def collect_inputs(columns: dict[str, Any]) -> dict[str, Any]:
-    """Returns the inputs of a batch by domain, or of one alone, from the columns of each."""
+    """Returns the inputs of a batch from the columns of its domains.
+
+    The inputs are a dict by domain, or the source's inputs if there is no target.
+    """
     if "target" not in columns:
         return columns["source"]["inputs"]
     inputs = {name: part["inputs"] for name, part in columns.items()}
@@ -150,20 +154,20 @@ def collect_inputs(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def collect_labels(columns: dict[str, Any]) -> list[Any]:
-    """Returns the labels of a domain, and the weights if it has some."""
+    """Returns the labels of a domain, followed by the weights if there are any."""
     return [columns[name] for name in ("labels", "weights") if name in columns]
 
 
-def _joined(parts, replicas):
-    """The labels of the source and of a labelled target, one after the other in each replica."""
-    pieces = zip(*(np.array_split(part, replicas) for part in parts), strict=True)
-    in_order = [piece for of_replica in pieces for piece in of_replica]
-    # Numbers of another kind would lose their fractions.
-    return np.concatenate(in_order, dtype=parts[0].dtype, casting="same_kind")
+def _interleave(arrays, replicas):
+    """Concatenates the labels of source and labelled target within each replica's part."""
+    pieces = zip(*(np.array_split(array, replicas) for array in arrays), strict=True)
+    ordered = [piece for replica_pieces in pieces for piece in replica_pieces]
+    # A conversion of floats to integers would lose fractions.
+    return np.concatenate(ordered, dtype=arrays[0].dtype, casting="same_kind")
 
 
 class IndexedDomain(NamedTuple):
-    """Examples that are read by index, in the order in which they are drawn."""
+    """Examples that are read by index, and the order in which they are drawn."""
 
     examples: Examples
     order: Sampler
@@ -175,20 +179,26 @@ class IndexedDomain(NamedTuple):
 
     @property
     def identity(self) -> list[int]:
-        """Numbers that tell another order or other examples.
+        """Numbers that differ for another order or other examples.
 
-        They are the number of examples and of groups, whether they are shuffled, seed and domain,
-        and a checksum of 16 rows in memory.
+        They are the numbers of examples and groups, 1 if shuffled, the seed, the number of the
+        domain, and a checksum of 16 rows in memory.
         """
         order = self.order
-        drawn = [self.count, len(order.members), int(order.shuffle), *order.key]
+        settings = [self.count, len(order.members), int(order.shuffle), *order.key]
         rows = np.linspace(0, self.count - 1, 16).astype(int)
-        leaves = keras.tree.flatten(self.examples.columns)
-        shown = [leaf[rows].tolist() for leaf in leaves if isinstance(leaf, np.ndarray)]
-        return [*drawn, zlib.crc32(repr(shown).encode())]
+        arrays = keras.tree.flatten(self.examples.columns)
+        values = [array[rows].tolist() for array in arrays if isinstance(array, np.ndarray)]
+        return [*settings, zlib.crc32(repr(values).encode())]
 
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
-        """Returns the columns of a batch of `size` examples, or part `i` of `n` of them."""
+        """Returns the columns of one batch.
+
+        Args:
+            number: Number of the batch, at least 0.
+            size: Number of examples per batch.
+            part: `(i, n)` for part `i` of `n` of the batch. Defaults to the whole batch.
+        """
         positions = np.arange(number * size, (number + 1) * size)
-        mine = np.array_split(self.order.examples(positions), part[1])[part[0]]
-        return self.examples.rows(mine)
+        rows = np.array_split(self.order.examples(positions), part[1])[part[0]]
+        return self.examples.rows(rows)

@@ -1,6 +1,8 @@
-"""Makes a pair of domains from the parts that a reader has read, and splits them."""
+"""Builds a pair of domains from the parts that a reader has read."""
 
 import itertools
+import os
+import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,36 +11,14 @@ import numpy as np
 from dann.checks import did_you_mean
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import as_array
+from dann.data.lazy_array import select_rows
+from dann.data.nuisance_table import NuisanceTable
 from dann.data.nuisances import encode_nuisances
 from dann.data.splits import UNKNOWN, hold_out
 
 
-class Rows:
-    """Some rows of an array-like, as an array-like.
-
-    NumPy copies the rows that an array of indices chooses. This class keeps the indices instead, so
-    that a memory map or `dann.data.ImageFiles` can be split without being read.
-
-    Args:
-        values: Anything with `shape` and `dtype` that gives rows for an array of indices.
-        indices: Integers `(n,)`, the rows in the order in which they are wanted.
-    """
-
-    def __init__(self, values: Any, indices: np.ndarray):
-        self.values = values
-        self.indices = np.asarray(indices)
-        self.shape = (len(self.indices), *values.shape[1:])
-        self.dtype = values.dtype
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, chosen: Any) -> np.ndarray:
-        return self.values[self.indices[chosen]]
-
-
 def build_pair(
-    given: Mapping[str, Mapping[str, Any]],
+    parts: Mapping[str, Mapping[str, Any]],
     *,
     source_name: str,
     target_name: str,
@@ -47,198 +27,247 @@ def build_pair(
     class_names: Sequence[str] | None = None,
     kinds: Mapping[str, Any] | None = None,
 ) -> DomainPair:
-    """Numbers the classes, draws the test sets that are missing and makes the pair.
+    """Numbers the classes, draws missing test sets and builds the pair.
 
     Args:
-        given: The parts `"source"` and `"target"`, and perhaps `"source test"`, `"target test"` and
-            `"target new"`, which takes the place of the target's test set. A part is a dict of:
+        parts: The parts `"source"` and `"target"`, and optionally `"source test"`, `"target test"`
+            and `"target new"`, which replaces the target's test set. A part is a dict of:
 
-            - `"inputs"`: An array-like. Rows of what is no array in memory are read on demand.
-            - `"labels"`: `(n,)`, integers, or strings that name the classes. Of the target they may
-              be absent or `None`; an unknown one is -1, or an empty string.
-            - `"groups"`, of the source and the target: The group of each example, `(n,)`; see
-              `dann.data.arrays`. Without them each example is drawn alone.
-            - `"nuisance <name>"`, of the source's parts: Its values `(n,)`.
-            - `"names"`: Names of the examples, such as files, or else they are the numbers of rows.
+            - `"inputs"`: An array-like. Unless it is an array in memory, rows are read on demand.
+            - `"labels"`: `(n,)`, integers, or strings that name the classes. Labels of the target
+              may be missing or `None`; an unknown label is -1 or an empty string.
+            - `"groups"`, for source and target: The group of each example, `(n,)`; see
+              `dann.data.arrays`. If missing, each example is drawn on its own.
+            - `"nuisance <name>"`, for parts of the source: Values of the nuisance, `(n,)`.
+            - `"names"`: Names of the examples, such as file names. Defaults to row numbers.
         source_name: Name of the source.
         target_name: Name of the target.
-        test_share: See `dann.data.arrays`, as for the other arguments.
-        kinds: The kind of each nuisance, as `dann.data.nuisances.asked_for` returns them. There is
-            no target then; the source without its labels takes its place. Defaults to none.
+        test_share: See `dann.data.arrays`.
+        seed: See `dann.data.arrays`.
+        class_names: See `dann.data.arrays`.
+        kinds: Kind of each nuisance, as `dann.data.nuisances.parse_nuisances` returns them. There
+            is then no target, and the result is a `NuisanceTable`. Defaults to none.
 
     Raises:
-        ValueError: If inputs or labels do not fit; else as `DomainPair` and `hold_out`.
+        ValueError: If inputs, labels or groups do not match; also see `DomainPair` and `hold_out`.
     """
-    parts: dict[str, Any] = {name: _as_columns(name, part) for name, part in given.items()}
-    class_names = _number_labels(parts, class_names)
-    for name in [name for name in ("source", "target") if name in parts]:
-        if f"{name} test" not in parts:
-            part = parts[name]
-            rows = hold_out(part["labels"], part.get("groups"), test_share, seed, name == "source")
-            parts[name], parts[f"{name} test"] = (_rows_of(part, one) for one in rows)
-    _check_groups_apart(parts)
-    source, source_test = parts["source"], parts["source test"]
-    for name, part in (("target", source), ("target test", source_test)) if kinds else ():
-        parts[name] = {**part, "labels": np.full_like(part["labels"], UNKNOWN)}
-    target, test = parts["target"], parts.get("target new", parts["target test"])
+    tables: dict[str, Any] = {name: _read_columns(name, part) for name, part in parts.items()}
+    class_names = _number_labels(tables, class_names)
+    for name in ("source", "target"):
+        if name in tables and f"{name} test" not in tables:
+            table = tables[name]
+            rows = hold_out(
+                table["labels"], table.get("groups"), test_share, seed, is_source=name == "source"
+            )
+            tables[name], tables[f"{name} test"] = (_select_rows(table, part) for part in rows)
+    _check_groups(tables)
+    source, source_test = tables["source"], tables["source test"]
+    if kinds:
+        tables["target"], tables["target test"] = map(_drop_labels, (source, source_test))
+    target, target_test = tables["target"], tables.get("target new", tables["target test"])
     labels = np.concatenate([source["labels"], source_test["labels"]])
-    return DomainPair(
-        source=source_name,
-        target=target_name,
-        source_train=(source["inputs"], source["labels"]),
-        source_test=(source_test["inputs"], source_test["labels"]),
-        target_train=target["inputs"],
-        target_test=(test["inputs"], _if_any(test["labels"])),
-        num_classes=len(class_names) if class_names else int(labels.max(initial=0)) + 1,
-        class_names=class_names,
-        target_train_labels=_if_any(target["labels"]),
-        target_names=(target["names"], test["names"]),
-        nuisances=encode_nuisances(kinds, source, source_test) if kinds else None,
-    )
+    fields: Any = {
+        "source": source_name,
+        "target": target_name,
+        "source_train": (source["inputs"], source["labels"]),
+        "source_test": (source_test["inputs"], source_test["labels"]),
+        "target_train": target["inputs"],
+        "target_test": (target_test["inputs"], _known_labels(target_test)),
+        "num_classes": len(class_names) if class_names else int(labels.max(initial=0)) + 1,
+        "class_names": class_names,
+        "target_train_labels": _known_labels(target),
+        "target_names": (target["names"], target_test["names"]),
+    }
+    if kinds:
+        return NuisanceTable(**fields, nuisances=encode_nuisances(kinds, source, source_test))
+    return DomainPair(**fields)
+
+
+def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
+    """Returns the paths of the files that are not `None`, by part.
+
+    Raises:
+        OSError: If a path is a folder or does not exist.
+        ValueError: If a file is used for training and for testing.
+    """
+    paths = {part: pathlib.Path(path).expanduser() for part, path in files.items() if path}
+    for part, path in paths.items():
+        if path.is_dir():
+            raise IsADirectoryError(f"Expected a file for the {part}. Received: the folder {path}")
+    check_disjoint(paths, os.path.samefile, "files")
+    return paths
 
 
 def select_columns(
-    part: str, table: Mapping[str, Any], columns: Mapping[str, str | None], nuisances: Iterable[str]
+    part: str,
+    table: Mapping[str, Any],
+    columns: Mapping[str, str | None],
+    nuisances: Iterable[str],
+    suffix: str = "",
 ) -> dict[str, Any]:
-    """Returns a part as `build_pair` takes it from the columns of a table.
+    """Selects the columns of a table that `build_pair` takes.
 
     Args:
         part: Name of the part.
         table: Columns or arrays by name.
-        columns: Their names by what they are, such as `"labels"`; `None` if there are none.
+        columns: Column names by role, such as `"labels"`; `None` for a role without a column.
         nuisances: Names of the nuisances.
+        suffix: Suffix of all names in the table. Defaults to none.
 
     Raises:
-        ValueError: If the table lacks one. Only labels of the target, groups of what is not divided
-            and nuisances of what is not the source may be lacking.
+        ValueError: If the table lacks a column, except labels outside the source, and groups and
+            nuisances of parts that need none.
     """
     is_source = part.startswith("source")
-    chosen = {role: name for role, name in columns.items() if name}
-    if part not in ("source", "target"):
-        chosen.pop("groups", None)
+    roles = {role: name for role, name in columns.items() if name}
+    if part not in ("source", "target"):  # only these parts are split
+        roles.pop("groups", None)
     if is_source:
-        chosen |= {f"nuisance {name}": name for name in nuisances}
-    for role, name in chosen.items():
+        roles |= {f"nuisance {name}": name for name in nuisances}
+    roles = {role: f"{name}{suffix}" for role, name in roles.items()}
+    for role, name in roles.items():
         if name not in table and (is_source or role != "labels"):
             raise ValueError(
                 f"The {part} must have {role} in {name!r}.{did_you_mean(name, list(table))} "
                 f"Received: {list(table)}"
             )
-    return {role: np.asarray(table[name]) for role, name in chosen.items() if name in table}
+    return {role: np.asarray(table[name]) for role, name in roles.items() if name in table}
 
 
 def check_disjoint(
-    parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], what: str
+    parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], kind: str
 ) -> None:
-    """Raises a `ValueError` if something is tested on and trained on.
+    """Raises `ValueError` if test data and training data overlap.
 
     Args:
-        parts: What is read, under `"source"`, `"target"` and perhaps `"source test"` and `"target
-            test"`. A domain without a test set is also tested on: a part of it is held out.
-        overlap: Whether two of them hold a common example.
-        what: What they are, for the message.
+        parts: Parts of the data by name: `"source"`, `"target"`, and optionally `"source test"`,
+            `"target test"` and `"target new"`. A domain without a test set also counts as test
+            data, because its test set is drawn from it.
+        overlap: Returns whether two parts have a common example.
+        kind: Kind of the parts, in the plural, for the message.
     """
-    tested = [name for name in parts if f"{name} test" not in parts]
-    trained = [name for name in parts if not name.endswith("test")]
-    for name, other in itertools.product(tested, trained):
-        if name != other and overlap(parts[name], parts[other]):
+    test_parts = [name for name in parts if f"{name} test" not in parts]
+    train_parts = [name for name in parts if not name.endswith("test")]
+    for name, other_name in itertools.product(test_parts, train_parts):
+        if name != other_name and overlap(parts[name], parts[other_name]):
             raise ValueError(
-                f"The {name} and the {other} must be different {what}, because nothing may be "
-                f"tested on that is trained on. Received: {what} with a common part"
+                f"The {name} and the {other_name} must be different {kind}, because test data must "
+                f"not be used for training. Received: {kind} with a common part"
             )
 
 
-def _as_columns(name, part):
-    """The inputs, the columns that are given as arrays of one length, and names."""
-    inputs = _as_inputs(name, part["inputs"])
-    columns: dict[str, Any] = {"names": np.arange(len(inputs)), **part, "inputs": inputs}
-    for key in [key for key, column in columns.items() if column is None]:
-        del columns[key]
-    for key in columns.keys() - {"inputs"}:
-        columns[key] = np.asarray(columns[key])
+def _read_columns(name, part):
+    """Returns inputs and names, and all other columns that are not `None` as arrays."""
+    inputs = _read_inputs(name, part["inputs"])
+    columns: dict[str, Any] = {"inputs": inputs, "names": np.arange(len(inputs))}
+    for key, column in part.items():
+        if key == "inputs" or column is None:
+            continue
+        columns[key] = np.asarray(column)
         if columns[key].shape != (len(inputs),):
             raise ValueError(
-                f"The {name} must have one of its {key} for each input. "
+                f"The {name} must have one of its {key} per input. "
                 f"Received: {len(inputs)} inputs and {key} of shape {columns[key].shape}"
             )
     return columns
 
 
-def _as_inputs(name, values):
-    """Numbers, floats of at most 32 bits, or texts."""
+def _read_inputs(name, values):
+    """Returns texts, or numbers of which floats have at most 32 bits."""
     values = as_array(values, name)
     if len(values.shape) < (1 if values.dtype == object else 2):
         raise ValueError(
-            f"Inputs of the {name} must be numbers of shape (batch, size, ...) or texts. "
-            f"Received: {values.dtype} of shape {values.shape}"
+            f"Inputs of the {name} must be numbers of shape (batch, size, ...) or strings of shape "
+            f"(batch,). Received: {values.dtype} of shape {values.shape}"
         )
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4:
         return values
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused
+    with np.errstate(over="ignore"):  # `DomainPair` refuses the infinite values
         return np.asarray(values).astype(np.float32)
 
 
-def _number_labels(parts, class_names):
-    """Makes all labels integers; returns the names of the classes: the given, or the source's."""
-    known = {name: part["labels"] for name, part in parts.items() if "labels" in part}
-    known = {name: _as_labels(name, labels) for name, labels in known.items()}
-    if not {name for name in parts if name.startswith("source")} <= known.keys():
+def _number_labels(tables, class_names):
+    """Converts all labels to integers; returns the names of the classes, if they have names."""
+    labels = {
+        name: _read_labels(name, table["labels"])
+        for name, table in tables.items()
+        if "labels" in table
+    }
+    if any(name.startswith("source") and name not in labels for name in tables):
         raise ValueError("The source must be `(inputs, labels)`. Received: no labels")
-    texts = any(labels.dtype.kind == "U" for labels in known.values())
-    if class_names is None and texts:
-        # The target's labels do not decide what the classes are.
-        found = {label for name in known if "source" in name for label in known[name].tolist()}
-        class_names = _in_order(found - {""})
+    has_text = any(values.dtype.kind == "U" for values in labels.values())
+    if class_names is None and has_text:
+        # The target's labels do not determine the classes.
+        sources = [values for name, values in labels.items() if name.startswith("source")]
+        class_names = _sort_names({label for values in sources for label in values.tolist()} - {""})
     names = None if class_names is None else tuple(class_names)
-    numbers = {"": UNKNOWN, **{name: number for number, name in enumerate(names or ())}}
-    for name, labels in known.items() if texts else ():
-        strange = set(labels.tolist()) - numbers.keys()
-        if strange:
-            raise ValueError(f"Labels of the {name} must be among {names}. Received: {strange}")
-        known[name] = np.array([numbers[label] for label in labels.tolist()], np.int64)
-    for name, part in parts.items():
-        part["labels"] = known.get(name, np.full(len(part["inputs"]), UNKNOWN))
+    if has_text:
+        numbers = {"": UNKNOWN, **{name: number for number, name in enumerate(names or ())}}
+        labels = {part: _to_numbers(part, values, numbers) for part, values in labels.items()}
+    for name, table in tables.items():
+        table["labels"] = labels.get(name, np.full(len(table["inputs"]), UNKNOWN))
+        unknown = np.count_nonzero(table["labels"] == UNKNOWN)
+        if unknown and name.startswith("source"):
+            raise ValueError(
+                f"The {name} must have a label for each example. Received: {unknown} of "
+                f"{len(table['labels'])} examples with an empty label or -1. Drop these examples"
+            )
     return names
 
 
-def _as_labels(name, labels):
-    """Labels as integers or strings."""
-    texts = labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.flat)
-    if not (texts or labels.dtype.kind in "biu"):
-        raise ValueError(f"Labels of the {name} must be integers or strings. Received: {labels}")
-    return labels.astype(str if texts else np.int64)
+def _read_labels(name, labels):
+    """Returns labels as integers or strings."""
+    is_text = labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.flat)
+    if not is_text and labels.dtype.kind not in "biu":
+        raise ValueError(
+            f"Labels of the {name} must be integers or strings. Received: {labels.dtype}, such as "
+            f"{labels[:3].tolist()}"
+        )
+    return labels.astype(str if is_text else np.int64)
 
 
-def _in_order(names):
-    """In the order of numbers if all are, else of texts."""
-    names = sorted(names)  # first, so that "1" and "01" have one order
+def _to_numbers(name, labels, numbers):
+    labels = labels.tolist()
+    unexpected = sorted({str(label) for label in set(labels) - numbers.keys()})
+    if unexpected:
+        classes = [label for label in numbers if label]
+        raise ValueError(f"Labels of the {name} must be among {classes}. Received: {unexpected}")
+    return np.array([numbers[label] for label in labels], np.int64)
+
+
+def _sort_names(names):
+    """Sorts names as numbers if all are numbers, else as text."""
+    names = sorted(names)  # first, so that "1" and "01" have a definite order
     try:
         return sorted(names, key=float)
     except ValueError:
         return names
 
 
-def _rows_of(part, rows):
-    """These rows of every column of a part."""
-    return {
-        key: column[rows] if type(column) is np.ndarray else Rows(column, rows)
-        for key, column in part.items()
+def _select_rows(table, rows):
+    return {key: select_rows(column, rows) for key, column in table.items()}
+
+
+def _drop_labels(table):
+    return {**table, "labels": np.full_like(table["labels"], UNKNOWN)}
+
+
+def _check_groups(tables):
+    """Checks that no group is in a training set and in a test set, of either domain."""
+    groups = {
+        name: {*table["groups"].tolist()} for name, table in tables.items() if "groups" in table
     }
-
-
-def _check_groups_apart(parts):
-    """Domains with the same groups test on the same ones; others must not share any."""
-    groups = {name: {*part["groups"].tolist()} for name, part in parts.items() if "groups" in part}
-    for name, other in itertools.product(("source", "target"), ("source test", "target test")):
-        shared = sorted(groups.get(name, set()) & groups.get(other, set()))
+    for train, test in itertools.product(("source", "target"), ("source test", "target test")):
+        shared = sorted(groups.get(train, set()) & groups.get(test, set()))
         if shared:
             raise ValueError(
-                "No group may be trained on and tested on; groups of both domains that are not the "
-                "same thing need different names. Received: groups of the "
-                f"{name} to train on and of the {other} {shared[:5]}"
+                "No group may be in a training set and in a test set. Received: groups in the "
+                f"training set of the {train} and in the {test} {shared[:5]}. Use different names "
+                "for different groups of the two domains"
             )
 
 
-def _if_any(labels):
-    """The labels, or `None` if all are unknown."""
+def _known_labels(table):
+    """Returns the labels, or `None` if all are unknown."""
+    labels = table["labels"]
     return labels if (labels != UNKNOWN).any() else None

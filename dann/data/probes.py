@@ -1,4 +1,4 @@
-"""Fresh classifiers that show what can be told from features."""
+"""Classifiers that are trained to measure the information in features."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -14,18 +14,19 @@ from threadpoolctl import threadpool_limits
 from dann.checks import check_choice
 
 FOLDS = 5
-_MOST = 2000  # examples of each domain
+_MAX_EXAMPLES = 2000  # per domain
 _DECAY = 0.01  # of the weights; see `probe_domains`
 
 
 class Separation(NamedTuple):
-    """How well a probe tells two domains apart on examples that it was not trained on.
+    """Accuracy and loss of a probe that distinguishes two domains, on examples it did not see.
 
     Attributes:
-        accuracy: In [0, 1]; .5 if the features do not separate the domains.
+        accuracy: In [0, 1]; 0.5 if the features do not separate the domains.
         low: Lower end of Wilson's 95% interval of the accuracy.
-        high: Upper end.
-        loss: Mean cross-entropy in nats; about `log 2 = .693` if they do not.
+        high: Upper end of the interval.
+        loss: Mean cross-entropy in nats; about `log 2 = 0.693` if the features do not separate the
+            domains.
     """
 
     accuracy: float
@@ -37,23 +38,23 @@ class Separation(NamedTuple):
 def probe_domains(
     source: np.ndarray, target: np.ndarray, probe: str = "logistic", seed: int = 0
 ) -> Separation:
-    """Measures how well a fresh classifier tells two domains apart, by 5-fold cross-validation.
+    """Measures how well a new classifier distinguishes two domains, by 5-fold cross-validation.
 
     The features are divided by one number, the root of their mean variance, and the classifier
-    minimizes `mean cross-entropy + .01 ||w||^2 / 2`, so its slope is bounded. A difference that is
-    tiny beside the features' spread, along a direction with hardly any variance left, hardly
-    changes the loss, though the accuracy may see it.
+    minimizes `mean cross-entropy + 0.01 ||w||^2 / 2`, which bounds its slope. A difference that is
+    small compared with the spread of the features therefore hardly changes the loss, although it
+    can change the accuracy.
 
     Args:
-        source: Features `(n, d)` of the source, at least 5. Equally many of each domain are drawn,
-            and at most 2,000.
-        target: Features `(m, d)` of the target, at least 5.
-        probe: `"logistic"` (default), a logistic regression, or `"mlp"`, one hidden layer of 64
-            units, which also sees differences that are not linear and needs more examples.
+        source: Features of the source `(n, d)`, at least 5. The same number of examples is drawn
+            from each domain, at most 2,000.
+        target: Features of the target `(m, d)`, at least 5.
+        probe: `"logistic"` (default), a logistic regression; or `"mlp"`, one hidden layer of 64
+            units, which also detects nonlinear differences and needs more examples.
         seed: Seed of the draw, the folds and the network.
 
     Returns:
-        Accuracy, the ends of its interval, and loss; NaN if features are not finite.
+        Accuracy, its interval, and loss; NaN if features are not finite.
 
     Raises:
         ValueError: If the probe is unknown, or a domain has too few examples.
@@ -67,43 +68,43 @@ def probe_domains(
     1.0
     """
     check_choice("probe", probe, ("logistic", "mlp"))
-    rng, count = np.random.default_rng(seed), min(len(source), len(target), _MOST)
+    rng, count = np.random.default_rng(seed), min(len(source), len(target), _MAX_EXAMPLES)
     if count < FOLDS:
         raise ValueError(
-            f"A probe needs at least {FOLDS} examples of each domain. Received: {len(source)} of "
-            f"the source, {len(target)} of the target"
+            f"A probe needs at least {FOLDS} examples of each domain. Received: {len(source)} "
+            f"source examples and {len(target)} target examples"
         )
     features = np.concatenate([x[rng.permutation(len(x))[:count]] for x in (source, target)])
     if not np.isfinite(features).all():
         return Separation(*[np.nan] * 4)
     features = (features - features.mean(axis=0)) / (np.sqrt(features.var(axis=0).mean()) or 1.0)
-    # scikit-learn sums the losses of all examples; the decay is meant for their mean.
+    # scikit-learn sums the losses of all training examples; `_DECAY` belongs to their mean.
     alpha, domain = _DECAY * 2 * count * (1 - 1 / FOLDS), np.repeat([0, 1], count)
     classifier: Any = LogisticRegression(C=1 / alpha, max_iter=1000)
     if probe == "mlp":
         network: Any = {"solver": "lbfgs", "alpha": alpha, "max_iter": 300, "random_state": seed}
         classifier = MLPClassifier((64,), **network)
     folds = StratifiedKFold(FOLDS, shuffle=True, random_state=seed)
-    chances = predict_held_out(classifier, features, domain, folds, method="predict_proba")
-    right = int(np.count_nonzero(chances.argmax(axis=1) == domain))
-    interval = stats.binomtest(right, 2 * count).proportion_ci(method="wilson")
-    loss = -np.log(np.maximum(chances[np.arange(2 * count), domain], 1e-12)).mean()
-    return Separation(right / (2 * count), float(interval.low), float(interval.high), float(loss))
+    probabilities = predict_held_out(classifier, features, domain, folds, method="predict_proba")
+    correct = int(np.count_nonzero(probabilities.argmax(axis=1) == domain))
+    interval = stats.binomtest(correct, 2 * count).proportion_ci(method="wilson")
+    loss = -np.log(np.maximum(probabilities[np.arange(2 * count), domain], 1e-12)).mean()
+    return Separation(correct / (2 * count), float(interval.low), float(interval.high), float(loss))
 
 
 def predict_held_out(
     probe: Any, x: np.ndarray, y: np.ndarray, folds: Any, **settings: Any
 ) -> np.ndarray:
-    """Returns what a scikit-learn estimator says of each example, trained on the other folds.
+    """Returns the predictions of an estimator for each example, trained on the other folds.
 
     Args:
-        probe: The estimator.
+        probe: Estimator of scikit-learn.
         x: Features `(n, d)`.
-        y: Values that it learns `(n,)`.
-        folds: A splitter of scikit-learn.
+        y: Values `(n,)` to predict.
+        folds: Cross-validation splitter of scikit-learn.
         **settings: Further arguments of `sklearn.model_selection.cross_val_predict`.
     """
-    # On shared cores its threads would wait for each other in a busy loop.
+    # On shared cores, several threads would wait for each other in a busy loop.
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a probe need not be exact
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a probe need not converge
         return np.asarray(cross_val_predict(probe, x, y, cv=folds, **settings))

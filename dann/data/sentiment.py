@@ -1,4 +1,4 @@
-"""The reader of sentences of four domains, rated as positive or negative."""
+"""Reader of English sentences of four domains, rated positive or negative."""
 
 import csv
 import os
@@ -22,8 +22,8 @@ _FILES = {
     "films": "movieReviewSnippets",
     "nyt": "nytEditorialSnippets",
 }
-_OF_WORDS = "tf_idf", "multi_hot", "count"
-_NEUTRAL = 0.5  # ratings nearer to 0 are dropped
+_WORD_MODES = "tf_idf", "multi_hot", "count"
+_NEUTRAL = 0.5  # sentences rated closer to 0 are dropped
 
 
 def sentiment(
@@ -37,48 +37,48 @@ def sentiment(
 ) -> DomainPair:
     """Pairs two of four domains of English sentences that people rated from -4 to 4.
 
-    They are `"tweets"`, `"amazon"` (reviews), `"films"` (reviews) and `"nyt"` (editorials). The
-    classes are `negative`, rated below -0.5, and `positive`, above 0.5; sentences between are left
-    out. Sentences of one review or article are on one side of a split.
+    The domains are `"tweets"`, `"amazon"` (reviews), `"films"` (reviews) and `"nyt"` (editorials).
+    The classes are `negative`, rated below -0.5, and `positive`, rated above 0.5; other sentences
+    are dropped. All sentences of a review or article are on one side of a split.
 
-    By default each sentence becomes numbers by `keras.layers.TextVectorization`, fitted to the
-    training sentences of both domains. It sees no labels and no test sentences.
+    By default `keras.layers.TextVectorization` converts each sentence to numbers. The layer is
+    fitted to the training sentences of both domains, without labels.
 
     The sentences come with the source distribution of vaderSentiment 3.3.2, which
-    `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps` brings, and belong to their
+    `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps` downloads, and belong to their
     authors.
 
     Args:
         source: Name of the source.
-        target: Name of the target, another one.
-        data_dir: Folder that holds the archive, as it is or in `real/`. Defaults to `None`: the
-            folder of work.
-        output_mode: What a sentence becomes: `"tf_idf"` (the default), `"multi_hot"` or `"count"`;
-            `"word_vectors"`, the mean of pretrained vectors of its words, which the package
-            wordllama holds (`pip install dann[wordllama]`) and nothing is fitted to; or `None` for
-            the text itself, for a network that reads texts.
-        max_tokens: Largest number of words that `TextVectorization` tells apart; the others count
-            as one.
+        target: Name of the target, a different domain.
+        data_dir: Folder that contains the archive, directly or in `real/`. Defaults to `None`: the
+            working directory.
+        output_mode: Representation of a sentence: `"tf_idf"` (default), `"multi_hot"` or `"count"`
+            of words; `"word_vectors"`, the mean of pretrained vectors of its words from the package
+            wordllama (`pip install dann[wordllama]`), which needs no fit; or `None` for the text,
+            for a network that reads texts.
+        max_tokens: Maximum number of words that `TextVectorization` distinguishes; all other words
+            count as one.
         **options: `test_share`, here of the reviews or articles, and `seed` of `dann.data.arrays`.
 
     Returns:
-        A pair with inputs float32 `(n, words)`, at most `max_tokens` of them, vectors `(n, 256)`,
-        or texts `(n,)`.
+        A pair with inputs float32 `(n, words)`, at most `max_tokens` words; float32 `(n, 256)` for
+        word vectors; or strings `(n,)`.
 
     Raises:
         FileNotFoundError: If the archive is missing.
         ImportError: If wordllama is needed and not installed.
-        ValueError: If there is no domain or output mode of this name, or both domains are one.
+        ValueError: If a domain or output mode is unknown, or both domains are the same.
 
     Reference:
         - Hutto and Gilbert, 2014, VADER: A parsimonious rule-based model for sentiment analysis of
           social media text, ICWSM.
     """
-    check_choice("output_mode", output_mode, (None, "word_vectors", *_OF_WORDS))
+    check_choice("output_mode", output_mode, (None, "word_vectors", *_WORD_MODES))
     for name, domain in (("source", source), ("target", target)):
         check_choice(name, domain, _FILES)
     if source == target:
-        raise ValueError(f"Source and target must differ. Received: {source} twice")
+        raise ValueError(f"Source and target must differ. Received: {source} for both")
     path = _archive(pathlib.Path(data_dir or ".").expanduser().absolute())
     texts = build_pair(
         {"source": _read(path, source), "target": _read(path, target)},
@@ -101,8 +101,8 @@ def _archive(folder):
         if path.is_file():
             return path
     raise FileNotFoundError(
-        f"`data_dir` (paths.data_dir) must hold {_ARCHIVE}, which `pip download --no-binary :all: "
-        f"vaderSentiment==3.3.2 --no-deps` brings. Received: {folder}"
+        f"`data_dir` (paths.data_dir) must contain {_ARCHIVE}. Received: {folder}. Download the "
+        "archive with `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps`"
     )
 
 
@@ -110,16 +110,16 @@ def _word_vectors():
     try:
         import wordllama  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        told = "data.output_mode=word_vectors needs `pip install dann[wordllama]`"
-        raise ImportError(told) from error
-    # Its tokenizer is in the package, though it looks for it elsewhere and would download it.
+        message = "data.output_mode=word_vectors needs `pip install dann[wordllama]`"
+        raise ImportError(message) from error
+    # The package contains its tokenizer, but by default looks elsewhere and would download it.
     folder = pathlib.Path(str(wordllama.__file__)).parent
     model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
     return lambda part: model.embed(part.tolist())
 
 
 def _read(path, domain):
-    """Sentences, labels 0 and 1, and the review or article of each, its domain in the name."""
+    """Returns sentences, labels 0 and 1, and the review or article of each sentence as group."""
     form: Any = {"sep": "\t", "names": ["id", "rating", "text"], "quoting": csv.QUOTE_NONE}
     form |= {"dtype": {"id": str, "text": str}, "keep_default_na": False}
     with tarfile.open(path) as outer, tarfile.open(fileobj=outer.extractfile(_NESTED)) as inner:

@@ -1,4 +1,4 @@
-"""The reader of movements of people who wear a smartwatch."""
+"""Reader of smartwatch recordings of people who exercise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,19 +18,19 @@ def smartwatch_activities(
     test_share: float = 0.4,
     **options: Any,
 ) -> DomainPair:
-    """Pairs two groups of people who did seven shoulder exercises with a smartwatch on.
+    """Pairs two groups of people who did seven shoulder exercises while wearing a smartwatch.
 
-    The package seglearn (`pip install dann[seglearn]`) holds the 140 recordings: ten people, two
-    arms, three axes of acceleration and of rotation at 50 Hz. They are cut into windows one after
-    the other, and every channel is scaled to mean 0 and variance 1 on the source's training
-    windows. People who are tested on are not trained on.
+    The package seglearn (`pip install dann[seglearn]`) contains the 140 recordings: ten people, two
+    arms, three axes of acceleration and of rotation at 50 Hz. Each recording is cut into
+    consecutive windows, and each channel is scaled to mean 0 and variance 1 on the source's
+    training windows. No person is in a training set and in a test set.
 
     Args:
         source: Numbers of the source's people, from 1 to 10.
-        target: Numbers of the target's people, others.
-        window: Samples in a window, at least 1. Defaults to `100`: two seconds.
-        test_share: Share of each domain's people to test on, in (0, 1), rounded up.
-            Defaults to `0.4`, two of five: a single person is easy or hard.
+        target: Numbers of the target's people, which must differ from the source's.
+        window: Number of samples per window, at least 1. Defaults to `100`: two seconds.
+        test_share: Share of each domain's people in the test set, in (0, 1), rounded up. Defaults
+            to `0.4`: two of five, because the accuracy on a single person varies widely.
         **options: `seed` of `dann.data.arrays`.
 
     Returns:
@@ -38,8 +38,7 @@ def smartwatch_activities(
 
     Raises:
         ImportError: If seglearn is not installed.
-        ValueError: If a number is no person's, one is in both domains, or no one is left to train
-            on.
+        ValueError: If a person does not exist or is in both domains, or nobody remains to train on.
 
     Reference:
         - [Burns et al., 2018](https://arxiv.org/abs/1802.01489)
@@ -47,18 +46,17 @@ def smartwatch_activities(
     try:
         from seglearn.datasets import load_watch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("The watch's data needs `pip install dann[seglearn]`") from error
+        raise ImportError("The smartwatch recordings need `pip install dann[seglearn]`") from error
     data = load_watch()
     check_integer("window", window, 1)
-    known = set(data["subject"].tolist())
-    if not {*source, *target} <= known or {*source} & {*target}:
+    people = set(data["subject"].tolist())
+    if not {*source, *target} <= people or {*source} & {*target}:
         raise ValueError(
-            f"Source and target must be different people of {sorted(known)}. "
+            f"Source and target must be different people of {sorted(people)}. "
             f"Received: {list(source)} and {list(target)}"
         )
-    chosen = {"source": source, "target": target}
     pair = build_pair(
-        {name: _windows(data, people, window) for name, people in chosen.items()},
+        {"source": _windows(data, source, window), "target": _windows(data, target, window)},
         source_name=_name(source),
         target_name=_name(target),
         class_names=data["y_labels"],
@@ -71,12 +69,12 @@ def smartwatch_activities(
 
 
 def _windows(data, people, window):
-    """Windows one after the other, their exercises and their people; what is left over is lost."""
-    chosen = np.flatnonzero(np.isin(data["subject"], people))
-    cut = [_cut(data["X"][number], window) for number in chosen]
-    rows = np.repeat(chosen, [len(windows) for windows in cut])
+    """Returns consecutive windows, their exercises and their people; drops the last samples."""
+    recordings = np.flatnonzero(np.isin(data["subject"], people))
+    windows = [_cut(data["X"][number], window) for number in recordings]
+    rows = np.repeat(recordings, [len(part) for part in windows])
     labels, groups = data["y"][rows], data["subject"][rows]
-    return {"inputs": np.concatenate(cut), "labels": labels, "groups": groups}
+    return {"inputs": np.concatenate(windows), "labels": labels, "groups": groups}
 
 
 def _cut(series, window):

@@ -1,4 +1,4 @@
-"""Splits of examples into those to train on and those to test on."""
+"""Splits of examples into a training set and a test set."""
 
 import functools
 from typing import Any
@@ -8,58 +8,64 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from dann.checks import check_number
 
-UNKNOWN = -1  # the label of an example whose class is not known
+UNKNOWN = -1  # label of an example whose class is unknown
 
 
 def hold_out(
     labels: np.ndarray, groups: Any, test_share: float, seed: int, is_source: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Splits a domain's examples at random into those to train on and those to test on.
+    """Splits the examples of a domain at random into a training set and a test set.
 
-    Of labelled and unlabelled examples, labelled ones are tested on. Of a source the test holds the
-    classes in the same proportions, and training keeps every class. The labels of a target, which
-    must not reach training, not even so, do not change the split.
+    If some examples are labelled, only labelled ones are drawn for the test set. The test set of a
+    source has the class proportions of the source, and every class keeps a training example. The
+    classes of a target do not affect the split, because they must not influence training.
 
     Args:
         labels: Labels `(n,)`, -1 where unknown.
-        groups: The group of each example, `(n,)`: numbers or texts, such as persons. Then
-            `test_share` of the *groups* is tested on, rounded up, and unlabelled examples of these
-            are in neither part; the same groups give the same draw, however many examples they
-            have. `None`: each example is drawn alone.
-        test_share: Share of the examples to test on, in (0, 1); each part gets at least one.
+        groups: The group of each example, `(n,)`, as numbers or strings, such as persons. Then
+            `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabelled examples
+            of these groups are in neither set. Equal groups give equal draws, whatever the number
+            of examples. `None`: each example is drawn on its own.
+        test_share: Share of the examples in the test set, in (0, 1); each set gets at least one.
         seed: Seed of the draw.
-        is_source: Whether they are a source's.
+        is_source: Whether the domain is a source.
 
     Returns:
-        Two sorted arrays of indices without a common element.
+        Two sorted arrays of row numbers without common elements: training set, test set.
 
     Raises:
-        ValueError: If `test_share` is out of range or nothing is left to train on, or nothing of a
-            class of a source.
+        ValueError: If `test_share` is out of range, or no examples, or no examples of a source
+            class, remain for training.
     """
     check_number("test_share", test_share, 0, 1, above=True, below=True)
-    known = np.flatnonzero(labels != UNKNOWN)
-    known = known if len(known) else np.arange(len(labels))
+    candidates = np.flatnonzero(labels != UNKNOWN)
+    if not len(candidates):
+        candidates = np.arange(len(labels))
     if groups is not None:
         draw = GroupShuffleSplit(1, test_size=test_share, random_state=seed)
-        test = known[next(draw.split(known, groups=groups[known]))[1]]
+        test = candidates[next(draw.split(candidates, groups=groups[candidates]))[1]]
         train = np.flatnonzero(~np.isin(groups, groups[test]))
-        lacking = np.setdiff1d(labels[test], labels[train]) if is_source else ()
-        if len(lacking):
+        missing = np.setdiff1d(labels[test], labels[train]) if is_source else ()
+        if len(missing):
             raise ValueError(
-                "Each class of the source needs a group to train on, as another `seed` or "
-                f"`test_share` may leave. Received: none for the classes {lacking}"
+                "Each class of the source needs a group to train on. Received: none for the "
+                f"classes {missing}. Try another `seed` or `test_share`"
             )
         return train, test
-    if len(known) < 2:
-        raise ValueError(f"Holding out test examples takes at least 2. Received: {len(known)}")
-    count = min(max(round(len(known) * test_share), 1), len(known) - 1)
+    if len(candidates) < 2:
+        raise ValueError(
+            f"A domain needs at least 2 examples for a test set. Received: {len(candidates)}"
+        )
+    count = min(max(round(len(candidates) * test_share), 1), len(candidates) - 1)
     draw = functools.partial(train_test_split, test_size=count, random_state=seed)
     try:
-        test = draw(known, stratify=labels[known] if is_source else None)[1]
-    except ValueError:  # A class is too small to be in both parts; training must not lose it.
-        test = np.delete(known, np.unique(labels[known], return_index=True)[1])
+        test = draw(candidates, stratify=labels[candidates] if is_source else None)[1]
+    except ValueError:  # a class is too small for both sets; it must stay in the training set
+        test = np.delete(candidates, np.unique(labels[candidates], return_index=True)[1])
         if len(test) == 0:
-            raise ValueError(f"A test takes a class of 2. Received: {len(known)} of 1") from None
+            raise ValueError(
+                "A test set needs a class with at least 2 examples. "
+                f"Received: {len(candidates)} classes of 1 example"
+            ) from None
         test = draw(test)[1] if len(test) > count else test
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)

@@ -1,4 +1,4 @@
-"""Batches of a domain that can only be read one after the other."""
+"""Batches of a domain that can only be read in order."""
 
 import itertools
 from collections.abc import Iterator
@@ -9,89 +9,92 @@ import numpy as np
 
 from dann.data.examples import Examples, split_columns
 
-_REMEMBERED = 4  # batches, because Keras looks at the first ones before it starts
+_CACHED = 4  # batches, because Keras reads the first ones before training starts
 
 
 class Stream:
-    """A dataset of batches, cut again to batches of one size, pass after pass.
+    """A dataset of batches of any size, as batches of one size that repeat without end.
 
-    Batch `i` is there only after the batches before it, so a training cannot start in the middle.
+    Batch `i` can only be read after the batches before it, so training cannot start in the middle.
 
     Args:
-        given: An iterable of batches of any size, such as a `tf.data.Dataset`, a torch
-            `DataLoader`, a `keras.utils.PyDataset` or a generator, which gives one pass.
-        with_labels: Whether batches are `(inputs, labels)`, perhaps with weights. If not, all but
-            the inputs is dropped.
-        domain: What messages call the domain.
+        batches: Iterable of batches, such as a `tf.data.Dataset`, a torch `DataLoader`, a
+            `keras.utils.PyDataset`, or a generator, which provides a single pass.
+        with_labels: Whether batches are `(inputs, labels)`, optionally with weights. If `False`,
+            only the inputs are used.
+        domain: Name of the domain in error messages.
 
     Raises:
-        ValueError: If there is no batch, or it is not of that form.
+        ValueError: If there are no batches, or batches do not have this form.
     """
 
-    identity = None  # nothing is known about the order of a stream
+    identity = None  # the order of a stream is unknown
 
-    def __init__(self, given: Any, with_labels: bool, domain: str):
-        self.given, self.with_labels, self.domain = given, with_labels, domain
+    def __init__(self, batches: Any, with_labels: bool, domain: str):
+        self.batches, self.with_labels, self.domain = batches, with_labels, domain
         self._begin()
-        first = next(self._batches)
-        self.input_spec, self._left = first.input_spec, first.columns
+        first = next(self._examples)
+        self.input_spec, self._remainder = first.input_spec, first.columns
         try:
-            self.count = len(given) * first.count  # about: the last batch may be smaller
+            self.count = len(batches) * first.count  # approximate: the last batch may be smaller
         except TypeError:
             self.count = None
-        if isinstance(given, Iterator):  # it gives one pass, of which another stream misses nothing
-            self.given = itertools.chain([tuple(first.columns.values())], given)
+        if isinstance(batches, Iterator):  # a copy of this stream must not miss the first batch
+            self.batches = itertools.chain([tuple(first.columns.values())], batches)
 
-    def anew(self) -> "Stream":
-        """Returns a stream of the same batches that begins at the first."""
-        return Stream(self.given, self.with_labels, self.domain)
+    def restart(self) -> "Stream":
+        """Returns a stream of the same batches that begins with the first batch."""
+        return Stream(self.batches, self.with_labels, self.domain)
 
     def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
-        """Returns the columns of a batch of `size` examples: the next one, or a recent one.
+        """Returns the columns of the next batch or of one of the last four.
 
-        A stream cannot be cut up among processes, so `part` must be `(0, 1)`.
+        Args:
+            number: Number of the batch, at least 0.
+            size: Number of examples per batch.
+            part: Must be `(0, 1)`, because processes cannot share a stream.
 
         Raises:
-            ValueError: If it is any other batch, or there are no more batches.
+            ValueError: If it is any other batch, or no batches remain.
         """
         if number not in self._recent:
             if number == 0 and self._next:
                 self._begin()
             if number != self._next:
                 raise ValueError(
-                    f"The {self.domain} can only be read in order, because it is not given as "
-                    f"arrays. Received: a request for batch {number} after {self._next} batches"
+                    f"The {self.domain} is a dataset and can only be read in order; pass arrays to "
+                    f"read any batch. Received: batch {number} after {self._next} batches"
                 )
             self._recent[number] = self._cut(size)
-            self._recent.pop(number - _REMEMBERED, None)
+            self._recent.pop(number - _CACHED, None)
             self._next += 1
         return self._recent[number]
 
     def _begin(self):
         self._recent: dict[int, Any] = {}
-        self._next, self._left = 0, None
-        # No method: a cycle of references would end an iterator of TensorFlow at any moment.
-        self._batches = _endless(self.given, self.with_labels, self.domain)
+        self._next, self._remainder = 0, None
+        # Not a method: a reference cycle would delay the end of TensorFlow's iterator.
+        self._examples = _read_endlessly(self.batches, self.with_labels, self.domain)
 
     def _cut(self, size):
-        left = self._left
-        while left is None or len(keras.tree.flatten(left)[0]) < size:
-            parts = [part for part in (left, next(self._batches).columns) if part]
-            left = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
-        self._left = keras.tree.map_structure(lambda leaf: leaf[size:], left)
-        return keras.tree.map_structure(lambda leaf: leaf[:size], left)
+        columns = self._remainder
+        while columns is None or len(keras.tree.flatten(columns)[0]) < size:
+            parts = [part for part in (columns, next(self._examples).columns) if part]
+            columns = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
+        self._remainder = keras.tree.map_structure(lambda leaf: leaf[size:], columns)
+        return keras.tree.map_structure(lambda leaf: leaf[:size], columns)
 
 
-def _endless(given, with_labels, domain):
-    """The examples of each batch, pass after pass."""
+def _read_endlessly(batches, with_labels, domain):
+    """Yields the examples of each batch, pass after pass."""
     while True:
         examples = None
-        for batch in given:
+        for batch in batches:
             parts = tuple(batch) if isinstance(batch, list) else batch
             examples = Examples(split_columns(parts, with_labels, domain), domain)
             yield examples
         if examples is None:
             raise ValueError(
-                f"The {domain} holds no examples, or can be read only once; give what gives an "
-                "iterator each time. Received: no batches"
+                f"The {domain} must be an iterable that starts again each time. Received: no "
+                "batches, either because it is empty or because it can be read only once"
             )

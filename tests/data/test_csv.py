@@ -134,7 +134,7 @@ def test_rare_categories_share_a_column(tmp_path):
 @pytest.mark.parametrize(("odd", "count"), [("?", 1), ("12%", 29), ("1,000", 30)])
 def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, count):
     write(files[1], [[*row[:2], odd, row[3]] for row in TARGET[:count]] + TARGET[count:])
-    with pytest.raises(ValueError, match="'income' must hold finite numbers.*`categorical`"):
+    with pytest.raises(ValueError, match="'income' must contain finite numbers.*`categorical`"):
         csv_table(*files, "label")
     assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
 

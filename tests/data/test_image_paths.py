@@ -33,7 +33,7 @@ def test_folders_are_classes(root, capsys, level):
     assert list(found.values()) == ["bike"] * 2 + ["cup"] * 3
     assert relative(root, found)[:2] == [f"photo/{level}bike/{number}.png" for number in (0, 1)]
     assert names_of(found) == {"bike": "bike", "cup": "cup"}
-    assert "Ignored 1 files of photo that are no images" in capsys.readouterr().out
+    assert "Ignored 1 files of photo that are not images" in capsys.readouterr().out
 
 
 def test_deeper_folders_and_links_count_and_hidden_files_and_pipes_do_not(root):

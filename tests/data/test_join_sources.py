@@ -1,4 +1,4 @@
-"""Several sources as one, with the target that they share, and array-likes made of others."""
+"""Joined sources, and the lazy arrays that they consist of."""
 
 import dataclasses
 import itertools
@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from dann.data import arrays, join_sources
-from dann.data.join_sources import Joined
-from dann.data.parts import Rows
+from dann.data.lazy_array import LazyArray, concatenate, select_rows
 
 LABELS = np.arange(20) % 2
 TARGET = np.full((20, 3), 9.0), LABELS
 VALUES = np.arange(24, dtype="uint8").reshape(6, 2, 2)
 ROWS = np.array([4, 0, 3, 1, 2])
-JOINED = Joined([VALUES[:3], Rows(VALUES, np.array([3])), VALUES[4:]])
+LAZY = LazyArray(VALUES.shape, VALUES.dtype, VALUES.__getitem__)
+JOINED = concatenate([VALUES[:3], select_rows(LAZY, np.array([3])), VALUES[4:]])
 
 
 def pair_from(value, size=20, name="source"):
@@ -26,8 +26,8 @@ def pair_from(value, size=20, name="source"):
 def test_batches_hold_equal_parts_of_each_source(lazy):
     pairs = [pair_from(5.0, 40, "far"), pair_from(1.0, 20, "near")]
     for index, (inputs, labels) in enumerate([one.source_train for one in pairs] if lazy else []):
-        rows = Rows(inputs, np.arange(len(inputs)))
-        pairs[index] = dataclasses.replace(pairs[index], source_train=(rows, labels))
+        lazy_inputs = LazyArray(inputs.shape, inputs.dtype, inputs.__getitem__)
+        pairs[index] = dataclasses.replace(pairs[index], source_train=(lazy_inputs, labels))
     domains = join_sources(pairs)
     assert (domains.name, domains.num_sources) == ("far + near → target", 2)
     assert np.bincount(domains.source_domain).tolist() == [32, 16]
@@ -43,7 +43,7 @@ def test_batches_hold_equal_parts_of_each_source(lazy):
 
 @pytest.mark.parametrize("chosen", [1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int)])
 @pytest.mark.parametrize(
-    ("lazy", "expected"), [(Rows(VALUES, ROWS), VALUES[ROWS]), (JOINED, VALUES)]
+    ("lazy", "expected"), [(select_rows(LAZY, ROWS), VALUES[ROWS]), (JOINED, VALUES)]
 )
 def test_they_are_indexed_like_an_array(lazy, expected, chosen):
     assert (lazy.shape, lazy.dtype, len(lazy)) == (expected.shape, expected.dtype, len(expected))

@@ -8,7 +8,7 @@ import pytest
 
 import dann
 from dann.data import pair
-from dann.data.parts import Rows
+from dann.data.lazy_array import LazyArray
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
@@ -76,7 +76,7 @@ def test_endless_pairs_are_not_fitted_for_ever():
     model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
     model.compile("sgd")
     for pairs in (pair(source, source[0], 4, repeat=True), pair(endless, source[0], 4)):
-        with pytest.raises(TypeError, match="give `steps_per_epoch`"):
+        with pytest.raises(TypeError, match="pass `steps_per_epoch`"):
             len(pairs)
         for call in (model.fit, model.evaluate):
             with pytest.raises(ValueError, match="number of steps"):
@@ -113,21 +113,17 @@ def test_the_first_examples_are_taken_without_moving_on(domains):
     np.testing.assert_array_equal(pairs[2][0]["source"], SOURCE[0][4:6])
 
 
-class Watched(Rows):
-    """An array-like that counts the rows that are read."""
+def test_only_the_rows_of_batches_are_read():
+    counts = []
 
-    reads = []
+    def read(rows):
+        counts.append(len(rows))
+        return SOURCE[0][rows]
 
-    def __getitem__(self, chosen):
-        self.reads.append(len(chosen))
-        return super().__getitem__(chosen)
-
-
-def test_of_an_array_like_only_the_batches_are_read():
-    watched = Watched(SOURCE[0], np.arange(10))
-    for inputs, labels in pair((watched, np.arange(10)), TARGET, batch_size=3, seed=0):
-        np.testing.assert_array_equal(inputs["source"][:, 0], labels)
-    assert Watched.reads == [3, 3, 3]
+    inputs = LazyArray(SOURCE[0].shape, SOURCE[0].dtype, read)
+    for batch, labels in pair((inputs, np.arange(10)), TARGET, batch_size=3, seed=0):
+        np.testing.assert_array_equal(batch["source"][:, 0], labels)
+    assert counts == [3, 3, 3]
 
 
 def test_a_labelled_target_follows_the_source_in_each_replica():
@@ -142,7 +138,7 @@ def test_a_labelled_target_follows_the_source_in_each_replica():
     np.testing.assert_array_equal(split[:4], [*labels[:2], *labels[4:6]])
     np.testing.assert_array_equal(split[4:], [*labels[2:4], *labels[6:]])
     np.testing.assert_array_equal(pairs[0][1], labels)
-    with pytest.raises(ValueError, match="multiple of 3. Received: batch_size=4"):
+    with pytest.raises(ValueError, match="multiple of 3, .*Received: batch_size=4"):
         pairs.check_devices(3)
 
 

@@ -20,7 +20,7 @@ from dann.data import (
     pair,
 )
 from dann.data.image_paths import read_images
-from dann.data.parts import Rows
+from dann.data.lazy_array import LazyArray
 
 X = np.random.default_rng(0).normal(size=(60, 5, 2))
 Y = np.arange(60) % 3
@@ -220,7 +220,7 @@ def test_numbers_that_are_missing_or_infinite_are_refused(value):
         paired(target=[X, spoilt]),
         paired((X, weights)),
         paired((X, Y, weights)),
-        paired((Rows(spoilt, np.arange(60)), Y), size=60),
+        paired((LazyArray(spoilt.shape, spoilt.dtype, spoilt.__getitem__), Y), size=60),
         paired((pandas.DataFrame(spoilt[:, :, 1]), Y), pandas.DataFrame(X[:, :, 1])),
         paired((spoilt.astype(object).tolist(), Y)),
     ):

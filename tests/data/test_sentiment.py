@@ -102,7 +102,7 @@ def test_without_their_package_one_line_says_what_to_install(folder, monkeypatch
     ("names", "options", "error", "told"),
     [
         (("amazon", "books"), {}, ValueError, "books"),
-        (("amazon", "amazon"), {}, ValueError, "twice"),
+        (("amazon", "amazon"), {}, ValueError, "must differ"),
         (("amazon", "nyt"), {"output_mode": "int"}, ValueError, "output_mode"),
         (("amazon", "nyt"), {"data_dir": "nowhere"}, FileNotFoundError, "pip download --no-binary"),
     ],

@@ -11,7 +11,7 @@ from support.arrays import assert_all_equal
 
 from dann.adaptation import DANN
 from dann.data import pair
-from dann.data.parts import Rows
+from dann.data.lazy_array import LazyArray
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 from dann.networks import mlp_backbone
 
@@ -54,7 +54,7 @@ def test_batches_are_those_of_the_pairs(source, target, options):
 @pytest.mark.parametrize(
     ("source", "target", "options"),
     [
-        ((Rows(X, np.arange(20)), Y), TARGET, {}),
+        ((LazyArray(X.shape, X.dtype, X.__getitem__), Y), TARGET, {}),
         ((X, Y), iter([TARGET]), {}),
         ((X, Y), TARGET, {"target_labelled": (X[:5], Y[:5])}),
         ((X, Y), TARGET, {"num_processes": 2}),
@@ -69,7 +69,7 @@ def test_a_training_is_that_of_the_batches_by_python(monkeypatch):
     """Large arrays are not held twice, so there Python gives the batches."""
     size, weights = X.nbytes + Y.nbytes + TARGET.nbytes, []
     for largest in (size, size - 1):
-        monkeypatch.setattr("dann.data.tensorflow_pairs._LARGEST", largest)
+        monkeypatch.setattr("dann.data.tensorflow_pairs._MAX_BYTES", largest)
         keras.utils.set_random_seed(0)
         model = DANN(mlp_backbone((3,), hidden_units=(4,)), num_classes=3)
         model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
@@ -84,7 +84,7 @@ def test_a_training_is_that_of_the_batches_by_python(monkeypatch):
 ENDS_EARLY = """
 import sys, time
 from dann.data import pair
-from dann.data.tensorflow_pairs import in_tensorflow
+from dann.data.tensorflow_pairs import as_tensorflow_dataset
 import numpy as np
 
 x = np.zeros((20, 3), "float32")
@@ -102,7 +102,7 @@ def slow(self, positions):
 kind.examples = slow
 
 def train():
-    iterator = iter(in_tensorflow(pairs))
+    iterator = iter(as_tensorflow_dataset(pairs))
     cycle = [iterator]
     cycle.append(cycle)
     while len(calls) < 3:

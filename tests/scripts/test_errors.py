@@ -38,7 +38,7 @@ WRONG = {
         "method.implementation=other": "Received: implementation='other'",
         "trainer.steps=250": "trainer.steps must be a multiple of trainer.steps_per_epoch",
         "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
-        "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) must hold mnist/ for mnist",
+        "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) must contain mnist/ for mnist",
         "network=binary_lenet network.binary=false callbacks=binary": "none trains",
     },
     "reproduce.py": {

@@ -97,9 +97,9 @@ def test_a_sweep_over_strengths_ends_with_a_picture_and_one_baseline(folder, run
     ("wrong", "told"),
     [
         (["data.nuisances=[sit]"], "nuisance sit in 'sit'. Did you mean site?"),
-        (["data.nuisances=[one]"], "'one' must have two different values"),
+        (["data.nuisances=[one]"], "'one' must have at least two different values"),
         (["data.nuisances={site: 2}"], "`nuisances['site']` to be an integer >= 3"),
-        (["data.nuisances={site: number}"], "as a number no texts"),
+        (["data.nuisances={site: number}"], "of kind 'number' only numbers"),
         (["data.nuisances=null"], "Received: target=None and nuisances=[]"),
         (["method=dann"], "method=invariant and data.nuisances=[...] go together"),
         (["target_labelled=1"], "needs labels"),

@@ -1,0 +1,87 @@
+"""Arrays whose rows are computed when they are indexed."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+
+class LazyArray:
+    """An array-like whose rows are read on demand.
+
+    Indexing with an integer, a slice, an array of integers or a mask works as for a NumPy array,
+    along the first axis only.
+
+    Args:
+        shape: Shape of the array, `(n, ...)`.
+        dtype: NumPy data type of the array.
+        read: Function of row numbers, integers `(k,)`, that returns these rows, `(k, ...)`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.data.lazy_array import LazyArray
+    >>> squares = LazyArray((5,), np.dtype(int), lambda rows: rows**2)
+    >>> len(squares), squares[1:4].tolist(), int(squares[-1])
+    (5, [1, 4, 9], 16)
+    """
+
+    def __init__(
+        self, shape: Sequence[int], dtype: np.dtype, read: Callable[[np.ndarray], np.ndarray]
+    ):
+        self.shape = tuple(shape)
+        self.dtype = dtype
+        self.read = read
+        self._rows = np.arange(self.shape[0])  # kept, because each batch indexes it
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        rows = self._rows[index]
+        values = self.read(np.atleast_1d(rows))
+        return values if np.ndim(rows) else values[0]
+
+
+def select_rows(values: Any, rows: np.ndarray) -> Any:
+    """Returns rows of an array-like; only an array in memory is copied.
+
+    A memory map or `dann.data.ImageFiles` is not read. The result reads its rows when they are
+    indexed.
+
+    Args:
+        values: Array, or an array-like with `shape` and `dtype` that is indexed by row numbers.
+        rows: Row numbers `(n,)`, in the order of the result.
+    """
+    if type(values) is np.ndarray:
+        return values[rows]
+    return LazyArray((len(rows), *values.shape[1:]), values.dtype, partial(_read, values, rows))
+
+
+def concatenate(parts: Sequence[Any]) -> Any:
+    """Joins array-likes along the first axis; only arrays in memory are copied.
+
+    Args:
+        parts: Array-likes that differ in their numbers of rows alone.
+    """
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    count = sum(len(part) for part in parts)
+    shape, dtype = (count, *parts[0].shape[1:]), parts[0].dtype
+    return LazyArray(shape, dtype, partial(_read_concatenated, parts, shape[1:], dtype))
+
+
+def _read(values, selected, rows):
+    return values[selected[rows]]
+
+
+def _read_concatenated(parts, row_shape, dtype, rows):
+    values = np.empty((len(rows), *row_shape), dtype)
+    start = 0
+    for part in parts:
+        positions = np.flatnonzero((start <= rows) & (rows < start + len(part)))
+        if positions.size:
+            values[positions] = part[rows[positions] - start]
+        start += len(part)
+    return values

@@ -1,0 +1,54 @@
+"""One labelled table with nuisances."""
+
+import dataclasses
+from typing import Any
+
+from dann.data.domain_pair import DomainPair
+from dann.data.examples import Examples
+from dann.data.nuisances import Nuisances
+from dann.data.pair import draw_pairs
+from dann.data.pairs import Pairs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NuisanceTable(DomainPair):
+    """A labelled table with nuisances, for `dann.Invariant`.
+
+    The table is the source. Without its labels it also takes the place of the target, unless new
+    examples do.
+
+    Args:
+        nuisances: The nuisances of the source's training and test examples.
+        **fields: See `dann.data.DomainPair`.
+    """
+
+    nuisances: Nuisances = dataclasses.field()  # required, unlike the base class's attribute
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.source
+
+    def batches(self, batch_size: int, seed: int | None = None, **options: Any) -> Pairs:
+        """Returns endless training batches `(inputs, {"label": labels, ...})`.
+
+        The dict of labels also contains the values of each nuisance by name.
+
+        Args:
+            batch_size: Number of examples per batch.
+            seed: See `dann.data.pair`.
+            **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
+        """
+        inputs, labels = self.source_train
+        table = Examples({"inputs": inputs, "labels": labels}, "table")
+        pairs = draw_pairs(
+            {"source": table},
+            batch_size,
+            balanced=self.balanced,
+            repeat=True,
+            seed=seed,
+            **options,
+        )
+        # Added after the checks of `Examples`, because missing numbers are NaN.
+        table.columns["labels"] = {"label": labels, **self.nuisances.train}
+        return pairs
