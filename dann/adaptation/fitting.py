@@ -14,7 +14,8 @@ from keras import ops
 
 from dann.adaptation.batch import is_pair, select_parts
 from dann.adaptation.labels import check_range
-from dann.data.examples import Examples, check_matching_inputs, convert_strings
+from dann.data.conversion import convert_strings
+from dann.data.examples import Examples, check_matching_inputs
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_class_range
-from dann.data.examples import reject_text_labels
+from dann.data.conversion import reject_text_labels
 from dann.data.pairs import Pairs
 
 # Of several labels an example: a sigmoid of each output.

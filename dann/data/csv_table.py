@@ -28,8 +28,6 @@ def csv_table(
     source_test: str | os.PathLike | None = None,
     target_test: str | os.PathLike | None = None,
     delimiter: str = ",",
-    source_name: str | None = None,
-    target_name: str | None = None,
     max_categories: int = 1000,
     target_new: str | os.PathLike | None = None,
     groups: str | None = None,
@@ -64,8 +62,6 @@ def csv_table(
         source_test: Path of a test table. Defaults to `None`: a share of the source.
         target_test: Path of a test table. Defaults to `None`: a share of the target.
         delimiter: Character between cells. Defaults to `","`.
-        source_name: Name of the source. Defaults to the file's name.
-        target_name: Name of the target. Defaults to the file's name.
         max_categories: Maximum number of features per categorical column; rarer categories share
             the last feature. Defaults to `1000`.
         target_new: Path of new target examples, labelled or not, which replace the target's test
@@ -117,8 +113,8 @@ def csv_table(
         columns["inputs"] = np.flatnonzero(cells.index.get_level_values(0) == part)[:, np.newaxis]
     pair = build_pair(
         parts,
-        source_name=source_name or paths["source"].stem,
-        target_name=target_name or paths.get("target", paths["source"]).stem,
+        source_name=paths["source"].stem,
+        target_name=paths.get("target", paths["source"]).stem,
         kinds=kinds,
         **options,
     )

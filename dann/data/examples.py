@@ -6,6 +6,14 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
+from dann.data.conversion import (
+    as_array,
+    check_finite,
+    convert_strings,
+    has_string_dtype,
+    reject_text_labels,
+)
+
 COLUMNS = "inputs", "labels", "weights"
 
 
@@ -143,57 +151,6 @@ def split_columns(data: Any, with_labels: bool, domain: str) -> dict[str, Any]:
     return dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
 
 
-def as_array(values: Any, domain: str) -> Any:
-    """Converts values to an array; returns array-likes that are read by index unchanged.
-
-    Args:
-        values: Anything that `numpy.asarray` converts, such as a list of numbers, a pandas data
-            frame or a tensor; or an array-like with `len`, `shape` and a NumPy `dtype` that returns
-            rows for an array of indices, such as a memory map or `dann.data.ImageFiles`.
-        domain: Name of the domain in error messages.
-
-    Raises:
-        ValueError: If values are NaN, infinite, masked or complex, rows differ in length, or
-            objects are neither all numbers nor all strings.
-    """
-    if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
-        return values
-    if np.ma.is_masked(values):
-        raise ValueError(f"The {domain} must have no missing values. Received: a masked array")
-    array = values if isinstance(values, np.memmap) else np.asarray(values)
-    if array.dtype.kind in "UST":  # Keras accepts strings only as objects
-        return array.astype(object)
-    if array.dtype == object and not all(isinstance(value, str | bytes) for value in array.flat):
-        try:
-            array = array.astype("float64")
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"The {domain} must contain numbers without missing values; "
-                f"`pandas.get_dummies` encodes categories as numbers. Received: {error}"
-            ) from None
-    if array.dtype.kind in "cmM":  # Keras would drop imaginary parts
-        raise ValueError(
-            f"The {domain} must contain real numbers. Received: {array.dtype}. Store real and "
-            "imaginary parts in separate columns, and dates as numbers of days"
-        )
-    return array if isinstance(array, np.memmap) else check_finite(array, domain)
-
-
-def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
-    """Returns the array; raises `ValueError` if it contains NaN or infinite values."""
-    if array.dtype.kind in "biuO" or array.size == 0:
-        return array
-    # NaN and infinity propagate to the minimum or the maximum, which need no extra memory.
-    with np.errstate(invalid="ignore"):  # bfloat16 warns
-        extremes = [array.min(), array.max()]
-    if not np.isfinite(extremes).all():
-        raise ValueError(
-            f"The {domain} must contain finite numbers without missing values. Received: "
-            f"{np.count_nonzero(~np.isfinite(array))} of {array.size} values are NaN or infinite"
-        )
-    return array
-
-
 def check_matching_inputs(source: InputSpec, other: InputSpec, domain: str) -> None:
     """Raises `ValueError` unless one network accepts the inputs of both specs.
 
@@ -237,78 +194,4 @@ def _describe_input(array, ignore_spatial):
     shape = array.shape[1:]
     if ignore_spatial:
         shape = (*("any" for _ in shape[:-1]), *shape[-1:])
-    return f"{shape} of {'strings' if _has_string_dtype(array) else array.dtype}"
-
-
-def _has_string_dtype(values):
-    dtype = getattr(values, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.kind in "USTO"
-
-
-def has_strings(inputs: Any) -> bool:
-    """Returns whether any of the inputs is an array of strings."""
-    return any(map(_has_string_dtype, keras.tree.flatten(inputs)))
-
-
-def convert_strings(inputs: Any) -> Any:
-    """Converts arrays of strings to tensors, because Keras does not accept the arrays.
-
-    Raises:
-        ValueError: If there are strings and the backend is not TensorFlow.
-    """
-    if not has_strings(inputs):
-        return inputs
-    if keras.backend.backend() != "tensorflow":
-        raise ValueError(
-            "String inputs need the TensorFlow backend (KERAS_BACKEND=tensorflow). Received: the "
-            f"backend {keras.backend.backend()}. Convert the strings to numbers first, as with "
-            "`domains.map_inputs(function)`"
-        )
-    return keras.tree.map_structure(
-        lambda array: (
-            keras.ops.convert_to_tensor(array, dtype="string")
-            if _has_string_dtype(array)
-            else array
-        ),
-        inputs,
-    )
-
-
-def reject_text_labels(labels: Any) -> None:
-    """Raises `ValueError` if labels, an array or a tensor, are strings."""
-    if has_strings(labels) or getattr(labels.dtype, "name", "") == "string":
-        raise ValueError(
-            f"Labels must be numbers. Received: {labels.dtype} of shape {labels.shape}. "
-            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels"
-        )
-
-
-def to_class_indices(labels: Any) -> np.ndarray:
-    """Returns the class of each example, integers `(n,)`.
-
-    Args:
-        labels: Integers of any numeric type or booleans, `(n,)` or `(n, 1)`; or one-hot labels
-            `(n, classes)`.
-
-    Raises:
-        ValueError: If labels are neither integers nor one-hot.
-
-    Example:
-
-    >>> from dann.data.examples import to_class_indices
-    >>> to_class_indices([[0, 1], [1, 0]]).tolist(), to_class_indices([[2.0], [0.0]]).tolist()
-    ([1, 0], [2, 0])
-    """
-    indices = np.asarray(labels)
-    is_binary = indices.ndim == 2 and indices.shape[1] > 1 and np.isin(indices, (0, 1)).all()
-    if is_binary and (indices.sum(axis=1) == 1).all():
-        indices = indices.argmax(axis=1)
-    is_integral = indices.dtype.kind in "biuf" and np.array_equal(indices, np.round(indices))
-    if indices.size != len(indices) or not is_integral:
-        raise ValueError(
-            "Labels must be one class number per example, or one-hot. "
-            f"Received: {indices.dtype} of shape {indices.shape}. "
-            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels; "
-            "label maps are not supported here"
-        )
-    return indices.reshape(-1).astype("int64", copy=False)
+    return f"{shape} of {'strings' if has_string_dtype(array) else array.dtype}"

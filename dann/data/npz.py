@@ -16,8 +16,6 @@ def npz(
     source: str | os.PathLike,
     target: str | os.PathLike | None = None,
     *,
-    source_name: str | None = None,
-    target_name: str | None = None,
     target_new: str | os.PathLike | None = None,
     groups: str | None = None,
     nuisances: Sequence[str] | Mapping[str, Any] | None = None,
@@ -34,8 +32,6 @@ def npz(
     Args:
         source: Path of the source's file.
         target: Path of the target's file. Defaults to `None`: one labelled file, the source.
-        source_name: Name of the source. Defaults to the file's name.
-        target_name: Name of the target. Defaults to the file's name.
         target_new: Path of new target examples, labelled or not, which replace the target's test
             set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Key of the group of each example, such as `"subject"`. Whole groups are then drawn
@@ -66,8 +62,8 @@ def npz(
             ) from error
     return build_pair(
         parts,
-        source_name=source_name or paths["source"].stem,
-        target_name=target_name or paths.get("target", paths["source"]).stem,
+        source_name=paths["source"].stem,
+        target_name=paths.get("target", paths["source"]).stem,
         kinds=kinds,
         **options,
     )

@@ -4,9 +4,7 @@ import dataclasses
 from typing import Any
 
 from dann.data.domain_pair import DomainPair
-from dann.data.examples import Examples
 from dann.data.nuisances import Nuisances
-from dann.data.pair import draw_pairs
 from dann.data.pairs import Pairs
 
 
@@ -39,16 +37,9 @@ class NuisanceTable(DomainPair):
             seed: See `dann.data.pair`.
             **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
         """
-        inputs, labels = self.source_train
-        table = Examples({"inputs": inputs, "labels": labels}, "table")
-        pairs = draw_pairs(
-            {"source": table},
-            batch_size,
-            balanced=self.balanced,
-            repeat=True,
-            seed=seed,
-            **options,
-        )
-        # Added after the checks of `Examples`, because missing numbers are NaN.
-        table.columns["labels"] = {"label": labels, **self.nuisances.train}
-        return pairs
+        pairs = super().batches(batch_size, seed, **options)
+        table = pairs.domains["source"]
+        # Replaced after the checks of `Examples`, because NaN stands for a missing number.
+        labels = {"label": self.source_train[1], **self.nuisances.train}
+        table.examples.columns["labels"] = labels
+        return Pairs({"source": table}, pairs.batch_size, None, pairs.part)

@@ -107,45 +107,7 @@ def pair(
     source_spec = domains["source"].input_spec(ignore_spatial=True)
     for name, domain in domains.items():
         check_matching_inputs(source_spec, domain.input_spec(ignore_spatial=True), name)
-    return draw_pairs(
-        domains,
-        batch_size,
-        source_domain=source_domain,
-        balanced=balanced,
-        shuffle=shuffle,
-        repeat=repeat,
-        seed=seed,
-        process_id=process_id,
-        num_processes=num_processes,
-    )
-
-
-def draw_pairs(
-    domains: dict[str, Any],
-    batch_size: int | None,
-    *,
-    source_domain: Any = None,
-    balanced: bool = False,
-    shuffle: bool = True,
-    repeat: bool = False,
-    seed: int | None = None,
-    process_id: int = 0,
-    num_processes: int = 1,
-) -> Pairs:
-    """Returns batches of domains that are already read.
-
-    Args:
-        domains: `Examples` or `Stream` by name, with `"source"` first.
-        batch_size: See `pair`, as for all other arguments.
-        source_domain: See `pair`.
-        balanced: See `pair`.
-        shuffle: See `pair`.
-        repeat: See `pair`.
-        seed: See `pair`.
-        process_id: See `pair`.
-        num_processes: See `pair`.
-    """
-    count = domains["source"].count  # None for a dataset of unknown length
+    count = domains["source"].count  # `None` for a dataset of unknown length
     if batch_size is None:
         batch_size = min(_BATCH_SIZE, count or _BATCH_SIZE)
     check_integer("batch_size", batch_size, 1, count or 2**31, why="the source must fill one")

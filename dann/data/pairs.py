@@ -8,7 +8,8 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.data.examples import Examples, convert_strings
+from dann.data.conversion import convert_strings
+from dann.data.examples import Examples
 from dann.data.sampling import Sampler
 from dann.data.streams import Stream
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dann.checks import did_you_mean
+from dann.data.conversion import as_array
 from dann.data.domain_pair import DomainPair
-from dann.data.examples import as_array
 from dann.data.lazy_array import select_rows
 from dann.data.nuisance_table import NuisanceTable
 from dann.data.nuisances import encode_nuisances

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from dann.checks import check_class_range
-from dann.data.examples import to_class_indices
+from dann.data.conversion import to_class_indices
 from dann.diagnostics.outputs import pair_outputs
 
 

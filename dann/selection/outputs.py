@@ -9,7 +9,8 @@ from dann.adaptation import AdversarialModel
 from dann.adaptation.labels import SIGMOIDS
 from dann.adaptation.prediction import predict
 from dann.checks import check_class_range
-from dann.data.examples import to_class_indices
+from dann.data.conversion import to_class_indices
+from dann.data.lazy_array import LazyArray
 
 _REGRESSION_LOSSES = "mse", "mae", "mean_squared_error", "mean_absolute_error", "huber", "log_cosh"
 
@@ -108,7 +109,16 @@ def check_unlabelled(target: Any) -> None:
 def mix(inputs: Any, share: float = 0.55, seed: int = 0) -> Any:
     """Returns array-likes of each example mixed with a partner. Rows are computed when read."""
     partners = draw_partners(len(keras.tree.flatten(inputs)[0]), seed)
-    return keras.tree.map_structure(lambda part: _Mixtures(part, partners, share), inputs)
+
+    def mix_part(part):
+        def read(rows):
+            first = np.asarray(part[rows], "float32")
+            second = np.asarray(part[partners[rows]], "float32")
+            return share * first + (1 - share) * second
+
+        return LazyArray(part.shape, np.dtype("float32"), read)
+
+    return keras.tree.map_structure(mix_part, inputs)
 
 
 def draw_partners(count: int, seed: int = 0) -> np.ndarray:
@@ -117,19 +127,6 @@ def draw_partners(count: int, seed: int = 0) -> np.ndarray:
     partners = np.empty(count, int)
     partners[order] = np.roll(order, 1)
     return partners
-
-
-class _Mixtures:
-    def __init__(self, inputs, partners, share):
-        self.inputs, self.partners, self.share = inputs, partners, share
-
-    def __len__(self):
-        return len(self.inputs)
-
-    def __getitem__(self, rows):
-        first = np.asarray(self.inputs[rows], "float32")
-        second = np.asarray(self.inputs[self.partners[rows]], "float32")
-        return self.share * first + (1 - self.share) * second
 
 
 def _run_model(model, inputs, needs_features, batch_size):

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from dann.checks import check_choice
-from dann.data.examples import has_strings
+from dann.data.conversion import has_strings
 from dann.registry import Registry
 from dann.selection.outputs import NotFiniteError, Outputs, compute_outputs
 

@@ -16,10 +16,9 @@ def files(tmp_path):
 
 
 def test_files_give_the_pair_of_their_arrays(files):
-    names = {"source_name": "slow", "class_names": ["a", "b", "c"]}
-    found = npz(files[0], str(files[1]), test_share=0.3, seed=4, **names)
+    found = npz(files[0], str(files[1]), test_share=0.3, seed=4, class_names=["a", "b", "c"])
     expected = arrays((X, Y), (X + 1, Y), test_share=0.3, seed=4)
-    assert (found.name, found.class_names) == ("slow → run", ("a", "b", "c"))
+    assert (found.name, found.class_names) == ("walk → run", ("a", "b", "c"))
     assert_same_inputs(found, expected)
     for part in ("source_train", "source_test", "target_test"):
         np.testing.assert_array_equal(getattr(found, part)[1], getattr(expected, part)[1])

@@ -7,7 +7,7 @@ import pytest
 import dann
 from dann.adaptation.prediction import predict
 from dann.data import DomainPair, arrays
-from dann.data.examples import convert_strings
+from dann.data.conversion import convert_strings
 from dann.selection import SCORES, compute_scores
 
 WORDS = np.array([["good", "fine"], ["bad", "awful"]])
