@@ -1,4 +1,4 @@
-"""Many runs: methods side by side, the ranking of a sweep, and experiments over seeds."""
+"""Experiments with many runs: comparisons of methods, sweeps, and runs over seeds."""
 
 from dann.experiments.compare import compare
 from dann.experiments.comparison import Comparison

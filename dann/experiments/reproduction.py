@@ -1,4 +1,4 @@
-"""Experiments over methods and seeds: which runs they need, and how those that lack are trained."""
+"""Plans the runs of experiments over methods and seeds, and trains them in processes."""
 
 import hashlib
 import os
@@ -16,14 +16,14 @@ _BASELINES = ("source_only", "target_only")
 
 
 class PlannedRun(NamedTuple):
-    """A run of an experiment.
+    """One run of an experiment.
 
     Attributes:
         experiment: Name of the experiment.
-        method: Name of the method, with arguments of its own, as in `"mdd schedule=mdd"`.
+        method: Name of the method, perhaps with arguments, as in `"mdd schedule=mdd"`.
         seed: Seed.
-        arguments: Arguments of `scripts/train.py` that make the run.
-        directory: Where it is written.
+        arguments: Arguments of `scripts/train.py`.
+        directory: Run directory.
     """
 
     experiment: str
@@ -34,17 +34,17 @@ class PlannedRun(NamedTuple):
 
 
 def plan_runs(settings: Any) -> list[PlannedRun]:
-    """Returns a run for each experiment, method and seed.
+    """Returns one run per experiment, method and seed.
 
-    The baselines `source_only` and `target_only`, which take no regularizers, run without the
-    experiment's and those of `overrides`.
+    The baselines `source_only` and `target_only` take no regularizers, so they run without the
+    regularizers of the experiment and of `overrides`.
 
     Args:
-        settings: Object with `experiments`, `methods`, `seeds`, `overrides` and `runs_dir`;
-            `conf/reproduce.yaml` has them.
+        settings: Object with `experiments`, `methods`, `seeds`, `overrides` and `runs_dir`, as in
+            `conf/reproduce.yaml`.
     """
     return [
-        _planned(settings, experiment, method, seed)
+        _plan_run(settings, experiment, method, seed)
         for experiment in settings.experiments
         for method in settings.methods
         for seed in settings.seeds
@@ -54,16 +54,16 @@ def plan_runs(settings: Any) -> list[PlannedRun]:
 def train_runs(
     runs: Sequence[PlannedRun], script: pathlib.Path, shared: Sequence[str] = (), jobs: int = 1
 ) -> list[PlannedRun]:
-    """Trains runs in processes of their own, so that a failure stops no other.
+    """Trains runs in separate processes, so that a failure does not stop other runs.
 
-    A run that was stopped goes on after its last whole epoch. What a run prints goes to `log.txt`
-    in its directory. An interruption ends the runs in progress.
+    A run that was stopped resumes after its last complete epoch. The output of a run goes to
+    `log.txt` in its directory. An interruption ends the running processes.
 
     Args:
         runs: The runs.
         script: The training script.
-        shared: More arguments for every run, on which its results do not depend.
-        jobs: How many run at a time, and share the cores.
+        shared: Additional arguments for every run that do not change its results.
+        jobs: Number of runs at a time. They share the cores.
 
     Returns:
         The runs that failed.
@@ -75,9 +75,9 @@ def train_runs(
             while waiting and len(running) < jobs:
                 run = waiting.pop(0)
                 print(f"{run.experiment} {run.method} seed={run.seed}: {run.directory}", flush=True)
-                running[_started(run, script, shared, jobs)] = run
+                running[_start(run, script, shared, jobs)] = run
             time.sleep(0.1)
-            for process in [one for one in running if one.poll() is not None]:
+            for process in [process for process in running if process.poll() is not None]:
                 run = running.pop(process)
                 if process.returncode != 0:
                     failed.append(run)
@@ -87,37 +87,36 @@ def train_runs(
     return failed
 
 
-def _planned(settings, experiment, method, seed):
-    name, *own = method.split()
+def _plan_run(settings, experiment, method, seed):
+    name, *arguments = method.split()
     overrides = list(settings.overrides)
-    if name in _BASELINES and not any(map(_of_regularizers, own)):
-        own.append("regularizer=none")
-        overrides = [one for one in overrides if not _of_regularizers(one)]
-    arguments = [f"experiment={experiment}", f"method={name}", *own, "compare=false", *overrides]
-    folder = _folder(" ".join([method, *settings.overrides]))
+    if name in _BASELINES and not any(map(_sets_regularizer, arguments)):
+        arguments.append("regularizer=none")
+        overrides = [override for override in overrides if not _sets_regularizer(override)]
+    arguments = [f"experiment={experiment}", f"method={name}", *arguments, "compare=false"]
+    folder = _folder_name(" ".join([method, *settings.overrides]))
     directory = pathlib.Path(settings.runs_dir) / experiment / folder / f"seed_{seed}"
-    return PlannedRun(
-        experiment, method, seed, (*arguments, f"seed={seed}"), RunDirectory(directory)
-    )
+    arguments = (*arguments, *overrides, f"seed={seed}")
+    return PlannedRun(experiment, method, seed, arguments, RunDirectory(directory))
 
 
-def _folder(text):
-    """A name of a folder for a method with its arguments; that of a long text ends in a digest."""
-    plain = re.sub(r"[^\w.-]+", "_", text)
-    if len(plain) <= 100:
-        return plain
-    return f"{plain[:90]}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+def _folder_name(text):
+    """Returns a folder name for a method with its arguments. A long name ends in a digest."""
+    name = re.sub(r"[^\w.-]+", "_", text)
+    if len(name) <= 100:
+        return name
+    return f"{name[:90]}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _of_regularizers(argument):
+def _sets_regularizer(argument):
     return argument.startswith(("regularizer=", "regularizers."))
 
 
-def _started(run, script, shared, jobs):
+def _start(run, script, shared, jobs):
     run.directory.path.mkdir(parents=True, exist_ok=True)
     arguments = [*run.arguments, *shared, f"hydra.run.dir={quote(run.directory)}", "resume=true"]
     environment = dict(os.environ)
-    environment.pop("HYDRA_FULL_ERROR", None)  # which this script has set for itself
+    environment.pop("HYDRA_FULL_ERROR", None)  # this script has set it for itself
     if jobs > 1:
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
         for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):

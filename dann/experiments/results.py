@@ -1,4 +1,4 @@
-"""The results of many runs: a long table, a row a run and measure, and a short one to read."""
+"""The results of planned runs: a table with one row per run and measure, and a short summary."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,115 +7,118 @@ from typing import Any
 import pandas
 
 from dann.experiments.reproduction import PlannedRun
-from dann.experiments.sweep import agreement_of_runs
+from dann.experiments.rows import read_agreement
 from dann.training.evaluate_run import tabulate_regret
 
 COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware", "measure", "value"]
-_ACCURACIES = "accuracy", "balanced_accuracy"
 BEST, CHOSEN = "oracle/best", "chosen/info_max"
+_MEASURES = (
+    "source/accuracy",
+    "target/accuracy",
+    "source/balanced_accuracy",
+    "target/balanced_accuracy",
+    "seconds",
+    "cpu_seconds",
+)
 
 
 def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
-    """Reads the results of finished runs.
+    """Reads the results of finished runs into one table.
 
-    The measures are `source/accuracy`, `target/accuracy` and the same as `.../balanced_accuracy` on
-    the test sets, after the last step
-    or with the weights that `selection.keep` chose; `seconds` and `cpu_seconds` of the training;
-    `score/<score>`, the label-free scores of the final weights, with `score/agreement` of the seeds
-    of a method; and, where the run has an oracle curve, `oracle/best`, the best target accuracy
-    after any epoch, and `chosen/<score>`, the target accuracy after the epoch that a score puts
-    first. Accuracies are in [0, 1], and target accuracies need target labels, so nothing is chosen
-    by them.
+    The measures are:
+
+    - `source/accuracy`, `target/accuracy`, `source/balanced_accuracy` and
+      `target/balanced_accuracy` on the test sets, in [0, 1], with the final weights
+    - `seconds` and `cpu_seconds` of the training
+    - `score/<score>`: the label-free scores of the final weights, and `score/agreement` between the
+      seeds of a method
+    - for runs with an oracle curve, `oracle/best`, the best target accuracy of all epochs, and
+      `chosen/<score>`, the target accuracy of the epoch with the best score
+
+    Target accuracies need target labels, so nothing is chosen by them.
+
+    Args:
+        runs: Finished runs.
 
     Returns:
-        A table with the columns `experiment`, `method`, `seed`, `domains`, `steps`, `hardware`,
-        `measure` and `value`.
+        A frame with one row per run and measure and the columns `experiment`, `method`, `seed`,
+        `domains`, `steps`, `hardware`, `measure` and `value`.
     """
     seeds = {run.directory.path: ((run.experiment, run.method), run.seed) for run in runs}
-    agreements = agreement_of_runs(seeds)
+    agreements = read_agreement(seeds)
     rows = []
     for run in runs:
-        measures = _measures(run)
+        summary = run.directory.summary()
+        backend = summary.get("backend", "tensorflow")
+        hardware = summary["hardware"] + ("" if backend == "tensorflow" else f", {backend}")
+        domains = f"{summary['source']} → {summary['target']}"
+        columns = [run.experiment, run.method, run.seed, domains, summary["steps"], hardware]
+        measures = {name: summary[name] for name in _MEASURES if name in summary}
+        for name, value in summary.items():
+            if name.startswith("selection/") and math.isfinite(value):
+                measures[name.replace("selection/", "score/")] = value
+        measures |= _oracle_measures(run)
         if run.directory.path in agreements:
             measures["score/agreement"] = agreements[run.directory.path]
-        told = _run_columns(run)
-        rows += [[*told, name, round(value, 6)] for name, value in measures.items()]
+        rows += [[*columns, name, round(value, 6)] for name, value in measures.items()]
     return pandas.DataFrame(rows, columns=COLUMNS)
 
 
 def format_results(results: pandas.DataFrame, published: Mapping[str, Any]) -> str:
-    """Returns a table in Markdown, with a row for each method of each experiment.
+    """Formats results as a Markdown table with one row per method of each experiment.
 
-    Its columns are the target accuracies in percent: after the last step, after the epochs that
-    InfoMax and the oracle choose, and the published one; and the number of seeds.
+    The columns are the mean target accuracies in percent after the last step, after the epoch that
+    InfoMax chooses, after the best epoch, and as published; and the number of seeds.
 
     Args:
-        results: As `collect_results` returns them. The table keeps their order.
-        published: By experiment and method, a published target accuracy or `None`.
+        results: Table from `collect_results`. The summary keeps its order.
+        published: By experiment and method, a published target accuracy in [0, 1] or `None`.
     """
     rows = []
-    for experiment, of_experiment in results.groupby("experiment", sort=False):
+    for experiment, experiment_rows in results.groupby("experiment", sort=False):
         rows.append([f"**`{experiment}`**", *[""] * 5])
-        figures = published.get(str(experiment)) or {}
-        for method, runs in of_experiment.groupby("method", sort=False):
-            of = {measure: part["value"] for measure, part in runs.groupby("measure")}
-            told = [format_percent(of.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)]
+        accuracies = published.get(str(experiment)) or {}
+        for method, runs in experiment_rows.groupby("method", sort=False):
+            values = {measure: part["value"] for measure, part in runs.groupby("measure")}
+            cells = [
+                format_percent(values.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)
+            ]
             seeds = str(runs["seed"].nunique())
-            rows.append([method, *told, format_percent([figures.get(method)]), seeds])
-    heads = [
+            rows.append([method, *cells, format_percent([accuracies.get(method)]), seeds])
+    headers = [
         "method",
         "last step",
-        "InfoMax's epoch",
+        "epoch chosen by InfoMax",
         "best epoch (needs labels)",
         "published",
         "seeds",
     ]
-    return format_markdown_table(heads, rows)
+    return format_markdown_table(headers, rows)
 
 
 def format_percent(values: Iterable[float | None]) -> str:
-    """Returns the mean of shares in percent, with their sample standard deviation."""
-    shares = 100 * pandas.Series(list(values), dtype=float).dropna()
-    if shares.empty:
+    """Formats the mean of shares in percent, with the sample standard deviation of several."""
+    percent = 100 * pandas.Series(list(values), dtype=float).dropna()
+    if percent.empty:
         return ""
-    spread = f" ± {shares.std():.1f}" if len(shares) > 1 else ""
-    return f"{shares.mean():.1f}{spread}"
+    spread = f" ± {percent.std():.1f}" if len(percent) > 1 else ""
+    return f"{percent.mean():.1f}{spread}"
 
 
-def format_markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Returns a table of cells that have their text, without a line break at its end."""
-    lines = [f"|{'|'.join(cells)}|" for cells in (heads, *rows)]
-    lines.insert(1, "|" + "---|" * len(heads))
+def format_markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Formats cells of text as a Markdown table, without a final line break."""
+    lines = [f"|{'|'.join(cells)}|" for cells in (headers, *rows)]
+    lines.insert(1, "|" + "---|" * len(headers))
     return "\n".join(lines)
 
 
-def _run_columns(run):
-    summary = run.directory.summary()
-    backend = summary.get("backend", "tensorflow")
-    hardware = summary["hardware"] + ("" if backend == "tensorflow" else f", {backend}")
-    domains = f"{summary['source']} → {summary['target']}"
-    return run.experiment, run.method, run.seed, domains, summary["steps"], hardware
-
-
-def _measures(run):
-    summary = run.directory.summary()
-    names = [f"{domain}/{one}" for one in _ACCURACIES for domain in ("source", "target")]
-    names += ["seconds", "cpu_seconds"]
-    scores = {
-        name.replace("selection/", "score/"): value
-        for name, value in summary.items()
-        if name.startswith("selection/") and math.isfinite(value)
-    }
-    return {name: summary[name] for name in names if name in summary} | scores | _choices(run)
-
-
-def _choices(run):
-    """Target accuracies at the choice of each score, and the best, where the run has them."""
+def _oracle_measures(run):
+    """Returns the target accuracies of the epochs that scores choose, if the run has a curve."""
     try:
-        found = tabulate_regret(run.directory.path)
+        table = tabulate_regret(run.directory.path)
     except (FileNotFoundError, ValueError):
         return {}
-    if found.empty:
+    if table.empty:
         return {}
-    best = (found["accuracy"] + found["regret"]).max()
-    return {BEST: best, **found["accuracy"].add_prefix("chosen/")}
+    best = (table["accuracy"] + table["regret"]).max()
+    return {BEST: best, **table["accuracy"].add_prefix("chosen/")}

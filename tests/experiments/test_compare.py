@@ -87,7 +87,7 @@ def test_the_average_is_of_all_candidates_of_a_seed_and_the_classifier_of_all_se
     for seed, mean in zip(SEEDS, means, strict=True):
         row = found.runs.query(f"setting == 'average' and seed == {seed}").iloc[0]
         assert row["target/accuracy"] == pytest.approx(np.mean(mean.argmax(axis=1) == labels))
-    assert found.chosen == "average"  # the target is moved
+    assert found.choice == "average"  # the target is moved
     np.testing.assert_allclose(found.classifier(inputs), np.mean(means, axis=0), atol=1e-6)
     found.recommendation = found.recommendation._replace(choice="source_only")
     mean = np.mean(
@@ -100,7 +100,7 @@ def test_the_average_is_of_all_candidates_of_a_seed_and_the_classifier_of_all_se
 def test_it_prints_a_row_a_setting_and_draws(found, tmp_path):
     text = str(found)
     assert "95% interval" in text
-    assert f"recommended: {found.chosen}" in text
+    assert f"recommended: {found.choice}" in text
     assert text.count("not ranked: target_only, in seed") == 2
     mean = found.table["target/accuracy"]["mean"]["mine"]
     row = next(line for line in text.splitlines() if line.startswith("mine "))
