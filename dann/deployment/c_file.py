@@ -39,8 +39,9 @@ def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -
     The comment at the top of the file states the bytes of constants and buffers and the number of
     products with weights.
 
-    The outputs equal those of a packed file: sums of signs and decisions exactly, and sums of
-    floats up to rounding. Compile with `cc -std=c99 -O3`, and `-march=native` for this machine.
+    A packed file computes the same outputs: sums of signs and decisions are equal, and sums of
+    floats are equal up to rounding. Compile with `cc -std=c99 -O3`, and with `-march=native` for
+    this machine.
 
     Args:
         classifier: A classifier as in `dann.deployment.pack`, with at most two spatial axes.

@@ -121,9 +121,9 @@ def _pool(op):
 def _global_pool(op):
     def add_pool(call):
         *image, channels = shape = call.program.steps[call.inputs[0]].shape
-        ones = [1] * len(image)
-        windows = get_windows(shape, image, image, ones, "valid")
-        return call.add("reshape", call.add(op, attributes=windows, shape=[*ones, channels]))
+        pixel = [1] * len(image)
+        windows = get_windows(shape, image, image, pixel, "valid")
+        return call.add("reshape", call.add(op, attributes=windows, shape=[*pixel, channels]))
 
     return add_pool
 
@@ -131,10 +131,10 @@ def _global_pool(op):
 def _zero_padding(call):
     """Adds a convolution with a kernel of one pixel, the number 1, whose border is the padding."""
     pads = np.reshape(call.layer.padding, (-1, 2)).tolist()
-    ones, groups = [1] * len(pads), call.shape[-1]
-    attributes = get_windows(call.shape, ones, ones, ones, "valid")
+    pixel, groups = [1] * len(pads), call.shape[-1]
+    attributes = get_windows(call.shape, pixel, pixel, pixel, "valid")
     attributes |= {"pads": pads, "groups": groups, "pad_value": 0.0}
-    return call.add("conv", attributes=attributes, kernel=np.ones((*ones, 1, groups), "<f4"))
+    return call.add("conv", attributes=attributes, kernel=np.ones((*pixel, 1, groups), "<f4"))
 
 
 def _reshape(call):

@@ -1,14 +1,8 @@
 """Backbones and heads as functional models.
 
-These arguments mean the same in every backbone of images:
-
-- `input_shape`: height, width and channels of the images; the check says how small they may be
-- `input_range`: smallest and largest pixel value, mapped to [-1, 1]
-- `name`: name of the model
-
-It returns a functional model from images `(batch, height, width, channels)`, integer or float, to
-features `(batch, num_features)`, and raises a `ValueError` if the inputs are not images or are too
-small.
+Every backbone for images returns a functional model from images `(batch, height, width, channels)`,
+integer or float, to features `(batch, num_features)`. It maps pixels from `input_range` to [-1, 1].
+It raises a `ValueError` if `input_shape` is not the shape of images or is too small.
 """
 
 from dann.networks.application import application_backbone

@@ -1,4 +1,4 @@
-"""The networks of `keras.applications`, by name."""
+"""Backbones from `keras.applications`."""
 
 import os
 import sys
@@ -20,24 +20,26 @@ def application_backbone(
 ) -> keras.Model:
     """Builds a network of `keras.applications` without its classifier.
 
-    It takes plain RGB images: the preprocessing that the network was trained with is part of it.
+    The backbone takes RGB images from 0 to 255. It includes the preprocessing that the application
+    was trained with.
 
-    Frozen layers keep their weights. Their batch normalization works in inference mode, so its
-    moving statistics stay too. Stages, `trainable="conv5"` or `["conv4", "conv5"]`, fine-tune
-    the layers whose names begin so and freeze all others; `block_1` does not match `block_10`.
+    Frozen layers keep their weights. Their batch normalization runs in inference mode, so its
+    moving statistics do not change either. Stages, such as `trainable="conv5"` or
+    `["conv4", "conv5"]`, fine-tune the layers whose names begin with one of these words and freeze
+    all others. The stage `block_1` does not match `block_10`.
 
     Args:
-        input_shape: Height, width and channels, 3 of them, of the images. The smallest size is the
-            application's: 32 for most, 75 and 71 for the Inceptions and Xception.
+        input_shape: Height, width and channels of the images, with 3 channels. The smallest size
+            depends on the application: 32 for most, 75 for the Inceptions, 71 for Xception.
         name: Name in `keras.applications`, such as `"ResNet50"` (default) or `"MobileNetV3Small"`.
-        weights: `None` (default) to start at random; `"imagenet"` for Keras's own file, which is
-            downloaded unless it lies in `~/.keras/models`; or the path of a weights file of the
-            application without its classifier (`include_top=False`); `~` is the home directory.
-            ImageNet's weights of the first EfficientNets need `"imagenet"`: Keras rescales their
-            inputs only then.
+        weights: `None` (default) for random weights; `"imagenet"` for the file from Keras, which is
+            downloaded unless `~/.keras/models` contains it; or the path of a weights file of the
+            application without its classifier (`include_top=False`), where `~` is the home
+            directory. For the ImageNet weights of EfficientNetB0 to B7 use `"imagenet"`, because
+            Keras rescales their inputs only then.
         trainable: `True` (default) to fine-tune all layers, `False` or `"none"` to freeze them, or
             the stages to fine-tune.
-        pooling: `"avg"` (default) or `"max"` over the last feature map.
+        pooling: `"avg"` (default) or `"max"`, the pooling of the last feature map.
         **options: Further arguments of the application, such as `alpha` of the MobileNets.
 
     Returns:
@@ -45,15 +47,18 @@ def application_backbone(
         to features `(batch, num_features)`.
 
     Raises:
-        ValueError: If the application, a stage or `pooling` is unknown, or the inputs or the file
-            of weights do not fit it.
+        ValueError: If the application, a stage or `pooling` is unknown, or if `input_shape` or the
+            weights file does not fit the application.
     """
-    known = [key for key in dir(keras.applications) if key[0].isupper()]
-    make = getattr(keras.applications, check_choice("name", name, known))
+    names = [key for key in dir(keras.applications) if key[0].isupper()]
+    make = getattr(keras.applications, check_choice("name", name, names))
     check_choice("pooling", pooling, ("avg", "max"))
     shape = tuple(input_shape)
     if len(shape) != 3 or shape[-1] != 3:
-        raise ValueError(f"`{name}` takes RGB images, 3 channels. Received: input_shape={shape}")
+        raise ValueError(
+            f"Expected the shape of RGB images (height, width, 3) for {name}. "
+            f"Received: input_shape={shape}"
+        )
     application = make(
         **options,
         include_top=False,
@@ -62,7 +67,7 @@ def application_backbone(
         weights=None if weights is None else os.path.expanduser(weights),
     )
     _freeze(application, trainable)
-    # Some applications' public modules hold only the preprocessing, not the function.
+    # The public modules of some applications lack the function, so the private one is used.
     preprocess = sys.modules[make.__module__].preprocess_input
     inputs = keras.Input(shape, name="images")
     return keras.Model(inputs, application(preprocess(inputs)), name="backbone")
@@ -70,22 +75,22 @@ def application_backbone(
 
 def _freeze(application, trainable):
     if isinstance(trainable, bool) or trainable in (None, "none"):
-        stages = [""] if trainable is True else []  # every name begins with it
+        stages = [""] if trainable is True else []  # every name begins with ""
     else:
         stages = [trainable] if isinstance(trainable, str) else trainable
     names = [layer.name for layer in application.layers if layer.weights]
     for stage in stages:
-        if not any(_belongs(name, stage) for name in names):
+        if not any(_is_in_stage(name, stage) for name in names):
+            beginnings = sorted({name.split("_")[0] for name in names})
             raise ValueError(
-                f"No layer of {application.name} begins with a stage that `trainable` names; its "
-                f"layers begin with {sorted({name.split('_')[0] for name in names})}. "
-                f"Received: {stage!r}"
+                f"Expected stages in `trainable` with which names of layers of {application.name} "
+                f"begin, such as {beginnings}. Received: {stage!r}"
             )
     for layer in application.layers:
-        layer.trainable = any(_belongs(layer.name, stage) for stage in stages)
+        layer.trainable = any(_is_in_stage(layer.name, stage) for stage in stages)
 
 
-def _belongs(name, stage):
-    rest = name.removeprefix(stage)
-    cut_number = stage[-1:].isdigit() and rest[:1].isdigit()
-    return name.startswith(stage) and not cut_number
+def _is_in_stage(name, stage):
+    suffix = name.removeprefix(stage)
+    splits_number = stage[-1:].isdigit() and suffix[:1].isdigit()  # such as block_1 in block_10
+    return name.startswith(stage) and not splits_number

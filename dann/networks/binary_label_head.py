@@ -1,4 +1,4 @@
-"""A label head of binary layers."""
+"""Label head of binary layers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import keras
 from keras import layers
 
 from dann.checks import check_integer
-from dann.networks.float_twin import Precision, normalized
+from dann.networks.float_twin import Precision, normalize
 
 
 def binary_label_head(
@@ -20,20 +20,25 @@ def binary_label_head(
     kernel_estimator: Any = "htanh",
     name: str = "label_head",
 ) -> keras.Model:
-    """Builds a label predictor of binary layers: features to one logit for each class.
+    """Builds a label predictor of binary layers, from features to one logit per class.
 
-    Each hidden layer is binary, without bias, and followed by batch normalization. The last layer
-    takes the signs of the last hidden layer. Without a hidden layer it takes the features as they
-    are; those of binary backbones are signs.
-
-    Shared arguments: see `dann.networks.binary_lenet_backbone`.
+    Each hidden layer is binary, has no bias, and is followed by batch normalization. The last layer
+    takes the signs of the last hidden layer, or without hidden layers the features. The features of
+    most binary backbones are signs already.
 
     Args:
         num_features: Length of the features.
         num_classes: Number of classes, at least 2.
-        hidden_units: Widths of the hidden layers. Defaults to the DANN paper's.
-        binary_logits: Whether the last layer is binary too, with batch normalization after it, as
-            in BinaryNet. Defaults to `False`: in full precision, with a bias.
+        hidden_units: Widths of the hidden layers. Defaults to `(100, 100)`, as in the DANN paper.
+        binary: Whether the network is binary. `False` builds its float twin: the same layers in
+            full precision, with ReLU instead of the sign. Defaults to `True`.
+        binary_logits: Whether the last layer is binary too and followed by batch normalization, as
+            in BinaryNet. Defaults to `False`: a layer in full precision with a bias.
+        input_estimator: Estimator for the inputs of the layers: a name or an object of
+            `dann.gradients.estimators`, or `None` to binarize only the kernels. Defaults to
+            `"htanh"`.
+        kernel_estimator: Estimator for the kernels. Defaults to `"htanh"`.
+        name: Name of the model.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`.
@@ -51,11 +56,11 @@ def binary_label_head(
     precision = Precision(binary, input_estimator, kernel_estimator)
     inputs = keras.Input((num_features,), name="features")
     x = inputs
-    for place, units in enumerate(hidden_units):
-        x = precision.between(x) if place else x
-        x = normalized(precision.dense(units)(x))
-    x = precision.features(x) if hidden_units else x
-    # Logits feed a loss; half precision would round them.
+    for index, units in enumerate(hidden_units):
+        x = precision.activate(x) if index else x
+        x = normalize(precision.dense(units)(x))
+    x = precision.make_features(x) if hidden_units else x
+    # Half precision would round the logits before the loss.
     if binary_logits:
         x = precision.dense(num_classes, dtype="float32")(x)
         x = layers.BatchNormalization(momentum=0.9, dtype="float32", name="logits")(x)

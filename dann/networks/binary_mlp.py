@@ -1,4 +1,4 @@
-"""BinaryNet's multilayer perceptron."""
+"""Multilayer perceptron of BinaryNet."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.float_twin import Precision, normalized
+from dann.networks.float_twin import Precision, normalize
 from dann.networks.inputs import rescale
 
 
@@ -22,20 +22,25 @@ def binary_mlp_backbone(
 ) -> keras.Model:
     """Builds a multilayer perceptron with binary kernels and binary activations.
 
-    Each layer is binary, without bias, and followed by batch normalization; the features are the
-    signs of the last. `dann.networks.binary_label_head` with no hidden layer makes BinaryNet's
-    perceptron of it.
-
-    Shared arguments: see `dann.networks.binary_lenet_backbone`.
+    Each layer is binary, has no bias, and is followed by batch normalization. The features are the
+    signs of the last layer. With `dann.networks.binary_label_head` without hidden layers, the
+    network is the perceptron of BinaryNet.
 
     Args:
-        input_shape: Shape of one example; flattened if it has more than one axis.
-        hidden_units: Widths of the layers; the last is the number of features. Defaults to
-            BinaryNet's for MNIST.
-        first_layer: `"binary_kernel"` (default), BinaryNet's: a binary kernel on the inputs as they
-            are; `"binary"` on their signs; `"float"` for a layer in full precision.
-        input_range: Smallest and largest value of the inputs, to map them to [-1, 1]. Defaults to
-            `None`: the inputs are taken as they are.
+        input_shape: Shape of one example, which is flattened if it has more than one axis.
+        hidden_units: Widths of the layers; the last width is the number of features. Defaults to
+            three layers of 4096 units, as in BinaryNet for MNIST.
+        binary: Whether the network is binary. `False` builds its float twin: the same layers in
+            full precision, with ReLU instead of the sign. Defaults to `True`.
+        first_layer: `"binary_kernel"` (default) for a binary kernel on the inputs, as in BinaryNet;
+            `"binary"` for a binary kernel on their signs; `"float"` for a layer in full precision.
+        input_estimator: Estimator for the inputs of the layers: a name or an object of
+            `dann.gradients.estimators`, or `None` to binarize only the kernels. Defaults to
+            `"htanh"`.
+        kernel_estimator: Estimator for the kernels. Defaults to `"htanh"`.
+        input_range: Smallest and largest value of the inputs, which are mapped to [-1, 1]. Defaults
+            to `None`: inputs are not rescaled.
+        name: Name of the model.
 
     Returns:
         A functional model from `(batch, *input_shape)` to features `(batch, hidden_units[-1])` of
@@ -57,7 +62,7 @@ def binary_mlp_backbone(
     inputs = keras.Input(tuple(input_shape), name="inputs")
     x = inputs if input_range is None else rescale(input_range)(inputs)
     x = layers.Flatten()(x) if len(input_shape) > 1 else x
-    for place, units in enumerate(hidden_units):
-        x = precision.between(x) if place else x
-        x = normalized(precision.dense(units, first=place == 0)(x))
-    return keras.Model(inputs, precision.features(x), name=name)
+    for index, units in enumerate(hidden_units):
+        x = precision.activate(x) if index else x
+        x = normalize(precision.dense(units, first=index == 0)(x))
+    return keras.Model(inputs, precision.make_features(x), name=name)

@@ -1,4 +1,4 @@
-"""A residual network of binary convolutions."""
+"""Residual network of binary convolutions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.float_twin import Precision, normalized
-from dann.networks.inputs import image_inputs
+from dann.networks.float_twin import Precision, normalize
+from dann.networks.inputs import make_image_inputs
 
 
 def binary_resnet_backbone(
@@ -24,27 +24,38 @@ def binary_resnet_backbone(
 ) -> keras.Model:
     """Builds a residual backbone of Bi-Real blocks.
 
-    A block is a binary convolution 3x3 and batch normalization, with a shortcut around both that
-    keeps the real-valued activations before the sign. From the second stage on, the first block of
-    a stage halves height and width; its shortcut has mean pooling 2x2 and a convolution 1x1 in full
-    precision. A convolution 3x3 comes before the blocks, the mean over the image after them.
+    A block consists of a binary 3x3 convolution and batch normalization, with a shortcut around
+    both that keeps the real-valued activations before the sign. From the second stage on, the first
+    block of a stage halves height and width; its shortcut has 2x2 average pooling and a 1x1
+    convolution in full precision. The blocks follow a 3x3 convolution, and the mean over the image
+    follows the blocks.
 
-    Its features are real numbers: use it with `dann.networks.label_head`.
-
-    Shared arguments: see `dann.networks.binary_lenet_backbone`.
+    The features are real numbers: use this backbone with `dann.networks.label_head`.
 
     Args:
         input_shape: Height, width (at least `2 ** (len(filters) - 1)` each) and channels of the
             images.
         filters: Channels of each stage.
-        blocks: Blocks in each stage, at least 1. Defaults to `2`.
-        input_estimator: Estimator of the layers' inputs. Defaults to `"approx_sign"`, the paper's.
-        kernel_estimator: Estimator of the kernels. Defaults to `"magnitude_aware"`, the paper's.
-        pad_values: What binary convolutions pad their inputs with: -1, 0 or +1. Defaults to `-1.0`,
-            which keeps them binary.
+        blocks: Number of blocks per stage, at least 1. Defaults to `2`.
+        binary: Whether the network is binary. `False` builds its float twin: the same layers in
+            full precision, with ReLU instead of the sign. Defaults to `True`.
+        first_layer: `"float"` (default) for a first layer in full precision, `"binary_kernel"` for
+            a binary kernel on the images, or `"binary"` for a binary kernel on their signs.
+        input_estimator: Estimator for the inputs of the layers: a name or an object of
+            `dann.gradients.estimators`, or `None` to binarize only the kernels. Defaults to
+            `"approx_sign"`, as in the paper.
+        kernel_estimator: Estimator for the kernels. Defaults to `"magnitude_aware"`, as in the
+            paper.
+        pad_values: Value with which binary convolutions pad their inputs: -1, 0 or +1. Defaults to
+            `-1.0`, with which the padded inputs are binary.
+        input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from images to features; see `dann.networks`.
 
     Raises:
-        ValueError: Also if `first_layer` is unknown.
+        ValueError: If `first_layer` is unknown, or `input_shape` is too small.
 
     Example:
 
@@ -55,11 +66,11 @@ def binary_resnet_backbone(
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), sections 3.2 and 3.3.
     """
-    least = 2 ** (len(filters) - 1)
+    min_size = 2 ** (len(filters) - 1)
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
-    inputs, x = image_inputs("binary_resnet_backbone", input_shape, least, input_range)
+    inputs, x = make_image_inputs("binary_resnet_backbone", input_shape, min_size, input_range)
     first = precision.convolution(filters[0], 3, first=True, padding="same", pad_values=pad_values)
-    x = normalized(first(x))
+    x = normalize(first(x))
     for stage, channels in enumerate(filters):
         for block in range(blocks):
             stride = 2 if stage and not block else 1
@@ -72,8 +83,8 @@ def _bi_real_block(x, channels, stride, precision, pad_values):
     if stride > 1:
         shortcut = layers.AveragePooling2D(stride, padding="same")(shortcut)
     if channels != x.shape[-1]:
-        shortcut = normalized(layers.Conv2D(channels, 1, use_bias=False)(shortcut))
+        shortcut = normalize(layers.Conv2D(channels, 1, use_bias=False)(shortcut))
     convolution = precision.convolution(
         channels, 3, strides=stride, padding="same", pad_values=pad_values
     )
-    return layers.Add()([normalized(convolution(precision.between(x))), shortcut])
+    return layers.Add()([normalize(convolution(precision.activate(x))), shortcut])

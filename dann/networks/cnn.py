@@ -1,4 +1,4 @@
-"""A small batch-normalised convolutional network."""
+"""Small convolutional network with batch normalization."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import keras
 from keras import layers
 
 from dann.layers import BatchNormalization
-from dann.networks.inputs import image_inputs
+from dann.networks.inputs import make_image_inputs
 
 
 def cnn_backbone(
@@ -19,24 +19,27 @@ def cnn_backbone(
     convolutions: int = 1,
     instance_norm: bool = False,
 ) -> keras.Model:
-    """Builds a small batch-normalised convolutional backbone.
+    """Builds a small convolutional backbone with batch normalization.
 
-    A stage is 3x3 convolutions, each with batch normalization and ReLU, and 2x2 max pooling. A
-    dense layer with batch normalization and ReLU follows the last stage.
+    A stage consists of 3x3 convolutions, each with batch normalization and ReLU, and 2x2 max
+    pooling. A dense layer with batch normalization and ReLU follows the last stage.
 
     Args:
         input_shape: Height, width (at least `2 ** len(filters)` each) and channels of the images.
         filters: Channels of each stage.
         units: Number of features.
         dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
-        convolutions: Number of convolutions of each stage, at least 1. Defaults to `1`.
-        instance_norm: Whether each image's channels are brought to mean 0 and variance 1 first; see
-            `dann.networks.inputs.image_inputs`. Defaults to `False`.
+        input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
+        convolutions: Number of convolutions per stage, at least 1. Defaults to `1`.
+        instance_norm: Whether each channel of each image is normalized to mean 0 and variance 1;
+            see `dann.networks.inputs.make_image_inputs`. Defaults to `False`.
 
-    The other arguments are those of every backbone; see `dann.networks`.
+    Returns:
+        A functional model from images to features; see `dann.networks`.
     """
-    least = 2 ** len(filters)
-    inputs, x = image_inputs("cnn_backbone", input_shape, least, input_range, instance_norm)
+    min_size = 2 ** len(filters)
+    inputs, x = make_image_inputs("cnn_backbone", input_shape, min_size, input_range, instance_norm)
     for channels in filters:
         for _ in range(convolutions):
             x = layers.Conv2D(channels, 3, padding="same", use_bias=False)(x)

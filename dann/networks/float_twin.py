@@ -1,6 +1,7 @@
-"""Layers for a network in one bit, or for its float twin in full precision."""
+"""Layers of a binary network, or of its float twin in full precision."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import keras
@@ -14,18 +15,20 @@ FIRST_LAYERS = ("float", "binary_kernel", "binary")
 
 @dataclasses.dataclass(frozen=True)
 class Precision:
-    """Makes the layers of a network: binary ones, or float ones for its float twin.
+    """Factory for the layers of a binary network or of its float twin.
 
-    Binary layers take the signs of their inputs themselves. The twin has a ReLU instead, and so has
-    a network whose kernels alone are binary.
+    Binary layers binarize their inputs themselves. The float twin has ReLUs instead, and so has a
+    network in which only the kernels are binary.
 
     Args:
         binary: Whether the network is binary.
-        input_estimator: Estimator of the inputs of its layers, or `None` to take them as they are.
-        kernel_estimator: Estimator of their kernels.
-        first_layer: The first layer of a binary network: in full precision (`"float"`), or
-            with a binary kernel on inputs as they are (`"binary_kernel"`) or on their signs
-            (`"binary"`).
+        input_estimator: Estimator for the inputs of the layers, or `None` not to binarize them.
+        kernel_estimator: Estimator for the kernels.
+        first_layer: First layer of a binary network: in full precision (`"float"`), with a binary
+            kernel (`"binary_kernel"`), or with a binary kernel and binary inputs (`"binary"`).
+
+    Raises:
+        ValueError: If `first_layer` is unknown.
     """
 
     binary: bool
@@ -38,39 +41,41 @@ class Precision:
 
     def dense(self, units: int, first: bool = False, **kwargs: Any) -> keras.layers.Layer:
         """Returns a dense layer without bias."""
-        return self._layer(layers.Dense, BinaryDense, first)(units, use_bias=False, **kwargs)
+        return self._get_class(layers.Dense, BinaryDense, first)(units, use_bias=False, **kwargs)
 
     def convolution(
         self, filters: int, size: int, first: bool = False, pad_values: float = 0.0, **kwargs: Any
     ) -> keras.layers.Layer:
         """Returns a convolution without bias, padded with `pad_values` if it is binary."""
-        make = self._layer(layers.Conv2D, BinaryConv2D, first)
+        make = self._get_class(layers.Conv2D, BinaryConv2D, first)
         padding = {} if make is layers.Conv2D else {"pad_values": pad_values}
         return make(filters, size, use_bias=False, **padding, **kwargs)
 
-    def _layer(self, full, binary, first):
+    def _get_class(self, float_class, binary_class, first):
         if not self.binary or (first and self.first_layer == "float"):
-            return full
-        as_they_are = first and self.first_layer == "binary_kernel"
-        estimators = {
-            "input_estimator": None if as_they_are else self.input_estimator,
-            "kernel_estimator": self.kernel_estimator,
-        }
-        return lambda *args, **kwargs: binary(*args, **estimators, **kwargs)
+            return float_class
+        has_float_inputs = first and self.first_layer == "binary_kernel"
+        return functools.partial(
+            binary_class,
+            input_estimator=None if has_float_inputs else self.input_estimator,
+            kernel_estimator=self.kernel_estimator,
+        )
 
-    def between(self, x: Any) -> Any:
-        """Returns the input of a layer but the first: with a ReLU unless the layer takes signs."""
-        return x if self._signs else layers.ReLU()(x)
+    def activate(self, x: Any) -> Any:
+        """Returns the input of a hidden layer: a ReLU, unless the layer binarizes its inputs."""
+        return x if self._binarizes_inputs else layers.ReLU()(x)
 
-    def features(self, x: Any) -> Any:
-        """Returns the sign or ReLU of `x`, for a layer that takes no signs itself."""
-        return BinarySign(estimator=self.input_estimator)(x) if self._signs else layers.ReLU()(x)
+    def make_features(self, x: Any) -> Any:
+        """Returns the signs or the ReLU of `x`, for a layer that does not binarize its inputs."""
+        if self._binarizes_inputs:
+            return BinarySign(estimator=self.input_estimator)(x)
+        return layers.ReLU()(x)
 
     @property
-    def _signs(self):
+    def _binarizes_inputs(self):
         return self.binary and self.input_estimator is not None
 
 
-def normalized(x: Any) -> Any:
-    """Returns batch-normalized activations, with the momentum .9 that binary networks need."""
+def normalize(x: Any) -> Any:
+    """Applies batch normalization with the momentum 0.9 that binary networks need."""
     return BatchNormalization(momentum=0.9)(x)

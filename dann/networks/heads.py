@@ -1,4 +1,4 @@
-"""Heads on features: the label predictor and the domain discriminator."""
+"""Heads on features: label predictor and domain discriminator."""
 
 import math
 from collections.abc import Sequence
@@ -19,21 +19,21 @@ def label_head(
     batch_norm: bool = False,
     initializer: str = "keras",
 ) -> keras.Model:
-    """Builds the label predictor: features to one logit for each class.
+    """Builds the label predictor, from features to one logit per class.
 
-    The defaults are those of the paper's MNIST architecture.
+    The defaults are taken from the paper's MNIST architecture.
 
     Args:
-        num_features: Length of the features; for maps of them their shape without the batch, such
-            as `(None, None, 16)`, where `None` is any size. The head then takes each position by
-            itself, as convolutions of size 1 do.
+        num_features: Length of the features, or the shape of feature maps without the batch, such
+            as `(None, None, 16)`, where `None` is any size. The head is applied to each position of
+            a map separately, like a convolution of size 1.
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers, each followed by a ReLU.
         dropout: Share of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
         name: Name of the model.
         batch_norm: Whether batch normalization follows each hidden layer, before its ReLU. Defaults
             to `False`.
-        initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
+        initializer: Default initial weights of `"keras"` (default) or `"torch"`.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, num_classes)`, or from
@@ -42,7 +42,7 @@ def label_head(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    why = "else give a `label_head` of one output, for regression"
+    why = "or, for regression, pass a `label_head` with one output"
     check_integer("num_classes", num_classes, low=2, why=why)
     return _dense_head(
         num_features, num_classes, hidden_units, dropout, batch_norm, initializer, name
@@ -57,10 +57,10 @@ def domain_head(
     batch_norm: bool = False,
     initializer: str = "keras",
 ) -> keras.Model:
-    """Builds the domain discriminator: features to one logit, above 0 for the target domain.
+    """Builds the domain discriminator, from features to one logit, above 0 for the target domain.
 
-    The defaults are those of the paper's MNIST architecture. The reversal is not part of it.
-    Arguments: see `label_head`.
+    The defaults are taken from the paper's MNIST architecture. The discriminator does not contain
+    the gradient reversal. The arguments have the same meaning as in `label_head`.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, 1)`, or from maps
@@ -73,37 +73,36 @@ def domain_head(
 
 
 def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
-    several = isinstance(num_features, Sequence)
-    shape = tuple(num_features) if several else (num_features,)
+    shape = tuple(num_features) if isinstance(num_features, Sequence) else (num_features,)
     inputs = keras.Input(shape, name="features")
     x: Any = inputs
     for units in hidden_units:
-        start = initializers(initializer, x.shape[-1])
-        x = layers.Dense(units, activation=None if batch_norm else "relu", **start)(x)
+        options = make_initializers(initializer, x.shape[-1])
+        x = layers.Dense(units, activation=None if batch_norm else "relu", **options)(x)
         if batch_norm:
             x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
             x = layers.ReLU()(x)
         if dropout:
             x = layers.Dropout(dropout)(x)
-    start = initializers(initializer, x.shape[-1])
-    # Logits feed a loss; half precision would round them.
-    outputs = layers.Dense(num_outputs, dtype="float32", name="logits", **start)(x)
+    options = make_initializers(initializer, x.shape[-1])
+    # Half precision would round the logits before the loss.
+    outputs = layers.Dense(num_outputs, dtype="float32", name="logits", **options)(x)
     return keras.Model(inputs, outputs, name=name)
 
 
-def initializers(name: str, fan_in: int) -> dict[str, Any]:
-    """Returns the arguments with which a layer draws its kernel and bias.
+def make_initializers(name: str, fan_in: int) -> dict[str, Any]:
+    """Returns the arguments of a layer that set the initializers of its kernel and bias.
 
-    `"keras"` keeps the defaults: Glorot's uniform kernels and biases of 0. `"torch"` draws both
-    from the uniform distribution between `-1 / sqrt(fan_in)` and `1 / sqrt(fan_in)`, PyTorch's
-    default for dense layers and convolutions.
+    `"keras"` keeps the defaults: Glorot's uniform kernels, and biases of 0. `"torch"` draws both
+    from the uniform distribution between `-1 / sqrt(fan_in)` and `1 / sqrt(fan_in)`, the default of
+    PyTorch for dense layers and convolutions.
 
     Args:
         name: `"keras"` or `"torch"`.
-        fan_in: Inputs of one output of the layer.
+        fan_in: Number of inputs of one output of the layer.
 
     Raises:
-        ValueError: If `name` is neither.
+        ValueError: If `name` is unknown.
     """
     if name == "keras":
         return {}

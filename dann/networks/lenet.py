@@ -1,12 +1,12 @@
-"""The LeNet of the published digit experiments."""
+"""LeNet of the published digit experiments."""
 
 from collections.abc import Sequence
 
 import keras
 from keras import layers
 
-from dann.networks.heads import initializers
-from dann.networks.inputs import image_inputs
+from dann.networks.heads import make_initializers
+from dann.networks.inputs import make_image_inputs
 
 
 def lenet_backbone(
@@ -21,25 +21,28 @@ def lenet_backbone(
 ) -> keras.Model:
     """Builds the LeNet of published results on MNIST→USPS and USPS→MNIST.
 
-    Convolution 5x5, max pooling 2x2, ReLU; convolution 5x5, dropout of whole channels, max pooling
-    2x2, ReLU; flat; dense, ReLU, dropout. With `bottleneck_units` a dense layer, batch
-    normalization and ReLU follow, as in the common library's DANN and CDAN: then the discriminator
-    and the label head read features that no dropout has touched.
+    The layers are: 5x5 convolution, 2x2 max pooling, ReLU; 5x5 convolution, dropout of whole
+    channels, 2x2 max pooling, ReLU; flattening; dense layer, ReLU, dropout. With
+    `bottleneck_units`, a dense layer, batch normalization and ReLU follow, as in DANN and CDAN of
+    the Transfer-Learning-Library. The heads then read features without dropout.
 
     Args:
         input_shape: Height, width (at least 16 each) and channels of the images.
         filters: Channels of the two convolutions. Defaults to `(20, 50)`.
-        units: Units of the dense layer. Defaults to `500`.
-        dropout: Share of channels, and of the dense layer's units, dropped in training, in [0, 1).
+        units: Number of units of the dense layer. Defaults to `500`.
+        dropout: Share of channels, and of units of the dense layer, dropped in training, in [0, 1).
             Defaults to `0.5`.
-        bottleneck_units: Units of the bottleneck; the common library has 256. Defaults to `None`:
-            no bottleneck; the features are those of the dense layer.
-        initializer: `"keras"` (default) or `"torch"`: the default initial weights of either.
+        bottleneck_units: Number of units of the bottleneck, 256 in the Transfer-Learning-Library.
+            Defaults to `None`: without a bottleneck, the dense layer computes the features.
+        initializer: Default initial weights of `"keras"` (default) or `"torch"`.
+        input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
 
-    The other arguments are those of every backbone; see `dann.networks`.
+    Returns:
+        A functional model from images to features; see `dann.networks`.
 
     Raises:
-        ValueError: Also if `initializer` is unknown.
+        ValueError: If `initializer` is unknown, or `input_shape` is too small.
 
     Example:
 
@@ -51,18 +54,18 @@ def lenet_backbone(
         - [Jiang et al., 2022](https://arxiv.org/abs/2201.05867), the Transfer-Learning-Library,
           whose digit scripts train this network.
     """
-    inputs, x = image_inputs("lenet_backbone", input_shape, 16, input_range)
-    for place, channels in enumerate(filters):
-        x = layers.Conv2D(channels, 5, **initializers(initializer, 25 * x.shape[-1]))(x)
-        if place and dropout:
+    inputs, x = make_image_inputs("lenet_backbone", input_shape, 16, input_range)
+    for index, channels in enumerate(filters):
+        x = layers.Conv2D(channels, 5, **make_initializers(initializer, 25 * x.shape[-1]))(x)
+        if index and dropout:
             x = layers.SpatialDropout2D(dropout)(x)
         x = layers.ReLU()(layers.MaxPooling2D()(x))
     x = layers.Flatten()(x)
-    x = layers.Dense(units, activation="relu", **initializers(initializer, x.shape[-1]))(x)
+    x = layers.Dense(units, activation="relu", **make_initializers(initializer, x.shape[-1]))(x)
     if dropout:
         x = layers.Dropout(dropout)(x)
     if bottleneck_units is not None:
-        x = layers.Dense(bottleneck_units, **initializers(initializer, units))(x)
+        x = layers.Dense(bottleneck_units, **make_initializers(initializer, units))(x)
         x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
         x = layers.ReLU()(x)
     return keras.Model(inputs, x, name=name)

@@ -1,4 +1,4 @@
-"""A multilayer perceptron for flat inputs."""
+"""Multilayer perceptron for flat inputs."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ def mlp_backbone(
     """Builds a multilayer perceptron.
 
     Args:
-        input_shape: Shape of one example; flattened if it has more than one axis.
-        hidden_units: Widths of the layers, each followed by a ReLU; the last is the number of
+        input_shape: Shape of one example, which is flattened if it has more than one axis.
+        hidden_units: Widths of the layers, each followed by a ReLU; the last width is the number of
             features.
         dropout: Share of units dropped in training, in [0, 1). Defaults to `0.0`.
-        input_range: Smallest and largest value of the inputs, to map them to [-1, 1]. Defaults to
-            `None`: the inputs are taken as they are.
+        input_range: Smallest and largest value of the inputs, which are mapped to [-1, 1]. Defaults
+            to `None`: inputs are not rescaled.
         name: Name of the model.
 
     Returns:

@@ -1,11 +1,11 @@
-"""The backbones of the DANN paper (Ganin et al., 2016, figure 4)."""
+"""Backbones of the DANN paper (Ganin et al., 2016, figure 4)."""
 
 from collections.abc import Sequence
 
 import keras
 from keras import layers
 
-from dann.networks.inputs import image_inputs
+from dann.networks.inputs import make_image_inputs
 
 
 def mnist_backbone(
@@ -15,16 +15,21 @@ def mnist_backbone(
 ) -> keras.Model:
     """Builds the feature extractor of the paper's MNIST to MNIST-M experiment.
 
-    Convolution 5x5 to 32 channels, ReLU, max pooling 2x2; convolution 5x5 to 48 channels, ReLU,
-    max pooling 2x2; flat. On 28x28 images that makes 768 features.
+    The layers are: 5x5 convolution to 32 channels, ReLU, 2x2 max pooling; 5x5 convolution to 48
+    channels, ReLU, 2x2 max pooling; flattening. For 28x28 images there are 768 features.
 
-    The arguments are those of every backbone; see `dann.networks`. Height and width are
-    at least 16 each.
+    Args:
+        input_shape: Height, width (at least 16 each) and channels of the images.
+        input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from images to features; see `dann.networks`.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    inputs, x = image_inputs("mnist_backbone", input_shape, 16, input_range)
+    inputs, x = make_image_inputs("mnist_backbone", input_shape, 16, input_range)
     x = layers.Conv2D(32, 5, activation="relu")(x)
     x = layers.MaxPooling2D()(x)
     x = layers.Conv2D(48, 5, activation="relu")(x)
@@ -39,19 +44,27 @@ def svhn_backbone(
 ) -> keras.Model:
     """Builds the feature extractor of the paper's SVHN experiments.
 
-    Convolution 5x5 to 64 channels, ReLU, max pooling 3x3 with stride 2; the same again;
-    convolution 5x5 to 128 channels, ReLU; flat. The convolutions are not padded. The poolings are
-    padded if the stride leaves a remainder (sizes round up, as in Caffe); otherwise a 32x32 image
-    would be too small for the third convolution. On 32x32 images that makes 128 features.
+    Two stages of 5x5 convolution to 64 channels, ReLU and 3x3 max pooling with stride 2 are
+    followed by a 5x5 convolution to 128 channels, ReLU and flattening. The convolutions are not
+    padded. The pools are padded where the stride leaves a remainder (sizes round up, as in Caffe),
+    because 32x32 images would otherwise be too small for the third convolution. For 32x32 images
+    there are 128 features.
 
-    The paper's label head has hidden layers of 3072 and 2048 units, its domain head two of 1024.
+    The paper's label head has hidden layers of 3072 and 2048 units, and its domain head has two of
+    1024 units.
 
-    Arguments: as in `mnist_backbone`; height and width are at least 29 each.
+    Args:
+        input_shape: Height, width (at least 29 each) and channels of the images.
+        input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from images to features; see `dann.networks`.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4b.
     """
-    inputs, x = image_inputs("svhn_backbone", input_shape, 29, input_range)
+    inputs, x = make_image_inputs("svhn_backbone", input_shape, 29, input_range)
     for _ in range(2):
         x = layers.Conv2D(64, 5, activation="relu")(x)
         x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
@@ -66,17 +79,25 @@ def gtsrb_backbone(
 ) -> keras.Model:
     """Builds the feature extractor of the paper's Synthetic Signs to GTSRB experiment.
 
-    Convolution 5x5 to 96 channels, 3x3 to 144 and 5x5 to 256, each with ReLU and max pooling 2x2,
-    none padded; flat. On 40x40 images that makes 1024 features.
+    Convolutions without padding, 5x5 to 96 channels, 3x3 to 144 and 5x5 to 256, are each followed
+    by ReLU and 2x2 max pooling, and the last by flattening. For 40x40 images there are 1024
+    features.
 
-    The paper's label head has one hidden layer of 512 units, its domain head two of 1024.
+    The paper's label head has one hidden layer of 512 units, and its domain head has two of 1024
+    units.
 
-    Arguments: as in `mnist_backbone`; height and width are at least 32 each.
+    Args:
+        input_shape: Height, width (at least 32 each) and channels of the images.
+        input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
+        name: Name of the model.
+
+    Returns:
+        A functional model from images to features; see `dann.networks`.
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4c.
     """
-    inputs, x = image_inputs("gtsrb_backbone", input_shape, 32, input_range)
+    inputs, x = make_image_inputs("gtsrb_backbone", input_shape, 32, input_range)
     for channels, size in ((96, 5), (144, 3), (256, 5)):
         x = layers.Conv2D(channels, size, activation="relu")(x)
         x = layers.MaxPooling2D()(x)

@@ -1,4 +1,4 @@
-"""A fully convolutional network for time series."""
+"""Fully convolutional network for time series."""
 
 from collections.abc import Sequence
 
@@ -16,18 +16,19 @@ def time_series_backbone(
     dropout: float = 0.0,
     name: str = "backbone",
 ) -> keras.Model:
-    """Builds a fully convolutional network for series of fixed length.
+    """Builds a fully convolutional network for time series of fixed length.
 
-    A stage is a convolution over time, padded to keep the length, batch normalization and ReLU;
-    the mean over time ends it. The defaults are the paper's.
+    A stage consists of a convolution over time, padded to keep the length, batch normalization and
+    ReLU. The mean over time follows the last stage. The defaults are taken from the paper.
 
-    It takes the values as they are. Batch normalization compensates for a scale that all channels
-    share. If scales differ between channels, standardise them by the source's training set.
+    Inputs are not rescaled. Batch normalization compensates for a scale that all channels share. If
+    the scales of the channels differ, standardize each channel with the mean and standard deviation
+    of the source's training set.
 
     Args:
-        input_shape: Number of points in time and of channels.
-        filters: Channels of each stage; the last is the number of features.
-        kernel_sizes: Points in time that each stage's convolution sees.
+        input_shape: Number of time steps and number of channels.
+        filters: Channels of each stage; the last number is the number of features.
+        kernel_sizes: Kernel size of each stage in time steps.
         dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
         name: Name of the model.
 
@@ -35,7 +36,8 @@ def time_series_backbone(
         A functional model from series `(batch, time, channels)` to features `(batch, filters[-1])`.
 
     Raises:
-        ValueError: If the inputs are not series, or there is not one kernel size for each stage.
+        ValueError: If `input_shape` does not have two axes, or there is not one kernel size per
+            stage.
 
     Reference:
         - [Wang et al., 2017](https://arxiv.org/abs/1611.06455), section II-B.

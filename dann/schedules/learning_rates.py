@@ -10,17 +10,17 @@ from dann.checks import check_number
 
 @keras.saving.register_keras_serializable("dann")
 class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """The decay of the learning rate that belongs to `GaninSchedule`.
+    """Learning rate decay of the DANN paper, which accompanies `GaninSchedule`.
 
     `learning_rate = initial_learning_rate / (1 + alpha * step / total_steps) ** beta`
 
-    With `total_steps=10_000` and `alpha=10` it is `(1 + 0.001 * step) ** -0.75`, the decay of
-    CDAN and of the Transfer-Learning-Library, which does not depend on the length of the run.
+    With `total_steps=10_000`, the decay factor is `(1 + 0.001 * step) ** -0.75`, which CDAN and the
+    Transfer-Learning-Library use for runs of any length.
 
     Args:
         initial_learning_rate: Learning rate at step 0, above 0. Defaults to `0.01`.
         total_steps: Length of the run in training steps, above 0.
-        alpha: How far the rate falls, at least 0. Defaults to `10.0`.
+        alpha: Strength of the decay, at least 0. Defaults to `10.0`.
         beta: Exponent, at least 0. Defaults to `0.75`.
 
     Example:
@@ -62,7 +62,7 @@ class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable("dann")
 class Scaled(keras.optimizers.schedules.LearningRateSchedule):
-    """A multiple of another schedule of the learning rate.
+    """Multiple of another learning rate schedule.
 
     `learning_rate = factor * schedule(step)`
 
@@ -73,9 +73,7 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, schedule: keras.optimizers.schedules.LearningRateSchedule, factor: float):
         if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
-            raise TypeError(
-                f"Argument `schedule` must be a schedule of Keras. Received: {schedule!r}"
-            )
+            raise TypeError(f"Expected `schedule` to be a Keras schedule. Received: {schedule!r}")
         self.schedule = schedule
         self.factor = check_number("factor", factor, low=0, above=True)
 

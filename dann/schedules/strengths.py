@@ -13,7 +13,7 @@ from dann.configured import Configured
 
 
 class StrengthSchedule(Configured, abc.ABC):
-    """A strength as a function of the number of training steps so far.
+    """Base class of strengths that depend on the number of completed training steps.
 
     Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, and
     return their constructor's arguments from `get_config`.
@@ -21,7 +21,7 @@ class StrengthSchedule(Configured, abc.ABC):
 
     @abc.abstractmethod
     def __call__(self, step: Any) -> Any:
-        """Returns the strength at `step`: a float32 scalar of at least 0."""
+        """Returns the strength at `step`, a float32 scalar of at least 0."""
 
     @abc.abstractmethod
     def get_config(self) -> dict:
@@ -30,7 +30,7 @@ class StrengthSchedule(Configured, abc.ABC):
 
 @keras.saving.register_keras_serializable("dann")
 class Constant(StrengthSchedule):
-    """The same strength at every step.
+    """Constant strength.
 
     Args:
         value: The strength, at least 0. Defaults to `1.0`.
@@ -48,14 +48,14 @@ class Constant(StrengthSchedule):
 
 @keras.saving.register_keras_serializable("dann")
 class GaninSchedule(StrengthSchedule):
-    """Rises from 0 to `high` over the whole run.
+    """Strength that rises from 0 to `high` over the whole run (Ganin et al., 2016).
 
     `strength = high * (2 / (1 + exp(-gamma * p)) - 1)`, with `p = min(step / total_steps, 1)`.
 
     Args:
         total_steps: Length of the run in training steps, above 0.
-        gamma: Steepness, above 0. Defaults to `10.0`, the paper's.
-        high: Strength that the curve approaches, at least 0. Defaults to `1.0`, the paper's.
+        gamma: Steepness, above 0. Defaults to `10.0`, as in the paper.
+        high: Strength that the curve approaches, at least 0. Defaults to `1.0`, as in the paper.
 
     Example:
 
@@ -83,7 +83,7 @@ class GaninSchedule(StrengthSchedule):
 
 @keras.saving.register_keras_serializable("dann")
 class WarmStart(StrengthSchedule):
-    """Rises from `low` to `high` in a fixed number of steps, for a run of any length.
+    """Strength that rises from `low` to `high` at a speed that does not depend on the run's length.
 
     `strength = low + (high - low) * (2 / (1 + exp(-alpha * step / steps)) - 1)`
 
@@ -91,8 +91,8 @@ class WarmStart(StrengthSchedule):
         low: Strength at step 0. Defaults to `0.0`.
         high: Strength that the curve approaches, at least `low`. Defaults to `1.0`.
         alpha: Steepness, above 0. Defaults to `1.0`.
-        steps: Unit of time in training steps, above 0. Defaults to `1000`: 46% of the way at step
-            1,000 and 99% at 5,000.
+        steps: Time scale in training steps, above 0. Defaults to `1000`, with which the strength
+            covers 46% of the range by step 1,000 and 99% by step 5,000.
 
     Example:
 
@@ -103,7 +103,7 @@ class WarmStart(StrengthSchedule):
 
     Reference:
         - [Long et al., 2018](https://arxiv.org/abs/1705.10667), section 5.1, whose released code
-          counts steps this way.
+          uses this formula.
     """
 
     def __init__(self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000):
@@ -121,15 +121,19 @@ class WarmStart(StrengthSchedule):
 
 
 def _rise(x: Any) -> Any:
-    """`2 / (1 + exp(-x)) - 1`, from 0 at 0 towards 1."""
+    """Returns `2 / (1 + exp(-x)) - 1`, which is 0 at 0 and approaches 1."""
     return 2.0 * ops.sigmoid(x) - 1.0
 
 
 def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
-    """Returns a strength that is a function of the step, also by its config; `None` if it is none.
+    """Returns a strength that is a function of the step, or `None` for a number.
+
+    Args:
+        strength: A number, a schedule, the config of a schedule, or a registered function.
 
     Raises:
-        ValueError: If it is a function that is not registered, which a file could not name.
+        ValueError: If `strength` is a function that is not registered with Keras, so that a model
+            with it could not be loaded.
     """
     if isinstance(strength, dict):
         strength = keras.saving.deserialize_keras_object(strength)

@@ -15,7 +15,7 @@ def mobilenet(**kwargs):
     return application_backbone(SHAPE, "MobileNet", alpha=0.25, **kwargs)
 
 
-def plain_mobilenet(**kwargs):
+def keras_mobilenet(**kwargs):
     shape = {"input_shape": SHAPE, "include_top": False, "alpha": 0.25}
     return keras.applications.MobileNet(weights=None, **shape, **kwargs)
 
@@ -35,67 +35,69 @@ def torch(images):
         ("VGG16", caffe),
         ("DenseNet121", torch),
         ("MobileNet", lambda images: images / 127.5 - 1),
-        ("MobileNetV3Small", lambda images: images),  # it rescales by itself
+        ("MobileNetV3Small", lambda images: images),  # contains its own rescaling
     ],
 )
-def test_plain_images_are_preprocessed_as_the_application_wants_them(name, preprocess, monkeypatch):
-    """With a network of its module that gives back what it is given."""
+def test_images_are_preprocessed_for_the_application(name, preprocess, monkeypatch):
+    """A network that returns its inputs replaces the application, and shows the preprocessing."""
 
     @functools.wraps(getattr(keras.applications, name))
-    def small(input_shape, **_):
+    def identity(input_shape, **_):
         layers = [keras.layers.Dense(3, kernel_initializer="identity"), keras.layers.Flatten()]
         return keras.Sequential([keras.Input(input_shape), *layers])
 
-    monkeypatch.setattr(keras.applications, name, small)
-    seen = application_backbone(SHAPE, name).predict(IMAGES, verbose=0).reshape(IMAGES.shape)
-    np.testing.assert_allclose(seen, preprocess(IMAGES.astype("float64")), rtol=1e-5, atol=1e-4)
+    monkeypatch.setattr(keras.applications, name, identity)
+    images = application_backbone(SHAPE, name).predict(IMAGES, verbose=0).reshape(IMAGES.shape)
+    np.testing.assert_allclose(images, preprocess(IMAGES.astype("float64")), rtol=1e-5, atol=1e-4)
 
 
-def test_features_are_those_of_the_application_on_preprocessed_images():
+def test_features_equal_the_application_on_preprocessed_images():
     backbone = mobilenet()
-    application = plain_mobilenet(pooling="avg")
+    application = keras_mobilenet(pooling="avg")
     application.set_weights(backbone.get_weights())
     assert len(backbone.trainable_weights) == len(application.trainable_weights)
     expected = application.predict(IMAGES / np.float32(127.5) - 1, verbose=0)
     np.testing.assert_allclose(backbone.predict(IMAGES, verbose=0), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_weights_come_from_a_file_of_the_application_without_its_classifier(tmp_path, monkeypatch):
+def test_weights_are_loaded_from_a_file(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    application = plain_mobilenet()
+    application = keras_mobilenet()
     application.set_weights([np.full_like(w, 0.01) for w in application.get_weights()])
     application.save_weights(tmp_path / "own.weights.h5")
     for value in mobilenet(weights="~/own.weights.h5").get_weights():
         np.testing.assert_array_equal(value, np.full_like(value, 0.01))
 
 
-def test_stages_are_fine_tuned_and_the_rest_is_frozen():
-    two = ["conv_dw_13", "conv_pw_13"]
-    for stages, names in (("none", []), (False, []), ("conv_pw_1", ["conv_pw_1"]), (two, two)):
+def test_stages_train_and_other_layers_are_frozen():
+    pair = ["conv_dw_13", "conv_pw_13"]
+    for stages, names in (("none", []), (False, []), ("conv_pw_1", ["conv_pw_1"]), (pair, pair)):
         backbone = mobilenet(trainable=stages)
         layers = {variable.path.partition("/")[0] for variable in backbone.trainable_weights}
-        assert layers == {*names, *(f"{name}_bn" for name in names)}  # and not conv_pw_10
+        assert layers == {*names, *(f"{name}_bn" for name in names)}  # conv_pw_10 is frozen
 
 
 PAIR = {"source": IMAGES, "target": 255 - IMAGES}, np.array([0, 1, 2, 1])
 
 
-def of_stage(weights, stage):
+def read_weights(weights, stage=""):
     return {w.path: keras.ops.convert_to_numpy(w) for w in weights if w.path.startswith(stage)}
 
 
-def test_frozen_layers_and_their_moving_statistics_stay_in_a_fit_and_in_a_file(reloaded):
+def test_frozen_weights_and_statistics_stay_in_fit_and_file(reloaded):
     backbone = mobilenet(trainable="conv_pw_13")
     for variable in backbone.weights:
-        if variable.path.endswith("moving_variance"):  # else a random network fades its inputs out
+        if variable.path.endswith(
+            "moving_variance"
+        ):  # without it, activations of random layers vanish
             variable.assign(0.01 * np.ones(variable.shape))
     model = dann.DANN(backbone, num_classes=3)
     model.compile("sgd", jit_compile=False)
-    before = of_stage(backbone.weights, "")
+    before = read_weights(backbone.weights)
     model.fit(*PAIR, batch_size=2, verbose=0)
-    after = of_stage(backbone.weights, "")
+    after = read_weights(backbone.weights)
     changed = {path for path in before if (before[path] != after[path]).any()}
-    assert changed == set(of_stage(backbone.weights, "conv_pw_13"))
+    assert changed == set(read_weights(backbone.weights, "conv_pw_13"))
     assert "conv_pw_13_bn/moving_mean" in changed
-    paths = [[w.path for w in one.trainable_weights] for one in (model, reloaded(model))]
-    assert paths[0] == paths[1]  # what was frozen is frozen
+    paths = [[w.path for w in network.trainable_weights] for network in (model, reloaded(model))]
+    assert paths[0] == paths[1]  # frozen layers are frozen in the loaded model

@@ -1,4 +1,4 @@
-"""What the binary networks compute, in NumPy, and what of them is binary."""
+"""Binary networks against NumPy, and the layers that are binary."""
 
 import keras
 import numpy as np
@@ -20,7 +20,7 @@ MAKERS = {
     "resnet": lambda **kwargs: binary_resnet_backbone((8, 8, 3), (4, 6), blocks=1, **kwargs),
     "label_head": lambda **kwargs: binary_label_head(4, 3, hidden_units=(5,), **kwargs),
 }
-each_network = pytest.mark.parametrize("name", MAKERS)
+for_each_network = pytest.mark.parametrize("name", MAKERS)
 
 
 def linear_layers(model):
@@ -28,14 +28,14 @@ def linear_layers(model):
     return [layer for layer in model.layers if isinstance(layer, kinds)]
 
 
-def norms_of(model):
+def get_norms(model):
     return [x for x in model.layers if isinstance(x, keras.layers.BatchNormalization)]
 
 
 def with_random_statistics(model, seed=0):
-    """Draws what batch normalization holds; a third of the factors is negative."""
+    """Draws the statistics of batch normalization; a third of the factors is negative."""
     rng = np.random.default_rng(seed)
-    for layer in norms_of(model):
+    for layer in get_norms(model):
         shape = layer.gamma.shape
         layer.gamma.assign(rng.uniform(-1, 2, shape))
         layer.beta.assign(rng.normal(size=shape))
@@ -44,21 +44,21 @@ def with_random_statistics(model, seed=0):
     return model
 
 
-def normalized(values, layer):
+def normalize(values, layer):
     gamma, beta, mean, variance = (np.array(weight, "float64") for weight in layer.weights)
     return gamma * (values - mean) / np.sqrt(variance + layer.epsilon) + beta
 
 
-def test_a_binary_perceptron_computes_signs_of_sums_of_signs():
+def test_perceptron_computes_signs_of_sums_of_signs():
     inputs = np.random.default_rng(1).uniform(0, 255, (7, 6)).astype("float32")
     backbone = with_random_statistics(MAKERS["mlp"](input_range=(0, 255)))
     head = with_random_statistics(MAKERS["label_head"](), seed=1)
     first, second, hidden, last = linear_layers(backbone) + linear_layers(head)
-    norms = norms_of(backbone) + norms_of(head)
+    norms = get_norms(backbone) + get_norms(head)
     x = inputs / 127.5 - 1
-    for place, layer in enumerate((first, second, hidden)):
-        sums = (sign(x) if place else x) @ sign(np.array(layer.kernel))
-        x = normalized(sums, norms[place])
+    for index, layer in enumerate((first, second, hidden)):
+        sums = (sign(x) if index else x) @ sign(np.array(layer.kernel))
+        x = normalize(sums, norms[index])
         if layer is second:
             np.testing.assert_array_equal(backbone.predict(inputs, verbose=0), sign(x))
     logits = sign(x) @ np.array(last.kernel) + np.array(last.bias)
@@ -66,7 +66,7 @@ def test_a_binary_perceptron_computes_signs_of_sums_of_signs():
     np.testing.assert_allclose(classifier.predict(inputs, verbose=0), logits, rtol=1e-5, atol=1e-5)
 
 
-def test_the_lenet_pools_before_batch_normalization_and_sign():
+def test_lenet_pools_before_batch_normalization_and_sign():
     kinds = [type(layer).__name__ for layer in MAKERS["lenet"]().layers]
     assert kinds == [
         *("InputLayer", "Rescaling"),
@@ -76,49 +76,49 @@ def test_the_lenet_pools_before_batch_normalization_and_sign():
     ]
 
 
-def test_a_shortcut_leads_around_each_convolution():
+def test_each_convolution_has_a_shortcut():
     backbone = with_random_statistics(binary_resnet_backbone((8, 8, 1), (3,), blocks=2))
-    norms = norms_of(backbone)
+    norms = get_norms(backbone)
     for layer in norms[1:]:
         layer.gamma.assign(np.zeros(3))
         layer.beta.assign(np.zeros(3))
     inputs = np.random.default_rng(0).uniform(0, 255, (2, 8, 8, 1))
     before_blocks = keras.Model(backbone.input, norms[0].output).predict(inputs, verbose=0)
-    given, expected = backbone.predict(inputs, verbose=0), before_blocks.mean(axis=(1, 2))
-    np.testing.assert_allclose(given, expected, rtol=1e-5, atol=1e-6)
+    features, expected = backbone.predict(inputs, verbose=0), before_blocks.mean(axis=(1, 2))
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_a_shortcut_to_a_smaller_image_takes_means():
-    """Bi-Real Net's, ahead of a 1x1 convolution."""
+def test_shortcut_to_smaller_image_is_average_pooling():
+    """The shortcut of Bi-Real Net, followed by a 1x1 convolution."""
     backbone = with_random_statistics(binary_resnet_backbone((8, 6, 1), (2, 3), blocks=1))
     *_, last = (x for x in backbone.layers if isinstance(x, keras.layers.Add))
     shortcut = keras.Model(backbone.input, last.input)
     before = next(x for x in backbone.layers if isinstance(x, keras.layers.Add))
     images = np.random.default_rng(0).uniform(0, 255, (2, 8, 6, 1))
-    given = keras.Model(backbone.input, before.output).predict(images, verbose=0)
-    means = given.reshape(2, 4, 2, 3, 2, 2).mean(axis=(2, 4))
+    maps = keras.Model(backbone.input, before.output).predict(images, verbose=0)
+    means = maps.reshape(2, 4, 2, 3, 2, 2).mean(axis=(2, 4))
     widen = next(x for x in backbone.layers if getattr(x, "kernel_size", None) == (1, 1))
-    norm = next(x for x in norms_of(backbone) if x.input is widen.output)
+    norm = next(x for x in get_norms(backbone) if x.input is widen.output)
     expected = keras.ops.convert_to_numpy(norm(widen(means)))
-    seen = shortcut.predict(images, verbose=0)
-    assert any(np.allclose(one, expected, rtol=1e-4, atol=1e-5) for one in seen)
+    terms = shortcut.predict(images, verbose=0)
+    assert any(np.allclose(term, expected, rtol=1e-4, atol=1e-5) for term in terms)
 
 
-@each_network
-def test_hidden_layers_are_binary_and_the_outer_ones_as_is_usual(name):
-    usual = {"mlp": (2, 0), "lenet": (1, 1), "resnet": (2, 2), "label_head": (1, 1)}
+@for_each_network
+def test_hidden_layers_are_binary(name):
+    counts = {"mlp": (2, 0), "lenet": (1, 1), "resnet": (2, 2), "label_head": (1, 1)}
     binary = [isinstance(layer, BINARY) for layer in linear_layers(MAKERS[name]())]
-    assert (binary.count(True), binary.count(False)) == usual[name]
+    assert (binary.count(True), binary.count(False)) == counts[name]
     assert binary[0] == (name in ("mlp", "label_head"))
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet", "resnet"])
-def test_the_first_layer_is_the_requested_one(name):
+def test_first_layer_has_the_requested_precision(name):
     kinds = ("float", "binary_kernel", "binary")
-    first, kernel, both = (linear_layers(MAKERS[name](first_layer=kind))[0] for kind in kinds)
-    assert [isinstance(layer, BINARY) for layer in (first, kernel, both)] == [False, True, True]
+    first, kernel, binary = (linear_layers(MAKERS[name](first_layer=kind))[0] for kind in kinds)
+    assert [isinstance(layer, BINARY) for layer in (first, kernel, binary)] == [False, True, True]
     assert kernel.input_estimator is None
-    assert both.input_estimator is not None
+    assert binary.input_estimator is not None
 
 
 def test_binary_logits_are_normalized_sums():
@@ -128,8 +128,8 @@ def test_binary_logits_are_normalized_sums():
     assert isinstance(head.layers[-1], keras.layers.BatchNormalization)
 
 
-@each_network
-def test_the_float_twin_has_the_same_weights_and_relu_for_the_sign(name):
+@for_each_network
+def test_float_twin_has_equal_weights_and_relus(name):
     binary, full = MAKERS[name](), MAKERS[name](binary=False)
     assert [w.shape for w in full.weights] == [w.shape for w in binary.weights]
     assert not any(isinstance(layer, BINARY) for layer in full.layers)
@@ -138,12 +138,12 @@ def test_the_float_twin_has_the_same_weights_and_relu_for_the_sign(name):
     assert not any(type(layer).__name__ == "BinarySign" for layer in full.layers)
 
 
-@each_network
-def test_the_estimators_reach_every_binary_layer(name):
+@for_each_network
+def test_estimators_reach_every_binary_layer(name):
     estimators = {"input_estimator": "swish_sign", "kernel_estimator": "approx_sign"}
     layers = [x for x in linear_layers(MAKERS[name](**estimators)) if isinstance(x, BINARY)]
     assert layers
     assert {layer.kernel_estimator for layer in layers} == {"approx_sign"}
     assert {layer.input_estimator for layer in layers} <= {"swish_sign", None}
-    kernels_alone = MAKERS[name](input_estimator=None)
-    assert any(isinstance(layer, keras.layers.ReLU) for layer in kernels_alone.layers)
+    binary_kernels = MAKERS[name](input_estimator=None)
+    assert any(isinstance(layer, keras.layers.ReLU) for layer in binary_kernels.layers)

@@ -45,7 +45,7 @@ MAKERS = {  # with the length of the outputs
 LENET = (5 * 5 + 1) * 20 + (5 * 5 * 20 + 1) * 50 + (50 * 4 * 4 + 1) * 500
 
 
-def test_every_network_is_exported_and_has_a_config_of_its_name():
+def test_every_network_is_exported_and_has_a_config():
     configs = pathlib.Path(__file__).parents[2] / "conf/network"
     assert set(MAKERS) == {name for name, _ in inspect.getmembers(networks, inspect.isfunction)}
     texts = list(map(pathlib.Path.read_text, configs.glob("*.yaml")))
@@ -54,7 +54,7 @@ def test_every_network_is_exported_and_has_a_config_of_its_name():
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_it_gives_flat_outputs_of_the_promised_length_and_comes_back_from_a_file(name, reloaded):
+def test_outputs_have_documented_length_and_survive_saving(name, reloaded):
     length, arguments = MAKERS[name]
     model = getattr(networks, name)(**arguments)
     inputs = np.random.default_rng(0).uniform(0, 255, (3, *model.input_shape[1:]))
@@ -72,13 +72,13 @@ def test_it_gives_flat_outputs_of_the_promised_length_and_comes_back_from_a_file
         (gtsrb_backbone, [(5, 3, 96), (3, 96, 144), (5, 144, 256)], [(2, 2)] * 3),
     ],
 )
-def test_the_papers_architectures_have_the_papers_parameters(make, convolutions, pools):
-    """Figures 4a, 4b and 4c: the side of each kernel, and its channels before and after."""
+def test_paper_architectures_have_the_paper_parameters(make, convolutions, pools):
+    """Figures 4a, 4b and 4c: the size of each kernel, and its input and output channels."""
     backbone = make()
-    expected = sum((side**2 * before + 1) * after for side, before, after in convolutions)
+    expected = sum((size**2 * inputs + 1) * outputs for size, inputs, outputs in convolutions)
     assert backbone.count_params() == expected
-    found = [layer for layer in backbone.layers if isinstance(layer, keras.layers.MaxPooling2D)]
-    assert [(layer.pool_size, layer.strides) for layer in found] == [(s, (2, 2)) for s in pools]
+    layers = [layer for layer in backbone.layers if isinstance(layer, keras.layers.MaxPooling2D)]
+    assert [(layer.pool_size, layer.strides) for layer in layers] == [(s, (2, 2)) for s in pools]
 
 
 @pytest.mark.parametrize(
@@ -87,21 +87,21 @@ def test_the_papers_architectures_have_the_papers_parameters(make, convolutions,
         (lambda: label_head(768, 10), 769 * 100 + 101 * 100 + 101 * 10),
         (lambda: domain_head(768), 769 * 100 + 101),
         (lenet_backbone, LENET),
-        # A bottleneck of 256 units, with four numbers a unit in batch normalization.
+        # A bottleneck of 256 units, with four numbers per unit in batch normalization.
         (lambda: lenet_backbone(bottleneck_units=256), LENET + (501 + 4) * 256),
         (binary_lenet_backbone, 5 * 5 * 3 * 32 + 5 * 5 * 32 * 48 + 4 * (32 + 48)),
-        # Convolutions of 8, 5 and 3 points to 128, 256 and 128 channels, without a bias.
+        # Convolutions of 8, 5 and 3 time steps to 128, 256 and 128 channels, without a bias.
         (
             lambda: time_series_backbone((20, 2)),
             8 * 2 * 128 + 5 * 128 * 256 + 3 * 256 * 128 + 4 * (128 + 256 + 128),
         ),
     ],
 )
-def test_published_networks_have_the_published_parameters(model, expected):
+def test_published_networks_have_published_parameters(model, expected):
     assert model().count_params() == expected
 
 
-def test_a_stage_of_the_small_network_has_as_many_convolutions_as_asked_for():
+def test_cnn_stages_have_requested_convolutions():
     network = cnn_backbone((8, 8, 1), filters=(4, 6), units=5, convolutions=3)
     channels = [layer.filters for layer in network.layers if hasattr(layer, "filters")]
     assert channels == [4, 4, 4, 6, 6, 6]
@@ -116,37 +116,37 @@ def test_lenet_drops_whole_channels_between_its_convolutions():
     assert not [x for x in lenet_backbone(dropout=0).layers if "dropout" in x.name]
 
 
-def test_torchs_initial_weights_fill_the_range_that_the_fan_in_sets():
+def test_torch_initial_weights_follow_the_fan_in():
     backbone = lenet_backbone(bottleneck_units=256, initializer="torch")
     head = domain_head(256, (64,), batch_norm=True, initializer="torch")
     weighted = [x for x in (*backbone.layers, *head.layers) if hasattr(x, "kernel")]
     fans_in = [25, 500, 800, 500, 256, 64]
     for layer, fan_in in zip(weighted, fans_in, strict=True):
         limit = 1 / np.sqrt(fan_in)
-        for weights, least in ((layer.kernel, 0.9), (layer.bias, 0.0)):
+        for weights, share in ((layer.kernel, 0.9), (layer.bias, 0.0)):
             largest = np.abs(keras.ops.convert_to_numpy(weights)).max()
-            assert least * limit < largest <= limit
+            assert share * limit < largest <= limit
 
 
-def test_a_time_series_network_takes_the_mean_over_time():
+def test_time_series_backbone_averages_over_time():
     backbone = time_series_backbone((16, 1), filters=(3,), kernel_sizes=(1,))
     series = np.random.default_rng(0).normal(size=(2, 16, 1)).astype("float32")
     kernel = keras.ops.convert_to_numpy(backbone.layers[1].kernel)[0, 0]
-    normalised = series * kernel / np.sqrt(1 + 1e-3)  # mean 0 and variance 1 before training
-    expected = np.maximum(normalised, 0).mean(axis=1)
+    normalized = series * kernel / np.sqrt(1 + 1e-3)  # mean 0 and variance 1 before training
+    expected = np.maximum(normalized, 0).mean(axis=1)
     np.testing.assert_allclose(backbone.predict(series, verbose=0), expected, rtol=1e-4, atol=1e-6)
 
 
-LEAST = {mnist_backbone: 16, lenet_backbone: 16, svhn_backbone: 29, gtsrb_backbone: 32}
+MIN_SIZES = {mnist_backbone: 16, lenet_backbone: 16, svhn_backbone: 29, gtsrb_backbone: 32}
 
 
-@pytest.mark.parametrize("make", LEAST)
-def test_the_smallest_images_that_are_let_in_leave_features(make):
-    assert make((LEAST[make], LEAST[make], 1)).output_shape[-1] > 0
+@pytest.mark.parametrize("make", MIN_SIZES)
+def test_smallest_accepted_images_have_features(make):
+    assert make((MIN_SIZES[make], MIN_SIZES[make], 1)).output_shape[-1] > 0
 
 
 @pytest.mark.parametrize("low", [0, -3])
-def test_pixels_are_mapped_to_minus_one_and_one(low):
+def test_pixels_are_mapped_to_unit_range(low):
     for make in (mnist_backbone, mlp_backbone):
         rescaling = make((28, 28, 3), input_range=(low, 255)).layers[1]
         scaled = keras.ops.convert_to_numpy(rescaling(np.array([low, 255], "float32")))
@@ -154,7 +154,7 @@ def test_pixels_are_mapped_to_minus_one_and_one(low):
 
 
 @pytest.mark.parametrize("make", [binary_lenet_backbone, cnn_backbone])
-def test_instance_normalization_brings_each_channel_of_each_image_to_mean_0_and_variance_1(make):
+def test_instance_norm_standardizes_each_channel_of_each_image(make):
     backbone = make((16, 16, 3), filters=(4, 6), instance_norm=True)
     normalized = keras.Model(backbone.input, backbone.layers[2].output)
     images = np.random.default_rng(0).uniform(0, 255, (3, 16, 16, 3)).astype("float32")
