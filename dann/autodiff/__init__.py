@@ -1,4 +1,4 @@
-"""Derivatives of functions of tensors, on whichever Keras backend runs."""
+"""Derivatives of functions of tensors on TensorFlow, JAX and PyTorch."""
 
 from dann.autodiff.batches import batch_jacobian, frobenius_norm
 from dann.autodiff.derivatives import gradients, hvp, jacobian, jvp, vjp

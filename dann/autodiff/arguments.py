@@ -1,4 +1,4 @@
-"""Tensors as arguments, checked before a tape or a transform sees them."""
+"""Checks of tensor arguments before they reach a tape or a transform."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,35 +10,35 @@ from dann.checks import shapes_may_match
 
 
 def floating_tensor(value: Any, name: str) -> Any:
-    """Returns one value as a tensor to differentiate by.
+    """Returns a value as a tensor with respect to which a function can be differentiated.
 
     Raises:
-        TypeError: If it is not one tensor, or not floating.
+        TypeError: If `value` is not one tensor, or not floating.
     """
-    nested = isinstance(value, dict | list | tuple)
+    is_nested = isinstance(value, dict | list | tuple)
     try:
-        if nested and any(isinstance(v, engine.VARIABLES) for v in keras.tree.flatten(value)):
-            raise TypeError("JAX would stack them, and lose the variables")
+        if is_nested and any(isinstance(v, engine.VARIABLES) for v in keras.tree.flatten(value)):
+            raise TypeError("JAX would stack the variables and lose their identity")
         tensor = engine.tensor(value)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
         raise TypeError(
-            f"`{name}` must be one tensor, array or variable; of a list or dict of them write "
-            "`gradients(lambda a, b: model({'a': a, 'b': b}), [a, b])`. "
-            f"Received: {type(value).__name__}"
+            f"Expected `{name}` to be one tensor, array or variable. "
+            f"Received: {type(value).__name__}. For several tensors write "
+            "`gradients(lambda a, b: model({'a': a, 'b': b}), [a, b])`"
         ) from error
     if not keras.backend.is_float_dtype(_dtype(tensor)):
         raise TypeError(
-            f"`{name}` must be floating, because gradients flow through no other type. "
+            f"Expected `{name}` to be floating, because gradients flow through no other type. "
             f"Received: dtype={_dtype(tensor)}"
         )
     return tensor
 
 
 def floating_tensors(values: Sequence[Any], name: str) -> list[Any]:
-    """Returns tensors, arrays or variables as floating tensors; variables stay what they are.
+    """Returns tensors and arrays as floating tensors, and variables unchanged.
 
     Raises:
-        TypeError: If they are no list or tuple, or one is not floating.
+        TypeError: If `values` is not a list or tuple, or an element is not floating.
     """
     _check_list(values, name)
     tensors = [floating_tensor(value, f"{name}[{index}]") for index, value in enumerate(values)]
@@ -47,34 +47,35 @@ def floating_tensors(values: Sequence[Any], name: str) -> list[Any]:
 
 
 def floating_outputs(outputs: Any) -> list[Any]:
-    """Returns a function's outputs as a list of floating tensors."""
+    """Returns the outputs of a function as a list of floating tensors."""
     return floating_tensors(keras.tree.flatten(outputs), "function(*xs)")
 
 
 def tensors_like(values: Sequence[Any], name: str, patterns: Sequence[Any]) -> list[Any]:
-    """Returns `values` as tensors, one for each pattern, in its shape and type.
+    """Returns `values` as tensors, one per pattern, in the shape and type of the pattern.
 
-    With too few of them TensorFlow's tape crashes; with a wrong shape it gives a wrong answer.
+    With too few tensors the tape of TensorFlow crashes; with a wrong shape it returns wrong values.
 
     Raises:
-        TypeError: If they are no list or tuple.
-        ValueError: If their number, or the shape or type of one, is wrong.
+        TypeError: If `values` is not a list or tuple.
+        ValueError: If the number of tensors, a shape or a type is wrong.
     """
     _check_list(values, name)
     tensors = [engine.tensor(value) for value in values]
-    given, wanted = ([(tuple(x.shape), _dtype(x)) for x in each] for each in (tensors, patterns))
-    if len(given) != len(wanted) or not all(map(_fits, given, wanted)):
+    received = [(tuple(tensor.shape), _dtype(tensor)) for tensor in tensors]
+    expected = [(tuple(pattern.shape), _dtype(pattern)) for pattern in patterns]
+    if len(received) != len(expected) or not all(map(_may_match, received, expected)):
         raise ValueError(
-            f"Argument `{name}` must hold tensors of these shapes and types: {wanted}. "
-            f"Received: {given}"
+            f"Expected `{name}` to contain tensors of these shapes and types: {expected}. "
+            f"Received: {received}"
         )
     return tensors
 
 
 def _check_list(values, name):
-    if not isinstance(values, list | tuple):  # an array would be taken for a list of its rows
+    if not isinstance(values, list | tuple):  # an array would count as a list of its rows
         raise TypeError(
-            f"`{name}` must be a list of tensors, also for a single one: `[x]`. "
+            f"Expected `{name}` to be a list of tensors, also for a single tensor: `[x]`. "
             f"Received: {type(values).__name__}"
         )
 
@@ -83,5 +84,5 @@ def _dtype(tensor):
     return keras.backend.standardize_dtype(tensor.dtype)
 
 
-def _fits(given, wanted):
-    return shapes_may_match(given[0], wanted[0]) and given[1] == wanted[1]
+def _may_match(received, expected):
+    return shapes_may_match(received[0], expected[0]) and received[1] == expected[1]

@@ -1,4 +1,4 @@
-"""The Jacobian of each example of a batch, and its norm."""
+"""Jacobians of the examples of a batch, and their norms."""
 
 import math
 from collections.abc import Callable
@@ -9,28 +9,30 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff.arguments import floating_tensor
-from dann.autodiff.engines import engine, push_forward, unit
-from dann.autodiff.functions import reading_as
+from dann.autodiff.engines import engine, push_forward, unit_tensor
+from dann.autodiff.functions import substitute_values
 from dann.checks import check_integer
 
 
 def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
-    """Returns the Jacobian of each example's output with respect to its own input.
+    """Returns the Jacobian of the output of each example with respect to its own input.
 
     - `values[b, i, j] = df_i(x_b)/dx_bj`, with multi-indices `i` and `j`
 
-    These are the diagonal blocks of `jacobian`, by backward passes that are vectorized over some
-    outputs at a time; or, if an example has more than four times as many outputs as inputs, by
-    products as in `jvp` that are vectorized over its inputs. The result can be differentiated.
+    These are the diagonal blocks of `jacobian`. They are computed by backward passes that are
+    vectorized over several outputs at a time or, if an example has more than four times as many
+    outputs as inputs, by products as in `jvp` that are vectorized over its inputs. The result can
+    be differentiated.
 
-    On TensorFlow and JAX a Keras model is compiled once for each shape, and again after its layers
-    or variables changed. Other changes to a model, such as a new `activation` of a layer, go
-    unnoticed; for those pass `lambda x: model(x, training=False)`. A plain function is traced at
-    each call; to trace it once, call `batch_jacobian` in a `tf.function` or `jax.jit` of your own.
+    On TensorFlow and JAX a Keras model is compiled once per shape, and again after its layers or
+    variables change. Other changes to a model, such as a new `activation` of a layer, are not
+    noticed; after such a change pass `lambda x: model(x, training=False)`. A plain function is
+    traced at each call; to trace it once, call `batch_jacobian` in your own `tf.function` or
+    `jax.jit`.
 
     Args:
-        function: Takes a batch of inputs and returns a batch of outputs, `(batch, ...)`, each of
-            which depends on its own input alone. Or a Keras model; it is called with
+        function: Function of a batch of inputs that returns a batch of outputs, `(batch, ...)`,
+            each of which depends on its own input alone; or a Keras model, which is called with
             `training=False`.
         inputs: Floating-point tensor or array, `(batch, ...)`.
 
@@ -40,9 +42,9 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch.
         TypeError: If inputs or outputs are not floating.
-        ValueError: If a plain function gives no output for each example, or its outputs depend on
-            other examples, as with batch statistics, or differ between two calls, as with dropout
-            in training. In a compiled function that goes unnoticed.
+        ValueError: If a plain function does not return one output per example, or if its outputs
+            depend on other examples, as with batch statistics, or differ between two calls, as with
+            dropout in training. Inside a compiled function this is not checked.
 
     Example:
 
@@ -53,46 +55,51 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
     >>> [[float(value) for value in row] for row in result[0]]
     [[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]]
     """
-    return engine.run(function, _program, independent_batch(function, inputs))
+    return engine.run(function, _jacobian_program, check_batch(function, inputs))
 
 
-def _program(call, x):
+def _jacobian_program(call, x):
     y, product = pull_back_examples(call, x)
-    given, found, axis = y, x, 1
+    tangents, products, axis = y, x, 1
+    # A forward product takes two backward passes.
     if 4 * math.prod(x.shape[1:]) < math.prod(y.shape[1:]) and not engine.has_loops(y):
-        given, found, axis = x, y, -1
+        tangents, products, axis = x, y, -1
         product = push_forward([y], product)
-    sizes = given.shape[1:]
+    sizes = tangents.shape[1:]
 
     def row(number):
-        seed = unit(number, sizes, given.dtype)
-        return product([ops.broadcast_to(seed, ops.shape(given))])[0]
+        seed = unit_tensor(number, sizes, tangents.dtype)
+        return product([ops.broadcast_to(seed, ops.shape(tangents))])[0]
 
-    rows = engine.mapped(row, math.prod(sizes), found.dtype)
+    rows = engine.map_range(row, math.prod(sizes), products.dtype)  # (rows, batch, ...)
     return ops.reshape(ops.moveaxis(rows, 0, axis), (y.shape[0] or -1, *y.shape[1:], *x.shape[1:]))
 
 
 def frobenius_norm(
     function: Callable[[Any], Any], inputs: Any, samples: int = 16, seed: int = 0
 ) -> tuple[Any, Any]:
-    """Returns an estimate of `||J||_F` of each example's Jacobian, and its standard error.
+    """Returns an estimate of `||J||_F` for the Jacobian of each example, and its standard error.
 
     Hutchinson's estimator: for vectors `e` of independent signs, `E ||J^T e||^2 = ||J||_F^2`. Each
-    sample takes a backward pass. The mean of the squares is unbiased. Its root, and to first order
-    the root's standard error, are
+    sample takes a backward pass. The mean of the squares is unbiased. Its root and, to first order,
+    the standard error of the root are
 
     - `norm = sqrt(mean_s ||J^T e_s||^2)`
     - `error = std_s(||J^T e_s||^2) / (2 norm sqrt(samples))`
 
     Args:
-        samples: Number of random vectors, at least 2. Defaults to 16.
-        seed: Seed of these vectors.
-
-    The other arguments, and the errors, are those of `batch_jacobian`.
+        function: As in `batch_jacobian`.
+        inputs: As in `batch_jacobian`.
+        samples: Number of random vectors, at least 2. Defaults to `16`.
+        seed: Seed of the random vectors. Defaults to `0`.
 
     Returns:
         Norm and standard error, tensors `(batch,)` of the type of `inputs` but at least float32.
         The norm can be differentiated, so it can be part of a loss.
+
+    Raises:
+        NotImplementedError, TypeError: As in `batch_jacobian`.
+        ValueError: As in `batch_jacobian`; if `samples` is less than 2.
 
     Example:
 
@@ -105,24 +112,27 @@ def frobenius_norm(
 
     Reference:
         - [Hutchinson, 1990](https://doi.org/10.1080/03610919008812866), proposition 1.
-        - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, of Jacobians.
+        - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, for Jacobians.
     """
-    check_integer("samples", samples, 2, why="because their spread gives the error")
-    x = independent_batch(function, inputs)
-    squares = engine.run(function, _squares, x, samples=samples, seed=seed)  # (samples, batch)
+    check_integer("samples", samples, 2, why="because the error is computed from their spread")
+    x = check_batch(function, inputs)
+    # (samples, batch)
+    squares = engine.run(function, _squares_program, x, samples=samples, seed=seed)
     mean = ops.mean(squares, axis=0)
-    some = mean > 0
-    norm = ops.where(some, ops.sqrt(ops.where(some, mean, ops.ones_like(mean))), 0.0 * mean)
+    positive = mean > 0
+    # The inner `where` keeps the infinite slope of the root at 0 out of the gradient.
+    norm = ops.where(positive, ops.sqrt(ops.where(positive, mean, ops.ones_like(mean))), 0.0 * mean)
     spread = ops.std(squares, axis=0) / math.sqrt(samples - 1)
-    error = ops.where(some, spread / (2 * ops.where(some, norm, ops.ones_like(norm))), 0.0 * norm)
+    divisor = 2 * ops.where(positive, norm, ops.ones_like(norm))
+    error = ops.where(positive, spread / divisor, 0.0 * norm)
     return norm, ops.stop_gradient(error)
 
 
-def _squares(call, x, samples, seed):
+def _squares_program(call, x, samples, seed):
     y, pull = pull_back_examples(call, x)
-    multiply_transposed = of_vectors(pull, y, x)
+    multiply_transposed = as_vector_product(pull, y, x)
     dtype = keras.backend.result_type(x.dtype, "float32")
-    # While a batch of unknown size is traced, all examples share their vectors.
+    # If the batch size is unknown during tracing, all examples share their vectors.
     size = samples, x.shape[0] or 1, math.prod(y.shape[1:])
     signs = 2 * np.random.default_rng(seed).integers(0, 2, size) - 1
 
@@ -133,29 +143,28 @@ def _squares(call, x, samples, seed):
     return ops.map(square, ops.convert_to_tensor(signs, dtype))
 
 
-def independent_batch(function: Any, inputs: Any) -> Any:
-    """Returns a batch of inputs as a tensor, after a check that examples do not depend on others.
+def check_batch(function: Any, inputs: Any) -> Any:
+    """Returns a batch of inputs as a tensor, after a check that examples are independent.
 
-    Their Jacobians would be wrong in silence. The outputs of a random half of the examples must
-    stay as they are when the others change, and so must those of the other half. A Keras model is
-    not checked, because it runs in inference; nor is a single example, or a symbol in a function
-    that is being compiled.
+    Otherwise the Jacobians of the examples would be silently wrong. The outputs of a random half of
+    the examples must not change when the inputs of the other half change, and vice versa. A Keras
+    model is not checked, because it runs in inference; nor is a single example, or a symbol in a
+    function that is being compiled.
 
     Raises:
         TypeError: If inputs or outputs are not floating.
         ValueError: If outputs depend on other examples, as with batch statistics, or differ between
             two calls, as with dropout in training.
     """
-    model = isinstance(function, keras.Model)
-    if model and len(getattr(function, "inputs", None) or ()) > 1:
+    is_model = isinstance(function, keras.Model)
+    if is_model and len(getattr(function, "inputs", None) or ()) > 1:
         raise TypeError(
-            "Jacobians of a batch are by one tensor; of a model with several inputs write "
-            "`batch_jacobian(lambda a: model([a, b]), a)`. Received: a model with "
-            f"{len(function.inputs)} inputs"
+            f"Expected a model with one input. Received: {len(function.inputs)} inputs. Write "
+            "`batch_jacobian(lambda a: model([a, b]), a)`"
         )
     x = floating_tensor(inputs, "inputs")
-    if not model and engine.has_value(x) and x.shape[0] > 1:
-        with reading_as([]):  # a layer's seed advances in it, and no state is kept
+    if not is_model and engine.has_value(x) and x.shape[0] > 1:
+        with substitute_values([]):  # discards new states of layers and seed generators
             _check_independence(function, x)
     return x
 
@@ -163,35 +172,37 @@ def independent_batch(function: Any, inputs: Any) -> Any:
 def _check_independence(function, x):
     outputs = function(x)
     half = np.random.default_rng(0).permutation(x.shape[0]) % 2 == 0
-    for kept in (half, ~half):
-        here = kept.reshape(-1, *[1] * (len(x.shape) - 1))
-        changed = function(ops.where(here, x, 2 * x + 1))
-        if not engine.has_value(changed):
+    for is_fixed in (half, ~half):
+        mask = is_fixed.reshape(-1, *[1] * (len(x.shape) - 1))
+        changed_outputs = function(ops.where(mask, x, 2 * x + 1))
+        if not engine.has_value(changed_outputs):
             return
-        before, after = (np.asarray(ops.convert_to_numpy(y), "float64") for y in (outputs, changed))
-        whole = before.shape[:1] == kept.shape
-        if not whole or np.abs(after - before)[kept].max() > 1e-5 * np.abs(before).max():
+        before = np.asarray(ops.convert_to_numpy(outputs), "float64")
+        after = np.asarray(ops.convert_to_numpy(changed_outputs), "float64")
+        has_batch = before.shape[:1] == is_fixed.shape
+        if not has_batch or np.abs(after - before)[is_fixed].max() > 1e-5 * np.abs(before).max():
             raise ValueError(
-                "Argument `function` must treat the examples of a batch one by one and give the "
-                "same outputs twice. Call layers such as BatchNormalization and Dropout with "
-                "`training=False`, or use `jacobian`. Received: outputs that change with the other "
-                f"examples or from call to call, or are not one for each; shape {before.shape}"
+                "Expected `function` to treat the examples of a batch one by one and to return the "
+                "same outputs twice. Received: outputs of shape "
+                f"{before.shape} that change with other examples or between calls, or are not one "
+                "per example. Call layers such as BatchNormalization and Dropout with "
+                "`training=False`, or use `jacobian`"
             )
 
 
 def pull_back_examples(call: Callable, x: Any) -> tuple[Any, Callable]:
-    """Returns the outputs of a batch, and the function from a list of `u` to one of `J^T u`."""
+    """Returns the outputs of a batch, and the function from a list of `u` to a list of `J^T u`."""
     return engine.pull_back(lambda x: floating_tensor(call(x), "function(inputs)"), [x])
 
 
-def of_vectors(product: Callable, taken: Any, given: Any) -> Callable:
-    """Returns a product with tensors like `taken` as one of vectors `(batch, size)`."""
+def as_vector_product(product: Callable, operand: Any, result: Any) -> Callable:
+    """Returns a product of tensors like `operand` as a product of vectors `(batch, size)`."""
     # Gradients of a loop of TensorFlow, as in an LSTM, do not know their shape.
-    flat = given.shape[0] or -1, math.prod(given.shape[1:])
+    flat_shape = result.shape[0] or -1, math.prod(result.shape[1:])
 
     def multiply(vectors):
-        shaped = ops.reshape(vectors, (taken.shape[0] or -1, *taken.shape[1:]))
-        found = product([ops.cast(shaped, taken.dtype)])[0]
-        return ops.cast(ops.reshape(found, flat), vectors.dtype)
+        tensors = ops.reshape(vectors, (operand.shape[0] or -1, *operand.shape[1:]))
+        products = product([ops.cast(tensors, operand.dtype)])[0]
+        return ops.cast(ops.reshape(products, flat_shape), vectors.dtype)
 
     return multiply

@@ -8,7 +8,7 @@ import keras
 from keras import ops
 
 from dann.autodiff.arguments import floating_outputs, floating_tensors, tensors_like
-from dann.autodiff.engines import engine, push_forward, unit
+from dann.autodiff.engines import engine, push_forward, unit_tensor
 from dann.autodiff.functions import as_function
 from dann.checks import check_integer
 
@@ -20,7 +20,7 @@ def gradients(
     stop_gradients: Sequence[int] = (),
     unconnected_gradients: str = "zero",
 ) -> list[Any]:
-    """Returns the gradients of a function's outputs with respect to each of its arguments.
+    """Returns the gradients of the outputs of a function with respect to each of its arguments.
 
     With outputs `y_1, ..., y_n` and upstream gradients `g_1, ..., g_n`,
 
@@ -31,19 +31,20 @@ def gradients(
     `tf.gradients` for a function instead of a graph.
 
     Args:
-        function: Takes as many tensors as `xs` holds and returns a floating-point tensor, or any
-            nest of them. Or a Keras model: it is called with `training=False`, and gets several
-            tensors as one list.
-        xs: List of floating-point tensors, arrays or variables. A function gets a variable's value;
-            if it reads the variable itself, as a model reads its weights, that counts too.
-        grad_ys: List of upstream gradients, one for each output in the order of
-            `keras.tree.flatten`, in its shape and type. Defaults to `None`: ones.
+        function: Function of as many tensors as `xs` contains that returns a floating-point tensor
+            or any nest of such tensors; or a Keras model, which is called with `training=False` and
+            gets several tensors as one list.
+        xs: List of floating-point tensors, arrays or variables. The function gets the value of a
+            variable. If it also reads the variable itself, as a model reads its weights, the
+            gradient includes that dependence.
+        grad_ys: List of upstream gradients, one per output in the order of `keras.tree.flatten`, in
+            the shape and type of the output. Defaults to `None`, ones.
         stop_gradients: Indices of the arguments to treat as constants: nothing flows through them,
-            and they count as unconnected. The arguments of a function are independent anyway; for
-            a tensor that the function itself makes, call `keras.ops.stop_gradient` there. Defaults
-            to none.
-        unconnected_gradients: The gradient of an argument on which the outputs do not depend:
-            `"zero"` for zeros, `"none"` for `None`. JAX has only `"zero"`.
+            and they count as unconnected. The arguments of a function are independent anyway; for a
+            tensor that the function itself computes, call `keras.ops.stop_gradient` in the
+            function. Defaults to `()`.
+        unconnected_gradients: Gradient of an argument on which the outputs do not depend: `"zero"`
+            for zeros, `"none"` for `None`. JAX supports only `"zero"`. Defaults to `"zero"`.
 
     Returns:
         A list of tensors, each in the shape of its argument.
@@ -68,12 +69,12 @@ def gradients(
     [20.0, 4.0]
     """
     call, xs = as_function(function), floating_tensors(xs, "xs")
-    stopped = {check_integer("stop_gradients", index, 0, len(xs) - 1) for index in stop_gradients}
+    constants = {check_integer("stop_gradients", index, 0, len(xs) - 1) for index in stop_gradients}
 
-    def with_constants(*xs):
-        return call(*(ops.stop_gradient(x) if i in stopped else x for i, x in enumerate(xs)))
+    def call_with_constants(*xs):
+        return call(*(ops.stop_gradient(x) if i in constants else x for i, x in enumerate(xs)))
 
-    outputs, pull = engine.pull_back(with_constants, xs)
+    outputs, pull = engine.pull_back(call_with_constants, xs)
     outputs = floating_outputs(outputs)
     upstream = [ops.ones_like(output) for output in outputs]
     if grad_ys is not None:
@@ -84,16 +85,20 @@ def gradients(
 def vjp(
     function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    """Returns a function's outputs and the products of vectors with its Jacobian: `v^T J`.
+    """Returns the outputs of a function and the products of vectors with its Jacobian: `v^T J`.
 
     Args:
-        vs: List of tensors, one for each output, in its shape and type.
-
-    The other arguments, and the errors, are those of `gradients`.
+        function: As in `gradients`.
+        xs: As in `gradients`.
+        vs: List of tensors, one per output, in the shape and type of the output.
 
     Returns:
         The outputs as `function` returned them, and a list of tensors, each in the shape of its
         argument.
+
+    Raises:
+        NotImplementedError, TypeError: As in `gradients`.
+        ValueError: If `vs` does not fit the outputs.
 
     Example:
 
@@ -108,22 +113,26 @@ def vjp(
 
 
 def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> tuple[Any, Any]:
-    """Returns a function's outputs and the products of its Jacobian with vectors: `J v`.
+    """Returns the outputs of a function and the products of its Jacobian with vectors: `J v`.
 
-    Two backward passes make a forward one: `u^T J` is linear in `u`, and its gradient with respect
-    to `u` along `v` is `J v`. So it follows a custom backward pass, where forward mode silently
-    uses the derivative of the forward pass, or raises an error.
+    Two backward passes make a forward pass: `u^T J` is linear in `u`, and its gradient with respect
+    to `u` along `v` is `J v`. The product therefore follows a custom backward pass, where forward
+    mode silently uses the derivative of the forward pass, or raises an error.
 
     Under XLA, TensorFlow's second derivative of max pooling compares in bfloat16 and is wrong. Do
     not compile such a product with `jit_compile=True`.
 
     Args:
-        vs: List of tensors, one for each of `xs`, in its shape and type.
-
-    The other arguments, and the errors, are those of `gradients`.
+        function: As in `gradients`.
+        xs: As in `gradients`.
+        vs: List of tensors, one per element of `xs`, in its shape and type.
 
     Returns:
-        The outputs as `function` returned them, and their tangents, nested alike.
+        The outputs as `function` returned them, and their tangents in the same nest.
+
+    Raises:
+        NotImplementedError, TypeError: As in `gradients`.
+        ValueError: If `vs` does not fit `xs`.
 
     Example:
 
@@ -145,21 +154,21 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
 
     - `hvp(f, xs, vs)[i] = sum_j d2f/(dx_i dx_j) v_j`
 
-    It is the gradient of `sum_j v_j^T df/dx_j`. So for a backward pass that is not the derivative
-    it is the product with the transposed Jacobian of the gradient.
+    The product is computed as the gradient of `sum_j v_j^T df/dx_j`. For a backward pass that is
+    not the derivative, it is the product with the transposed Jacobian of the gradient.
 
     Args:
-        function: Takes as many tensors as `xs` holds and returns a scalar. Of any other output it
-            is the Hessian of the sum, as in `gradients`.
+        function: Function of as many tensors as `xs` contains that returns a scalar. Other outputs
+            are summed, as in `gradients`.
         xs: List of floating-point tensors, arrays or variables, as in `gradients`.
-        vs: List of tensors, one for each of `xs`, in its shape and type.
+        vs: List of tensors, one per element of `xs`, in its shape and type.
 
     Returns:
         A list of tensors, each in the shape of its argument.
 
     Raises:
         NotImplementedError, TypeError: As in `gradients`.
-        ValueError: If `vs` do not fit `xs`.
+        ValueError: If `vs` does not fit `xs`.
 
     Example:
 
@@ -172,7 +181,7 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
     xs = floating_tensors(xs, "xs")
 
     def slopes(*tensors):
-        # A variable is given on, because the function may read it.
+        # A variable is passed on, because the function may read it.
         pairs = zip(xs, tensors, strict=True)
         return gradients(function, [x if isinstance(x, engine.VARIABLES) else t for x, t in pairs])
 
@@ -180,21 +189,22 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
 
 
 def jacobian(function: Callable[..., Any], xs: Any) -> Any:
-    """Returns the Jacobian of a function's output with respect to its arguments.
+    """Returns the Jacobian of the output of a function with respect to its arguments.
 
     - `jacobian(f, x)[i, j] = df_i/dx_j`, with multi-indices `i` and `j`
 
-    It differentiates every output by every input, also across examples, so its size grows with the
-    square of the batch. If examples are independent, `batch_jacobian` gives the part that is not 0.
-    A Hessian is the Jacobian of `gradients`.
+    Every output is differentiated by every input, also across examples, so the size of the Jacobian
+    grows with the square of the batch size. If examples are independent, `batch_jacobian` returns
+    the blocks that are not 0. A Hessian is the Jacobian of `gradients`.
 
     Args:
-        function: Takes as many tensors as `xs` holds and returns one. Or a Keras model; it is
-            called with `training=False`.
-        xs: Floating-point tensor, array or variable, or a list of them, as in `gradients`.
+        function: Function of as many tensors as `xs` contains that returns one tensor; or a Keras
+            model, which is called with `training=False`.
+        xs: Floating-point tensor, array or variable, or a list of them, as in `gradients`. Sizes
+            may be unknown in a function that is being compiled.
 
     Returns:
-        A tensor in the shape of the output followed by the shape of `xs`; of a list, a list.
+        A tensor in the shape of the output followed by the shape of `xs`; for a list, a list.
 
     Raises:
         NotImplementedError: On a Keras backend other than TensorFlow, JAX and torch.
@@ -210,20 +220,21 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     >>> [[float(value) for value in row] for row in matrix]
     [[2.0, 0.0], [6.0, 6.0]]
     """
-    several = isinstance(xs, list | tuple)
-    arguments = floating_tensors(xs if several else [xs], "xs")
+    is_list = isinstance(xs, list | tuple)
+    arguments = floating_tensors(xs if is_list else [xs], "xs")
     outputs, pull = engine.pull_back(as_function(function), arguments)
-    y, *others = floating_outputs(outputs)
-    if others:
+    tensors = floating_outputs(outputs)
+    if len(tensors) > 1:
         raise ValueError(
-            "`jacobian` takes a function of one output; give each of several outputs a function of "
-            f"its own. Received: {1 + len(others)} outputs"
+            f"Expected a function with one output. Received: {len(tensors)} outputs. Pass one "
+            "function per output"
         )
+    shape, dtype = ops.shape(tensors[0]), tensors[0].dtype  # with tensors for unknown sizes
 
     def row(number):
-        return pull([unit(number, y.shape, y.dtype)])
+        return pull([unit_tensor(number, shape, dtype)])
 
-    rows = engine.mapped(row, math.prod(y.shape), [x.dtype for x in arguments])
+    rows = engine.map_range(row, math.prod(shape), [x.dtype for x in arguments])
     pairs = zip(rows, arguments, strict=True)
-    found = [ops.reshape(row, (*y.shape, *x.shape)) for row, x in pairs]
-    return found if several else found[0]
+    jacobians = [ops.reshape(row, (*shape, *ops.shape(x))) for row, x in pairs]
+    return jacobians if is_list else jacobians[0]

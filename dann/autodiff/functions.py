@@ -1,4 +1,4 @@
-"""How functions of tensors and Keras models are called, and their programs kept."""
+"""Calls of functions and Keras models, and a cache of compiled programs."""
 
 import contextlib
 import weakref
@@ -11,7 +11,7 @@ _programs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def as_function(function: Any) -> Callable:
-    """Returns `function`; for a Keras model, its call in inference, of several inputs as a list."""
+    """Returns `function`; for a Keras model, its inference call with several inputs as a list."""
     if isinstance(function, keras.Model):
         return lambda *xs: function(xs[0] if len(xs) == 1 else list(xs), training=False)
     return function
@@ -21,18 +21,17 @@ def as_pure_function(function: Any) -> Callable:
     """Returns `as_function(function)` as a function that does not change the state of layers."""
 
     def pure(*xs):
-        with reading_as([]):
+        with substitute_values([]):
             return as_function(function)(*xs)
 
     return pure
 
 
 @contextlib.contextmanager
-def reading_as(values: Iterable[tuple[keras.Variable, Any]]) -> Iterator[None]:
-    """Reads Keras variables as other tensors, and keeps no assignment to any variable.
+def substitute_values(values: Iterable[tuple[keras.Variable, Any]]) -> Iterator[None]:
+    """Substitutes tensors for Keras variables in a block, and discards all assignments.
 
-    The other variables keep the values that a scope around this one gives them, as in Keras's `fit`
-    on JAX.
+    Other variables keep the values of an outer scope, as in Keras's `fit` on JAX.
     """
     with keras.StatelessScope(list(values)) as scope:
         if scope.original_scope is not None:
@@ -41,28 +40,31 @@ def reading_as(values: Iterable[tuple[keras.Variable, Any]]) -> Iterator[None]:
         yield
 
 
-def call_reading(function: Callable, xs: Iterable[Any], values: Iterable[Any]) -> Any:
-    """Returns `function(*values)`, where those of `xs` that are variables are read as the values.
+def call_with_values(function: Callable, xs: Iterable[Any], values: Iterable[Any]) -> Any:
+    """Returns `function(*values)` and substitutes the values for all variables in `xs`.
 
-    So a function that reads a variable itself depends on its value, as one that takes it does.
+    The outputs then depend on the value of a variable, whether the function takes or reads it.
     """
     pairs = zip(xs, values, strict=True)
     variables = [(x, value) for x, value in pairs if isinstance(x, keras.Variable)]
-    # A scope would keep no assignment.
-    with reading_as(variables) if variables else contextlib.nullcontext():
+    # A scope would discard assignments, so there is none without variables.
+    with substitute_values(variables) if variables else contextlib.nullcontext():
         return function(*values)
 
 
-def program_of(function: Any, key: Hashable, make: Callable) -> Any:
-    """Returns what `make` gives, kept for a Keras model while its layers and variables stay.
+def get_program(function: Any, key: Hashable, make: Callable) -> Any:
+    """Returns a program, which is cached for a Keras model until its layers or variables change.
 
-    `make` takes a function without arguments that returns `function`. What it makes must not refer
-    to a model in another way, or neither is ever freed.
+    Args:
+        function: Function or Keras model.
+        key: Key of the program in the cache of the model.
+        make: Makes the program from a function without arguments that returns `function`. The
+            program must refer to a model only by this function, or neither is ever freed.
     """
     if not isinstance(function, keras.Model):
         return make(lambda: function)
     parts = [*function.layers, *function.variables]
     key, programs = (key, *map(id, parts)), _programs.setdefault(function, {})
-    if key not in programs:  # the parts are kept too, so that nothing else gets their addresses
+    if key not in programs:  # the cache stores the parts, so that no other object gets their ids
         programs[key] = make(weakref.ref(function)), parts
     return programs[key][0]

@@ -1,4 +1,4 @@
-"""The JAX side of derivatives: backward passes as functions, vectorized."""
+"""Derivatives on JAX: vectorized backward passes as functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ if keras.backend.backend() == "jax":  # other backends do not need it installed
     import jax  # pyright: ignore[reportMissingImports]
 
 VARIABLES = keras.Variable
-_AT_ONCE = 64  # outputs of a vectorized pass; more take more memory and are not faster
+_PART_SIZE = 64  # outputs per vectorized pass; more take more memory and are not faster
 
 
 def tensor(value: Any) -> Any:
@@ -20,53 +20,54 @@ def tensor(value: Any) -> Any:
 
 
 def has_value(value: Any) -> bool:
-    """Whether an array has a value, and is not a symbol in a function that is being traced."""
+    """Returns whether an array is not a symbol in a function that is being traced."""
     return not isinstance(value, jax.core.Tracer)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
-    """Returns a function's outputs, and the function from upstream gradients to gradients."""
+    """Returns the outputs of a function, and the function from upstream gradients to gradients."""
 
     def traced(*arguments):
-        return jax.tree.map(tensor, functions.call_reading(function, xs, arguments))
+        return jax.tree.map(tensor, functions.call_with_values(function, xs, arguments))
 
     outputs, pull_nested = jax.vjp(traced, *(tensor(x) for x in xs))
 
     def pull(upstream, unconnected="zero"):
         if unconnected != "zero":
             raise NotImplementedError(
-                f"On JAX unconnected_gradients is 'zero', not {unconnected!r}"
+                "Expected `unconnected_gradients` to be 'zero' on JAX. "
+                f"Received: unconnected_gradients={unconnected!r}"
             )
         return list(pull_nested(keras.tree.pack_sequence_as(outputs, upstream)))
 
     return outputs, pull
 
 
-def mapped(function: Callable, count: int, dtypes: Any) -> Any:
-    """Returns the function's results for the numbers below `count`, stacked; some at a time."""
-    return jax.lax.map(function, jax.numpy.arange(count), batch_size=_AT_ONCE)
+def map_range(function: Callable, count: int, dtypes: Any) -> Any:
+    """Returns the stacked results of a function for the numbers below `count`, in parts."""
+    return jax.lax.map(function, jax.numpy.arange(count), batch_size=_PART_SIZE)
 
 
 def has_loops(y: Any) -> bool:
-    """Whether derivatives of a tensor's derivatives cannot be vectorized: never."""
+    """Returns whether second derivatives cannot be vectorized: never on JAX."""
     return False
 
 
 def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
-    """Runs `program(call, x, **static)`, compiled and kept for a Keras model."""
+    """Runs `program(call, x, **static)`; compiles and caches it for a Keras model."""
     if not isinstance(function, keras.Model):
         return program(functions.as_pure_function(function), x, **static)
 
     def make(get):
-        # The weights are arguments, or their values would be compiled in.
+        # The weights are arguments, because their values would be compiled as constants.
         def with_weights(weights, x):
             def call(x):
-                with functions.reading_as(zip(get().variables, weights, strict=True)):
+                with functions.substitute_values(zip(get().variables, weights, strict=True)):
                     return functions.as_function(get())(x)
 
             return program(call, x, **static)
 
         return jax.jit(with_weights)
 
-    compiled = functions.program_of(function, (program, *static.items()), make)
+    compiled = functions.get_program(function, (program, *static.items()), make)
     return compiled([variable.value for variable in function.variables], x)

@@ -1,4 +1,4 @@
-"""The TensorFlow side of derivatives: tapes, vectorized maps, and programs that run as graphs."""
+"""Derivatives on TensorFlow: tapes, vectorized maps, and programs that run as graphs."""
 
 import contextlib
 import math
@@ -9,10 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from dann.autodiff.functions import as_function, as_pure_function, program_of
+from dann.autodiff.functions import as_function, as_pure_function, get_program
 
 VARIABLES = (keras.Variable, tf.Variable)
-_FAST_BYTES = 2**25
+_FAST_BYTES = 2**25  # of the tensors in a vectorized pass on a processor
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}
 
 
@@ -22,76 +22,84 @@ def tensor(value: Any) -> Any:
 
 
 def has_value(value: Any) -> bool:
-    """Whether a tensor has a value, and is not a symbol in a function that is being traced."""
+    """Returns whether a tensor is not a symbol in a function that is being traced."""
     return not tf.is_symbolic_tensor(value)
 
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
-    """Returns a function's outputs, and the function from upstream gradients to gradients."""
-    sources = [_watched(x) for x in xs]
-    # A loaded SavedModel with a loop has no gradient by a persistent tape; a traced loop needs one.
+    """Returns the outputs of a function, and the function from upstream gradients to gradients."""
+    sources = [_identify(x) for x in xs]
+    # A loaded SavedModel with a loop has no gradient with a persistent tape; a traced loop needs
+    # a persistent tape.
     persistent = not tf.executing_eagerly()
     with tf.GradientTape(persistent, watch_accessed_variables=False) as tape:
         tape.watch(sources)
         outputs = function(*map(tensor, sources))
-        if any(isinstance(one, np.ndarray | np.generic) for one in keras.tree.flatten(outputs)):
+        if any(isinstance(y, np.ndarray | np.generic) for y in keras.tree.flatten(outputs)):
             raise TypeError(
-                "The function must return tensors, because no gradient flows through NumPy: write "
-                "`keras.ops.sin(x)` for `numpy.sin(x)`. Received: an array"
+                "Expected a function that returns tensors, because no gradient flows through "
+                "NumPy. Received: an array. Write `keras.ops.sin(x)` for `numpy.sin(x)`"
             )
         outputs = keras.tree.map_structure(tensor, outputs)
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):
-        found = tape.gradient(ys, sources, upstream, tf.UnconnectedGradients(unconnected))
-        return [None if gradient is None else tensor(gradient) for gradient in found]
+        slopes = tape.gradient(ys, sources, upstream, tf.UnconnectedGradients(unconnected))
+        return [None if slope is None else tensor(slope) for slope in slopes]
 
     return outputs, pull
 
 
-def _watched(x):
-    # A tape compares tensors by identity. It must not take a tensor that is given twice, or that
-    # the function itself reads, for the argument.
+def _identify(x):
+    """Returns a variable, or a copy of a tensor that the tape tells from all other tensors.
+
+    A tape compares tensors by identity. A tensor that is passed twice, or that the function itself
+    reads, must not count as the argument.
+    """
     variable = x.value if isinstance(x, keras.Variable) else x
     return variable if isinstance(variable, tf.Variable) else tf.identity(variable)
 
 
-def mapped(function: Callable, count: int, dtypes: Any) -> Any:
-    """Returns the function's results for the numbers below `count`, stacked; some at a time."""
-    parts = math.ceil(count / _at_once())
-    with _loops_told():
+def map_range(function: Callable, count: int, dtypes: Any) -> Any:
+    """Returns the stacked results of a function for the numbers below `count`, in parts."""
+    with _explain_loops():
+        if tf.is_tensor(count):  # an unknown batch size
+            return tf.vectorized_map(function, tf.range(count))
+        parts = math.ceil(count / _part_size())
         if parts <= 1:
             return tf.vectorized_map(function, tf.range(count))
+        # The last part is filled up with results that are cut off again.
         numbers = tf.reshape(tf.range(parts * math.ceil(count / parts)), (parts, -1))
-        found = tf.map_fn(
+        results = tf.map_fn(
             lambda part: tf.vectorized_map(function, part), numbers, fn_output_signature=dtypes
         )
-    return keras.tree.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:]))[:count], found)
+    return keras.tree.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:]))[:count], results)
 
 
 @contextlib.contextmanager
-def _loops_told():
+def _explain_loops():
     try:
         yield
     except ValueError as error:
         if "handle data" not in str(error):
             raise
         raise NotImplementedError(
-            "TensorFlow cannot vectorize the gradient of a loop in a loaded SavedModel, as of an "
-            "LSTM: load a `.keras` file, or stack `gradients(lambda x: function(x)[:, i], [x])[0]` "
-            "for each output `i`. Received: such a function"
+            "Expected a function without loops of a loaded SavedModel, as in an LSTM, because "
+            "TensorFlow cannot vectorize their gradients. Received: such a function. Load a "
+            "`.keras` file, or stack `gradients(lambda x: function(x)[:, i], [x])[0]` for each "
+            "output `i`"
         ) from error
 
 
 def has_loops(y: Any) -> bool:
-    """Whether a tensor comes from a loop, whose derivatives have derivatives of no fixed shape."""
+    """Returns whether a tensor comes from a loop, whose second derivatives have no fixed shape."""
     definition = y.graph.as_graph_def()
     bodies = [definition.node, *(body.node_def for body in definition.library.function)]
     return any(node.op in {"While", "StatelessWhile"} for nodes in bodies for node in nodes)
 
 
 def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
-    """Runs `program(call, x, **static)` as a graph, which is kept for a Keras model."""
+    """Runs `program(call, x, **static)` as a graph, which is cached for a Keras model."""
     if not has_value(x):
         return program(as_function(function), x, **static)
 
@@ -99,21 +107,21 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
         traced = tf.function(
             lambda x: program(as_pure_function(get()), x, **static), autograph=False
         )
-        return traced.get_concrete_function(x)  # which is called sooner than the function
+        return traced.get_concrete_function(x)  # has less overhead per call than the function
 
-    with _loops_told():
-        return program_of(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
+    with _explain_loops():
+        return get_program(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
 
 
-def _at_once():
-    """How many outputs one vectorized pass covers, by the largest tensor that the graph computes.
+def _part_size():
+    """Returns the number of outputs per vectorized pass, from the largest tensor of the graph.
 
-    Larger parts are slower on a processor (caches, page faults).
+    Larger parts are slower on a processor, because of caches and page faults.
     """
     if tf.executing_eagerly():
         return math.inf
     operations = tf.compat.v1.get_default_graph().get_operations()
     outputs = [out for op in operations if op.type not in _WEIGHTS for out in op.outputs]
     largest = max(out.dtype.size * (out.shape.num_elements() or 0) for out in outputs)
-    room = 2**30 if tf.config.list_logical_devices("GPU") else _FAST_BYTES
-    return max(1, room // (3 * max(largest, 1)))
+    num_bytes = 2**30 if tf.config.list_logical_devices("GPU") else _FAST_BYTES
+    return max(1, num_bytes // (3 * max(largest, 1)))

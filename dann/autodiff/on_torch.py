@@ -1,11 +1,11 @@
-"""The torch side of derivatives: backward passes one after another, which may be derived again."""
+"""Derivatives on PyTorch: successive backward passes, which can be differentiated again."""
 
 from collections.abc import Callable
 from typing import Any
 
 import keras
 
-from dann.autodiff.functions import as_pure_function, call_reading
+from dann.autodiff.functions import as_pure_function, call_with_values
 
 if keras.backend.backend() == "torch":  # other backends do not need it installed
     import torch  # pyright: ignore[reportMissingImports]
@@ -20,35 +20,35 @@ def tensor(value: Any) -> Any:
 
 
 def has_value(value: Any) -> bool:
-    """Whether a tensor has a value, and is not a stand-in that only has a shape."""
+    """Returns whether a tensor is not a placeholder that only has a shape."""
     return value.device.type != "meta"
 
 
 def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
-    """Returns a function's outputs, and the function from upstream gradients to gradients."""
-    # Keras builds models without gradients, which a gradient in a model needs all the same. PyTorch
-    # has no second derivative of fused attention, only of attention by matrix products.
+    """Returns the outputs of a function, and the function from upstream gradients to gradients."""
+    # Keras disables gradients while it builds a model, but a gradient inside a model needs them.
+    # PyTorch has no second derivative of fused attention, only of attention by matrix products.
     with torch.enable_grad(), attention.sdpa_kernel(attention.SDPBackend.MATH):
-        arguments = [_followed(tensor(x)) for x in xs]
-        outputs = keras.tree.map_structure(tensor, call_reading(function, xs, arguments))
+        arguments = [_track(tensor(x)) for x in xs]
+        outputs = keras.tree.map_structure(tensor, call_with_values(function, xs, arguments))
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):
-        tracked = [y if y.requires_grad else _followed(y) for y in ys]  # it refuses constants
+        tracked = [y if y.requires_grad else _track(y) for y in ys]  # `grad` refuses constants
         options = {"allow_unused": True, "materialize_grads": unconnected == "zero"}
         return list(torch.autograd.grad(tracked, arguments, upstream, create_graph=True, **options))
 
     return outputs, pull
 
 
-def mapped(function: Callable, count: int, dtypes: Any) -> Any:
-    """Returns the function's results for the numbers below `count`, stacked, one after another."""
-    found = [function(torch.tensor(number)) for number in range(count)]
-    return keras.tree.map_structure(lambda *parts: torch.stack(parts), *found)
+def map_range(function: Callable, count: int, dtypes: Any) -> Any:
+    """Returns the stacked results of a function for the numbers below `count`."""
+    results = [function(torch.tensor(number)) for number in range(count)]
+    return keras.tree.map_structure(lambda *parts: torch.stack(parts), *results)
 
 
 def has_loops(y: Any) -> bool:
-    """Whether derivatives of a tensor's derivatives cannot be vectorized: never."""
+    """Returns whether second derivatives cannot be vectorized; nothing is vectorized here."""
     return False
 
 
@@ -57,6 +57,6 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
     return program(as_pure_function(function), x, **static)
 
 
-def _followed(x):
-    """A tensor of its own that gradients are taken by, also if the function reads the other."""
+def _track(x):
+    """Returns a copy that gradients can refer to, even if the function reads the original."""
     return x.clone() if x.requires_grad else x.detach().clone().requires_grad_()

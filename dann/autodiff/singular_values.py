@@ -1,4 +1,4 @@
-"""The largest singular values of each example's Jacobian, without the Jacobian."""
+"""Largest singular values of the Jacobian of each example, without the Jacobian."""
 
 import math
 from collections.abc import Callable
@@ -20,26 +20,31 @@ def singular_values(
     iterations: int | None = None,
     seed: int = 0,
 ) -> Any:
-    """Returns the `k` largest singular values of each example's Jacobian, the largest first.
+    """Returns the `k` largest singular values of the Jacobian of each example, in descending order.
 
-    Golub and Kahan's bidiagonalization, with the vectors of the smaller side kept orthogonal. Each
-    iteration takes one product with the Jacobian, formed as in `jvp`, and one with its transpose.
-    The values found approach the true ones from below, the largest first. With as many iterations
-    as the Jacobian has rows or columns they are exact.
+    The method is the bidiagonalization of Golub and Kahan, with reorthogonalized vectors on the
+    smaller side. Each iteration takes one product with the Jacobian, computed as in `jvp`, and one
+    product with its transpose. The computed values approach the true values from below, the largest
+    first. With as many iterations as the Jacobian has rows or columns they are exact.
+
+    The values can be differentiated, so they can be part of a loss. With the left and right
+    singular vectors `u` and `v` of a value `s`, `ds = u^T dJ v`, which is exact if `s` is exact.
 
     Args:
+        function: As in `batch_jacobian`.
+        inputs: As in `batch_jacobian`.
         k: Number of singular values, from 1 to the number of inputs or outputs of an example,
             whichever is less.
-        iterations: At least `k`. Defaults to `None`: `3 k + 10`, or exact if that is less.
-        seed: Seed of the vectors that the iterations start from.
-
-    The other arguments, and the errors, are those of `batch_jacobian`.
+        iterations: Number of iterations, at least `k`. Defaults to `None`: `3 k + 10`, or the
+            number for exact values if it is less.
+        seed: Seed of the initial vectors. Defaults to `0`.
 
     Returns:
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
 
-    They can be differentiated, so they can be part of a loss. With the unit vectors `u` and `v` of
-    a value `s`, `ds = u^T dJ v`, which is exact where `s` is.
+    Raises:
+        NotImplementedError, TypeError: As in `batch_jacobian`.
+        ValueError: As in `batch_jacobian`; if `k` or `iterations` is out of range.
 
     Example:
 
@@ -52,50 +57,52 @@ def singular_values(
 
     Reference:
         - [Golub and Kahan, 1965](https://doi.org/10.1137/0702016), section 2.
-        - [Simon and Zha, 2000](https://doi.org/10.1137/S1064827597327309): one side is enough.
+        - [Simon and Zha, 2000](https://doi.org/10.1137/S1064827597327309), one-sided
+          reorthogonalization.
     """
-    x = batches.independent_batch(function, inputs)
+    x = batches.check_batch(function, inputs)
     iterations = 3 * k + 10 if iterations is None else iterations
-    check_integer("iterations", iterations, k, why="as each finds one more of the `k` values")
-    return engine.run(function, _values, x, k=k, iterations=iterations, seed=seed)
+    why = "because each iteration adds one singular value"
+    check_integer("iterations", iterations, k, why=why)
+    return engine.run(function, _values_program, x, k=k, iterations=iterations, seed=seed)
 
 
-def _values(call, x, k, iterations, seed):
+def _values_program(call, x, k, iterations, seed):
     y, pull = batches.pull_back_examples(call, x)
-    multiply_transposed = batches.of_vectors(pull, y, x)
-    multiply = batches.of_vectors(push_forward([y], pull), x, y)
+    multiply_transposed = batches.as_vector_product(pull, y, x)
+    multiply = batches.as_vector_product(push_forward([y], pull), x, y)
     columns = math.prod(x.shape[1:])
     rank = min(columns, math.prod(y.shape[1:]))
-    check_integer("k", k, 1, rank, why="the rank that the Jacobian of an example can have")
-    # While a batch of unknown size is traced, all examples share their start.
+    check_integer("k", k, 1, rank, why="the largest rank of the Jacobian of an example")
+    # If the batch size is unknown during tracing, all examples share their initial vectors.
     start = np.random.default_rng(seed).normal(size=(x.shape[0] or 1, rank))
-    if rank < columns:  # fewer outputs than inputs: take the transpose
+    if rank < columns:  # fewer outputs than inputs: use the transpose
         multiply, multiply_transposed = multiply_transposed, multiply
     start = ops.convert_to_tensor(start, keras.backend.result_type(x.dtype, "float32"))
     start = ops.broadcast_to(start, (ops.shape(x)[0], rank))
     basis, images = _expand(multiply, multiply_transposed, start, min(iterations, rank))
-    # A V = U S W, and with v = V W^T and fixed u and v the derivative of s is that of u^T A v.
-    parts: Any = ops.svd(ops.stop_gradient(ops.swapaxes(images, 1, 2)), False)
-    left, values, right = parts
-    vectors = ops.stop_gradient(ops.einsum("bks,bsn->kbn", right[:, :k], basis))
-    pairs = ops.moveaxis(left[..., :k], -1, 0), vectors
+    # With A V = U S W and v = V W^T, ds = d(u^T A v) for constant u and v.
+    decomposition: Any = ops.svd(ops.stop_gradient(ops.swapaxes(images, 1, 2)), False)
+    u, s, w = decomposition
+    v = ops.stop_gradient(ops.einsum("bks,bsn->kbn", w[:, :k], basis))
+    pairs = ops.moveaxis(u[..., :k], -1, 0), v  # (k, batch, size)
     products = ops.map(lambda pair: ops.sum(multiply_transposed(pair[0]) * pair[1], axis=1), pairs)
-    products = ops.moveaxis(products, 0, 1)
-    return values[:, :k] + (products - ops.stop_gradient(products))
+    products = ops.moveaxis(products, 0, 1)  # (batch, k)
+    return s[:, :k] + (products - ops.stop_gradient(products))
 
 
 def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> tuple:
-    """Returns an orthonormal basis of the Krylov spaces of matrices `A`, and what they make of it.
+    """Returns orthonormal bases of the Krylov spaces of matrices `A`, and their images under `A`.
 
     With `v_1` along `start`, unit vectors `u_j` and orthonormal `v_j`,
 
     - `alpha_j u_j = A v_j - beta_{j-1} u_{j-1}`
     - `beta_j v_{j+1} = A^T u_j - alpha_j v_j`
 
-    Each new `v` is made orthogonal to all before it, because rounding loses that. The `u` need not
-    be: the singular values of `A V` approach those of `A` from below, the largest first, whatever
-    led to `V`. Once the `v` span all that `A^T A` makes of `start`, it draws a new start, to find
-    each of several equal singular values.
+    Each new `v` is made orthogonal to all earlier ones, because rounding destroys orthogonality.
+    The `u` need not be orthogonal: the singular values of `A V` approach the singular values of `A`
+    from below, the largest first, for every `V`. Once the `v` span the Krylov space of `start`, the
+    next `v` is drawn anew, to find each of several equal singular values.
 
     Args:
         multiply: Function from `v`, `(batch, columns)`, to `A v`, `(batch, rows)`.
@@ -108,30 +115,31 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
     """
     batch, columns = ops.shape(start)[0], start.shape[1]
     dtype = keras.backend.standardize_dtype(start.dtype)
+    # Lengths below this fraction of the largest length are rounding errors.
     tiny = 32 * (2.0**-52 if dtype == "float64" else 2.0**-23)
     first = start / _norm(start)
     rows = multiply(first).shape[1]
 
     def step(index, basis, images, u, v, beta, scale):
         image = multiply(v)
-        place = ops.one_hot(index, steps, dtype=dtype)[:, None]
-        basis, images = basis + place * v[:, None], images + place * image[:, None]
+        row = ops.one_hot(index, steps, dtype=dtype)[:, None]
+        basis, images = basis + row * v[:, None], images + row * image[:, None]
         u = image - beta * u
         alpha = _norm(u)
-        scale = _larger(scale, alpha)
-        alpha, u = _normalized(u, alpha, tiny * scale, ops.zeros_like(u))
-        v = _orthogonal(multiply_transposed(u), basis)
+        scale = _maximum(scale, alpha)
+        alpha, u = _normalize(u, alpha, tiny * scale, ops.zeros_like(u))
+        v = _orthogonalize(multiply_transposed(u), basis)
         beta = _norm(v)
-        scale = _larger(scale, beta)
+        scale = _maximum(scale, beta)
 
         def draw():
-            # Sines of large multiples are as good as new random numbers.
+            # Sines of large multiples of random numbers serve as new random numbers.
             fresh = ops.sin(start * (37.0 * (ops.cast(index, dtype) + 1)))
-            fresh = _orthogonal(fresh, basis)
-            return fresh / _larger(_norm(fresh), ops.full_like(scale, tiny))
+            fresh = _orthogonalize(fresh, basis)
+            return fresh / _maximum(_norm(fresh), ops.full_like(scale, tiny))
 
         fresh = ops.cond(ops.any(beta <= tiny * scale), draw, lambda: start)
-        beta, v = _normalized(v, beta, tiny * scale, fresh)
+        beta, v = _normalize(v, beta, tiny * scale, fresh)
         return index + 1, basis, images, u, v, beta, scale
 
     def zeros(*shape):
@@ -139,35 +147,35 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
 
     spaces = zeros(batch, steps, columns), zeros(batch, steps, rows)
     state = (0, *spaces, zeros(batch, rows), first, zeros(batch, 1), zeros(batch, 1))
-    # XLA has no gradient of a loop whose number of steps it does not know.
+    # XLA has no gradient of a loop with an unknown number of steps.
     final: Any = ops.while_loop(lambda *_: True, step, state, maximum_iterations=steps)
     return final[1:3]
 
 
-# On torch `ops.matmul` and `ops.maximum` make float32 of float64; `einsum` and `where` do not.
+# On PyTorch `ops.matmul` and `ops.maximum` convert float64 to float32; `einsum` and `where` do not.
 
 
-def _larger(one, other):
-    return ops.where(one > other, one, other)
+def _maximum(a, b):
+    return ops.where(a > b, a, b)
 
 
 def _norm(vectors):
-    """Returns the lengths `(batch, 1)`, of squares that neither overflow nor vanish."""
+    """Returns the lengths, `(batch, 1)`, from squares that neither overflow nor underflow."""
     largest = ops.max(ops.abs(vectors), axis=1, keepdims=True)
     unit = ops.where(largest > 0, largest, ops.ones_like(largest))
     return unit * ops.sqrt(ops.sum((vectors / unit) ** 2, axis=1, keepdims=True))
 
 
-def _orthogonal(vectors, basis):
-    """Returns `vectors` without their share in the span of `basis`, `(batch, steps, size)`."""
-    for _ in range(2):
-        shares = ops.einsum("bsn,bn->bs", basis, vectors)
-        vectors = vectors - ops.einsum("bs,bsn->bn", shares, basis)
+def _orthogonalize(vectors, basis):
+    """Returns `vectors` minus their projection to the span of `basis`, `(batch, steps, size)`."""
+    for _ in range(2):  # the second pass removes the rounding errors of the first
+        coefficients = ops.einsum("bsn,bn->bs", basis, vectors)
+        vectors = vectors - ops.einsum("bs,bsn->bn", coefficients, basis)
     return vectors
 
 
-def _normalized(vectors, norm, least, instead):
-    """Returns `norm` and the unit vectors, or 0 and `instead` if the norm is rounding error."""
-    some = norm > least
-    units = vectors / ops.where(some, norm, ops.ones_like(norm))
-    return ops.where(some, norm, ops.zeros_like(norm)), ops.where(some, units, instead)
+def _normalize(vectors, norm, threshold, default):
+    """Returns `norm` and unit vectors, or 0 and `default` where `norm` is below the threshold."""
+    is_valid = norm > threshold
+    units = vectors / ops.where(is_valid, norm, ops.ones_like(norm))
+    return ops.where(is_valid, norm, ops.zeros_like(norm)), ops.where(is_valid, units, default)

@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, close, curved, linear
 from support.modes import parametrize_mode, run_in_mode
@@ -102,3 +103,14 @@ def test_jacobians_by_several_arguments_come_as_a_list():
     of_x, of_y = jacobian(lambda x, y: ops.sum(x * y, axis=1), [INPUTS, V])
     for found, expected in ((of_x, V), (of_y, INPUTS)):
         close(ops.einsum("aai->ai", found), expected)
+
+
+@pytest.mark.tensorflow
+def test_jacobian_of_an_unknown_batch_size():
+    import tensorflow as tf
+
+    signature = [tf.TensorSpec([None, 4])]
+    traced = tf.function(lambda x: jacobian(lambda x: x**2, x), input_signature=signature)
+    for x in (INPUTS, INPUTS[:1]):
+        slopes = (2 * x[..., None] * np.eye(4))[:, :, None] * np.eye(len(x))[:, None, :, None]
+        close(traced(x), slopes)
