@@ -1,4 +1,4 @@
-"""How the label loss and the reversed domain loss pull at the shared backbone."""
+"""Compares the gradients of the label loss and the domain loss on the backbone."""
 
 from typing import Any
 
@@ -10,27 +10,33 @@ from dann.diagnostics.passes import (
     adversarial,
     as_vector,
     cosine,
+    fit_mode,
     in_mode,
     length_ratio,
     losses_at,
-    mode_of,
 )
 
 
 def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict[str, float]:
     """Compares the gradients of the label loss and of the reversed domain loss on the backbone.
 
-    With `g` the gradient of the label loss with respect to the backbone's weights and `r` that of
-    the domain loss, which arrives reversed:
+    With the gradients of the label loss, `g`, and of the reversed domain loss, `r`, with respect to
+    the weights of the backbone:
 
     - `conflict/label_norm`, `conflict/domain_norm`: `||g||`, `||r||`
-    - `conflict/ratio`: `||r|| / ||g||`, how much the adversary counts
-    - `conflict/cosine`: `g'r / (||g|| ||r||)`; below 0 they pull apart
+    - `conflict/ratio`: `||r|| / ||g||`, the weight of the adversary
+    - `conflict/cosine`: `g'r / (||g|| ||r||)`; below 0 the losses conflict
 
     If a gradient is all zeros, cosine and ratio are 0. The diagnostic takes 2 backward passes in
     training. The model does not change.
 
-    The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    Args:
+        model: Compiled model of `dann.adaptation` with a reversal.
+        data: One batch, as in every diagnostic.
+        mode: `"eager"`, `"graph"` or `"xla"`. Defaults to `None`: the mode of `fit`.
+
+    Returns:
+        Measurements by name.
 
     Raises:
         ValueError: If the model is not compiled, has no reversal, or no trainable backbone.
@@ -42,17 +48,17 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     weights = list(adversarial(model).backbone.trainable_variables)
     if model.reversal is None or not weights:
         raise ValueError(
-            "A conflict needs two losses that train the backbone. Received: "
+            "Expected two losses that train the backbone. Received: "
             f"{'no reversal' if model.reversal is None else 'a backbone that is not trainable'}"
         )
     losses = losses_at(model, weights, data)
 
-    def both(*values):
+    def slopes(*values):
         label = gradients(lambda *v: losses(*v).label, list(values))
         return label, gradients(lambda *v: losses(*v).adversarial, list(values))
 
     values = [ops.convert_to_tensor(weight.value) for weight in weights]
-    label, domain = map(as_vector, in_mode(both, mode or mode_of(model))(*values))
+    label, domain = map(as_vector, in_mode(slopes, mode or fit_mode(model))(*values))
     return {
         "conflict/label_norm": float(np.linalg.norm(label)),
         "conflict/domain_norm": float(np.linalg.norm(domain)),

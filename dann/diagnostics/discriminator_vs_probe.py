@@ -1,4 +1,4 @@
-"""The live discriminator compared with a fresh one, a probe."""
+"""Compares the live discriminator with a fresh one, a probe."""
 
 from typing import Any
 
@@ -11,25 +11,28 @@ from dann.diagnostics.outputs import pair_outputs
 def discriminator_vs_probe(
     model: Any, data: Any, *, probe: str = "logistic", seed: int = 0
 ) -> dict[str, float]:
-    """Measures the live discriminator beside a fresh one that is trained on the features.
+    """Compares the live discriminator with a fresh one that is trained on the features.
 
     A discriminator at chance means aligned features, or a dead discriminator. A fresh classifier
-    of the frozen features, tested on examples that it was not trained on, is at chance only in the
-    first case.
+    of the features, tested on held-out examples, is at chance only in the first case.
 
-    - `domain/loss`, `domain/accuracy`, `domain/spread`: cross-entropy and accuracy of the live
-      discriminator, each the mean of both domains', and the deviation of its logits. They are
-      missing for methods without a discriminator of domains.
-    - `probe/loss`, `probe/accuracy`: the same of the fresh one, see `dann.selection.probe_domains`;
-      `probe/low`, `probe/high`, the ends of Wilson's 95% interval of the accuracy;
-      `probe/a_distance`, the proxy A-distance `2 (1 - 2 e)` with the error `e = 1 - accuracy`, or
-      0 if `e` exceeds .5
+    - `domain/loss`, `domain/accuracy`: cross-entropy in nats and accuracy of the live
+      discriminator, averaged over both domains; `domain/spread`: standard deviation of its logits.
+      They are missing for methods without a discriminator of the domains.
+    - `probe/loss`, `probe/accuracy`: cross-entropy and accuracy of the fresh discriminator, see
+      `dann.selection.probe_domains`; `probe/low`, `probe/high`: ends of Wilson's 95% interval of
+      the accuracy
+    - `probe/a_distance`: the proxy A-distance `2 (1 - 2 e)` with the error `e = 1 - accuracy`, or 0
+      if `e` exceeds 0.5
 
     Args:
-        data: As in every diagnostic; the probe needs a hundred examples of each domain or more.
-        probe: `"logistic"` (default), or `"mlp"` for differences that are not linear.
+        model: Model of `dann.adaptation`.
+        data: One batch, as in every diagnostic, with at least about a hundred examples per domain.
+        probe: `"logistic"` (default), or `"mlp"` for nonlinear differences.
+        seed: Seed of the probe. Defaults to `0`.
 
-    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    Returns:
+        Measurements by name.
 
     Raises:
         ValueError: If a domain has fewer than 5 examples, or the probe is unknown.
@@ -39,15 +42,15 @@ def discriminator_vs_probe(
           5.1.4.
     """
     outputs = pair_outputs(model, data)
-    measured = {} if outputs.domain is None else _of_discriminator(**outputs.domain)
-    source, target = outputs.features["source"], outputs.features["target"]
-    found = probe_domains(source, target, probe, seed)
-    measured |= {f"probe/{name}": value for name, value in found._asdict().items()}
-    distance = np.maximum(2 * (2 * found.accuracy - 1), 0.0)  # NaN stays NaN
-    return measured | {"probe/a_distance": float(distance)}
+    measurements = {} if outputs.domain is None else _measure_logits(**outputs.domain)
+    separation = probe_domains(outputs.features["source"], outputs.features["target"], probe, seed)
+    measurements |= {f"probe/{name}": value for name, value in separation._asdict().items()}
+    distance = np.maximum(2 * (2 * separation.accuracy - 1), 0.0)  # NaN stays NaN
+    return measurements | {"probe/a_distance": float(distance)}
 
 
-def _of_discriminator(source, target):
+def _measure_logits(source, target):
+    # The domain labels are 0 for the source and 1 for the target.
     losses = np.logaddexp(0, source).mean(), np.logaddexp(0, -target).mean()
     return {
         "domain/loss": float(np.mean(losses)),

@@ -1,25 +1,36 @@
-"""How far apart the domains' features are."""
+"""Measures how far apart the features of both domains are."""
 
 from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from dann.checks import check_number
 from dann.diagnostics.outputs import matched_source, pair_outputs
 
-_DRAWS = 200  # of the null distribution
+_PERMUTATIONS = 200  # of the null distribution
 
 
 def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float]:
-    """Measures the maximum mean discrepancy of both domains' features.
+    """Measures the maximum mean discrepancy of the features of both domains.
 
-    - `mmd/squared`: see `squared_mmd`; `mmd/bandwidth`, the width of its kernel
-    - `mmd/null`: the 95% quantile of the same for domains that are assigned at random
-    - `mmd/matched`, `mmd/matched_null`: both with source examples drawn in the class shares that
-      the model predicts for the target, if there are enough
+    With the kernel `k(a, b) = exp(-||a - b||^2 / (2 bandwidth^2))`, `n` source features `s` and `m`
+    target features `t`:
 
-    The arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    - `mmd/squared`: the unbiased estimate `sum_{i != j} k(s_i, s_j) / (n (n - 1)) +
+      sum_{i != j} k(t_i, t_j) / (m (m - 1)) - 2 sum_{i, j} k(s_i, t_j) / (n m)`, which scatters
+      around 0 if the distributions are equal
+    - `mmd/bandwidth`: the median distance of all pairs of examples
+    - `mmd/null`: the 95% quantile of the estimate for a random assignment to the domains
+    - `mmd/matched`, `mmd/matched_null`: estimate and quantile for source examples that are drawn
+      with the class frequencies predicted for the target; missing if there are fewer than 2
+
+    Args:
+        model: Model of `dann.adaptation`.
+        data: One batch, as in every diagnostic.
+        seed: Seed of the random assignments and the drawn examples. Defaults to `0`.
+
+    Returns:
+        Measurements by name.
 
     Raises:
         ValueError: If a domain has fewer than 2 examples.
@@ -31,95 +42,53 @@ def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float
     outputs = pair_outputs(model, data)
     source, target = outputs.features["source"], outputs.features["target"]
     gram, bandwidth = kernel_matrix(source, target)
-    squared, null = with_null(gram, len(source), seed)
-    measured = {"mmd/squared": squared, "mmd/bandwidth": bandwidth, "mmd/null": null}
+    squared, null = estimate_with_null(gram, len(source), seed)
+    measurements = {"mmd/squared": squared, "mmd/bandwidth": bandwidth, "mmd/null": null}
     matched = matched_source(outputs, seed)
     if len(matched) >= 2:
-        chosen = np.concatenate([matched, np.arange(len(source), len(gram))])
-        found = with_null(gram[np.ix_(chosen, chosen)], len(matched), seed)
-        measured["mmd/matched"], measured["mmd/matched_null"] = found
-    return measured
+        rows = np.concatenate([matched, np.arange(len(source), len(gram))])
+        squared, null = estimate_with_null(gram[np.ix_(rows, rows)], len(matched), seed)
+        measurements |= {"mmd/matched": squared, "mmd/matched_null": null}
+    return measurements
 
 
-def squared_mmd(source: Any, target: Any, bandwidth: float | None = None) -> float:
-    """Returns the unbiased estimate of the squared maximum mean discrepancy.
+def kernel_matrix(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
+    """Returns the kernel of all pairs `(n + m, n + m)` with a diagonal of 0, and the bandwidth.
 
-    With the kernel `k(a, b) = exp(-||a - b||^2 / (2 bandwidth^2))`, over `n` and `m` examples,
-
-    - `sum_{i != j} k(s_i, s_j) / (n (n - 1)) + sum_{i != j} k(t_i, t_j) / (m (m - 1))
-      - 2 sum_{i, j} k(s_i, t_j) / (n m)`
-
-    Healthy: falls in training towards 0. If the distributions are the same, it scatters around 0.
-
-    Args:
-        source: Features `(n, d)` of the source, at least 2.
-        target: Features `(m, d)` of the target, at least 2.
-        bandwidth: Width of the kernel, above 0. Defaults to the median distance of all pairs.
-
-    Raises:
-        ValueError: If a domain has too few examples, or the bandwidth is not above 0.
-
-    Example:
-
-    >>> import numpy as np
-    >>> from dann.diagnostics.feature_distance import squared_mmd
-    >>> round(squared_mmd(np.zeros((5, 1)), np.ones((5, 1)), bandwidth=1.0), 4)
-    0.7869
-
-    Reference:
-        - [Gretton et al., 2012](https://jmlr.org/papers/v13/gretton12a.html), equation 3.
+    If a feature is not finite, all values of the kernel are NaN.
     """
-    gram, _ = kernel_matrix(np.asarray(source), np.asarray(target), bandwidth)
-    return float(estimates(gram, np.arange(len(gram))[:, None] < len(source))[0])
-
-
-def kernel_matrix(
-    source: np.ndarray, target: np.ndarray, bandwidth: float | None = None
-) -> tuple[np.ndarray, float]:
-    """Returns the kernel of all pairs with a diagonal of 0, and the bandwidth.
-
-    If a feature is not finite, all of the kernel is NaN.
-    """
-    sizes = len(source), len(target)
-    if min(sizes) < 2:
+    if min(len(source), len(target)) < 2:
         raise ValueError(
-            f"The discrepancy needs at least 2 examples of each domain. Received: {sizes}"
+            "Expected at least 2 examples of each domain. "
+            f"Received: {len(source)} of the source, {len(target)} of the target"
         )
-    if bandwidth is not None:
-        check_number("bandwidth", bandwidth, 0, above=True)
     points = np.concatenate([source, target]).astype("float64")
     if not np.isfinite(points).all():
-        return np.full((len(points),) * 2, np.nan), bandwidth or np.nan
+        return np.full((len(points),) * 2, np.nan), np.nan
     squares = cdist(points, points, "sqeuclidean")
-    if bandwidth is None:
-        median = float(np.median(squares[np.triu_indices(len(points), 1)]))
-        bandwidth = float(np.sqrt(median)) or 1.0  # all points alike: any width will do
+    median = float(np.median(squares[np.triu_indices(len(points), 1)]))
+    bandwidth = float(np.sqrt(median)) or 1.0  # any bandwidth works for equal points
     gram = np.exp(-squares / (2 * bandwidth**2))
     np.fill_diagonal(gram, 0.0)
     return gram, bandwidth
 
 
-def estimates(gram: np.ndarray, is_source: np.ndarray) -> np.ndarray:
-    """Returns the estimate of `squared_mmd` for several ways to deal examples to the domains.
+def estimate_with_null(gram: np.ndarray, num_source: int, seed: int) -> tuple[float, float]:
+    """Returns the estimate and its 95% quantile for random assignments to the domains.
 
     Args:
-        gram: The kernel of all pairs, with a diagonal of 0, `(n + m, n + m)`.
-        is_source: Booleans `(n + m, ways)`, of which `n` are true in each way.
+        gram: The kernel of all pairs, the source first, with a diagonal of 0.
+        num_source: Number of source examples.
+        seed: Seed of the assignments.
     """
+    rng, assignment = np.random.default_rng(seed), np.arange(len(gram)) < num_source
+    permuted = [rng.permutation(assignment) for _ in range(_PERMUTATIONS)]
+    is_source = np.stack([assignment, *permuted], axis=1)  # (n + m, 1 + permutations)
     source, target = is_source.astype("float64"), (~is_source).astype("float64")
-    n, m = source[:, 0].sum(), target[:, 0].sum()
+    n, m = num_source, len(gram) - num_source
+    # The three sums of equation 3 (Gretton et al., 2012), for all assignments at once.
     to_target = gram @ target
     within_source = np.sum(source * (gram @ source), axis=0) / (n * (n - 1))
     within_target = np.sum(target * to_target, axis=0) / (m * (m - 1))
-    return within_source + within_target - 2 * np.sum(source * to_target, axis=0) / (n * m)
-
-
-def with_null(gram: np.ndarray, num_source: int, seed: int) -> tuple[float, float]:
-    """Returns the estimate and its 95% quantile for domains that are dealt at random.
-
-    In `gram` the source comes first.
-    """
-    rng, true = np.random.default_rng(seed), np.arange(len(gram)) < num_source
-    dealt = [rng.permutation(true) for _ in range(_DRAWS)]
-    found = estimates(gram, np.stack([true, *dealt], axis=1))
-    return float(found[0]), float(np.quantile(found[1:], 0.95))
+    estimates = within_source + within_target - 2 * np.sum(source * to_target, axis=0) / (n * m)
+    return float(estimates[0]), float(np.quantile(estimates[1:], 0.95))

@@ -1,4 +1,4 @@
-"""The figures of a diagnosis, as SVG. All can be read in black and white."""
+"""Draws the figures of a diagnosis as SVG, readable in black and white."""
 
 import io
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from dann.diagnostics.catalogue import ALIGNED, APART
 class Picture(NamedTuple):
     """A figure with a short name for its file.
 
-    The caption says what it shows, also to readers who cannot see it.
+    The caption describes the figure, also for readers who cannot see it.
     """
 
     name: str
@@ -29,54 +29,54 @@ def draw(measurements: Mapping[str, Any]) -> list[Picture]:
     pictures = []
     if np.isfinite(measurements.get("probe/accuracy", np.nan)):
         caption = (
-            "Share of examples that a discriminator tells apart, live and fresh; the bar on the "
-            "fresh one is its 95% interval."
+            "Accuracy of the live discriminator and of a fresh probe, with the 95% interval of the "
+            "probe."
         )
         pictures.append(Picture("probe", caption, _svg(_probe, measurements)))
     if "game/eigenvalues/real" in measurements:
         caption = (
-            "Eigenvalues of the game's vector field. A step of plain gradient descent at the "
-            "current learning rate shrinks directions within the dotted circle, which looks like a "
-            "line if it is large, and grows those outside."
+            "Eigenvalues of the vector field of the training. A step of plain gradient descent at "
+            "the current learning rate shrinks directions inside the dotted circle, which looks "
+            "like a line if it is large, and grows directions outside."
         )
         pictures.append(Picture("game", caption, _svg(_eigenvalues, measurements)))
     return pictures
 
 
-def _svg(paint, measurements):
+def _svg(draw_axes, measurements):
     figure, file = Figure(figsize=(5.2, 3.2), layout="constrained"), io.BytesIO()
-    paint(figure.subplots(), measurements)
-    # The same numbers give the same bytes.
+    draw_axes(figure.subplots(), measurements)
+    # A fixed salt and no date make the bytes reproducible.
     with matplotlib.rc_context({"svg.hashsalt": "dann", "font.size": 11}):
         figure.savefig(file, format="svg", metadata={"Date": None})
     return file.getvalue()
 
 
-def _probe(axes, found):
+def _probe(axes, m):
     names = {"fresh": "probe/accuracy", "live": "domain/accuracy"}
-    shown = {label: found[name] for label, name in names.items() if name in found}
-    axes.barh(list(shown), list(shown.values()), height=0.55, color="#8fb3d9", edgecolor="0.2")
-    for row, value in enumerate(shown.values()):
+    bars = {label: m[name] for label, name in names.items() if name in m}
+    axes.barh(list(bars), list(bars.values()), height=0.55, color="#8fb3d9", edgecolor="0.2")
+    for row, value in enumerate(bars.values()):
         axes.text(0.02, row, f"{value:.0%}", va="center", fontsize=11)
-    low, high, middle = (found[f"probe/{name}"] for name in ("low", "high", "accuracy"))
+    low, high, middle = (m[f"probe/{name}"] for name in ("low", "high", "accuracy"))
     axes.errorbar(middle, 0, xerr=[[middle - low], [high - middle]], color="0.1", capsize=4)
-    for share, label in ((0.5, "chance"), (ALIGNED, "aligned up to"), (APART, "apart from")):
-        axes.vlines(share, -0.5, len(shown) - 0.5, color="0.3", linestyle=":")
-        axes.text(share, len(shown) - 0.45, f"{label}\n{share:.0%}", ha="center", fontsize=8)
-    axes.set(xlim=(0, 1), ylim=(-0.5, len(shown) - 0.1), xlabel="examples told apart")
+    for share, label in ((0.5, "chance"), (ALIGNED, "aligned below"), (APART, "not aligned above")):
+        axes.vlines(share, -0.5, len(bars) - 0.5, color="0.3", linestyle=":")
+        axes.text(share, len(bars) - 0.45, f"{label}\n{share:.0%}", ha="center", fontsize=8)
+    axes.set(xlim=(0, 1), ylim=(-0.5, len(bars) - 0.1), xlabel="accuracy on the domains")
     axes.xaxis.set_major_formatter("{x:.0%}")
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _eigenvalues(axes, found):
-    real, imag = (np.asarray(found[f"game/eigenvalues/{part}"]) for part in ("real", "imag"))
+def _eigenvalues(axes, m):
+    real, imag = (np.asarray(m[f"game/eigenvalues/{part}"]) for part in ("real", "imag"))
     axes.axhline(0, color="0.7", linewidth=0.8)
     axes.axvline(0, color="0.7", linewidth=0.8)
-    if step := found.get("game/step"):
+    if step := m.get("game/step"):
         circle = {"fill": False, "color": "0.35", "linestyle": ":", "linewidth": 1.5}
         axes.add_patch(Circle((1 / step, 0), 1 / step, label="edge of stability", **circle))
     axes.plot(real, imag, "o", color="#1b4f8f", markerfacecolor="white", label="eigenvalue")
     reach = 1.15 * max(abs(real).max(), abs(imag).max(), 1e-12)
     axes.set(xlim=(min(-0.15 * reach, 1.15 * real.min()), reach), ylim=(-reach, reach))
-    axes.set(xlabel="real part: pulls in (right), pushes away (left)", ylabel="imaginary: turns")
+    axes.set(xlabel="real part (right: attracts, left: repels)", ylabel="imaginary part (rotates)")
     axes.legend(fontsize=8, loc="lower right")

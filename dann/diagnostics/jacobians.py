@@ -1,4 +1,4 @@
-"""The Jacobians of classifier and backbone with respect to their inputs."""
+"""Measures the Jacobians of classifier and backbone with respect to their inputs."""
 
 from typing import Any
 
@@ -9,35 +9,40 @@ from scipy import stats
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
 from dann.diagnostics.passes import DOMAINS, adversarial, to_numpy
 
-_WHOLE = 128  # up to so many outputs or inputs the whole Jacobian is computed
+_DENSE = 128  # number of outputs or inputs up to which the whole Jacobian is computed
 _BUDGET = 2**28  # bytes of the Jacobians of one domain
 
 
 def jacobians(
     model: Any, data: Any, samples: int = 16, k: int = 10, seed: int = 0
 ) -> dict[str, Any]:
-    """Measures how outputs follow the inputs, and how many directions the features use.
+    """Measures the sensitivity of the outputs to the inputs, and the rank of the features.
 
     With the Jacobians `J` of the logits and of the features with respect to one input, averaged
     over examples:
 
-    - `jacobian/<domain>/<logits or features>/norm`: `||J||_F`; `.../singular_values`, the largest
-      first; `.../top`, the largest
-    - `jacobian/target_to_source`: the norm for the logits on the target, divided by the source's
-    - `rank/<domain>/effective_rank`: of the centred features of the whole batch, see
-      `effective_rank`; `rank/<domain>/rank_share`, the same divided by the greatest possible,
+    - `jacobian/<domain>/<logits or features>/norm`: `||J||_F`; `.../singular_values`: in descending
+      order; `.../top`: the largest singular value
+    - `jacobian/target_to_source`: the norm for the logits on the target, divided by the norm for
+      the logits on the source
+    - `rank/<domain>/effective_rank`: effective rank of the centered features of the batch, see
+      `effective_rank`; `rank/<domain>/rank_share`: the same divided by the largest possible rank,
       `min(batch - 1, num_features)`
 
-    Layers work as in inference, because batch statistics would couple the examples. Through binary
-    layers the derivative is that of their estimator. The whole Jacobian is computed if it has at
-    most 128 rows or columns and fits into 256 MiB; else its `k` largest singular values by
-    Golub-Kahan-Lanczos and its norm by random projections, to a few percent.
+    Layers run in inference, because batch statistics would couple the examples. The derivative of a
+    binary layer is its estimator. The whole Jacobian is computed if it has at most 128 rows or
+    columns and fits into 256 MiB; otherwise its `k` largest singular values by
+    Golub-Kahan-Lanczos, and its norm by random projections, to a few percent.
 
     Args:
+        model: Model of `dann.adaptation`.
+        data: One batch, as in every diagnostic.
         samples: Number of examples of each domain whose Jacobians are computed. Defaults to `16`.
         k: Number of singular values, if not all are computed. Defaults to `10`.
+        seed: Seed of the random projections. Defaults to `0`.
 
-    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    Returns:
+        Measurements by name.
 
     Example:
 
@@ -45,13 +50,13 @@ def jacobians(
     >>> from dann.diagnostics import jacobians
     >>> model = dann.SourceOnly(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
     >>> x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
-    >>> found = jacobians(model, ({"source": x, "target": 2 * x}, np.arange(8) % 2))
-    >>> found["jacobian/source/logits/top"] <= found["jacobian/source/logits/norm"]
+    >>> measurements = jacobians(model, ({"source": x, "target": 2 * x}, np.arange(8) % 2))
+    >>> measurements["jacobian/source/logits/top"] <= measurements["jacobian/source/logits/norm"]
     True
 
     Reference:
         - [Novak et al., 2018](https://arxiv.org/abs/1802.08760), section 3: the norm.
-        - [Jing et al., 2022](https://arxiv.org/abs/2110.09348), section 3: collapse of dimensions.
+        - [Jing et al., 2022](https://arxiv.org/abs/2110.09348), section 3: dimensional collapse.
         - [Chen et al., 2019](https://proceedings.mlr.press/v97/chen19i.html): few dominant
           directions of the features hurt the classes.
     """
@@ -60,34 +65,34 @@ def jacobians(
         "logits": (model.classifier, model.num_classes),
         "features": (model.backbone, model.feature_shape[-1]),
     }
-    found = {}
+    measurements = {}
     for domain in DOMAINS:
         inputs = as_floats(data[0][domain])
         for name, (network, num_outputs) in networks.items():
             norms, values = sensitivity(network, num_outputs, inputs[:samples], k, seed)
             prefix = f"jacobian/{domain}/{name}"
-            found[f"{prefix}/norm"] = float(norms.mean())
-            found[f"{prefix}/top"] = float(values[:, 0].mean())
-            found[f"{prefix}/singular_values"] = values.mean(axis=0)
+            measurements[f"{prefix}/norm"] = float(norms.mean())
+            measurements[f"{prefix}/top"] = float(values[:, 0].mean())
+            measurements[f"{prefix}/singular_values"] = values.mean(axis=0)
         features = to_numpy(model.backbone(inputs, training=False))
         rank = effective_rank(np.linalg.svd(features - features.mean(axis=0), compute_uv=False))
-        found[f"rank/{domain}/effective_rank"] = rank
+        measurements[f"rank/{domain}/effective_rank"] = rank
         most = max(1, min(len(features) - 1, features.shape[1]))
-        found[f"rank/{domain}/rank_share"] = rank / most
-    source, target = (found[f"jacobian/{domain}/logits/norm"] for domain in DOMAINS)
-    found["jacobian/target_to_source"] = target / source if source else float("inf")
-    return found
+        measurements[f"rank/{domain}/rank_share"] = rank / most
+    source, target = (measurements[f"jacobian/{domain}/logits/norm"] for domain in DOMAINS)
+    measurements["jacobian/target_to_source"] = target / source if source else float("inf")
+    return measurements
 
 
 def as_floats(inputs: Any) -> np.ndarray:
-    """Returns inputs, such as images in bytes, as floats, for which one can differentiate.
+    """Returns inputs, such as images in bytes, as floats, for differentiation.
 
     Raises:
-        ValueError: If there are several, because a Jacobian is that of one input.
+        ValueError: If there are several inputs.
     """
     if isinstance(inputs, dict | list | tuple):
         raise ValueError(
-            "This diagnostic differentiates by the one input of a network. Received: "
+            "Expected a network with one input, to compute its Jacobian. Received: "
             f"{len(inputs)} inputs in a {type(inputs).__name__}"
         )
     return np.asarray(ops.convert_to_numpy(inputs), "float32")
@@ -102,7 +107,7 @@ def sensitivity(
     """
     num_inputs = int(np.prod(inputs.shape[1:]))
     smaller = min(num_outputs, num_inputs)
-    if 4 * len(inputs) * num_outputs * num_inputs <= _BUDGET and smaller <= _WHOLE:
+    if 4 * len(inputs) * num_outputs * num_inputs <= _BUDGET and smaller <= _DENSE:
         jacobian = to_numpy(batch_jacobian(network, inputs))
         matrices = jacobian.reshape(len(inputs), -1, num_inputs)
         values = np.linalg.svd(matrices, compute_uv=False)
@@ -113,11 +118,9 @@ def sensitivity(
 
 
 def effective_rank(singular_values: np.ndarray) -> float:
-    """Returns how many directions a matrix uses: a real number from 1 to their number.
+    """Returns the effective rank of a matrix, a real number from 1 to its rank.
 
-    - `exp(H(p))` with `p = s / sum s` and the entropy `H`
-
-    A matrix of zeros has 0.
+    It is `exp(H(p))` with `p = s / sum s` and the entropy `H`, and 0 for a matrix of zeros.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""The label loss against its bounds, and whether the target's classes collapse."""
+"""Compares the label loss with class frequencies, and the target's predictions with the labels."""
 
 from typing import Any
 
@@ -11,55 +11,63 @@ from dann.diagnostics.outputs import pair_outputs
 
 
 def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
-    """Compares the label loss with that of a model without inputs; measures target predictions.
+    """Compares the label loss with that of a constant model, and measures target predictions.
 
-    With `p` the model's probabilities, in nats:
+    With `p` the probabilities of the model, in nats:
 
     - `label/loss`, `label/accuracy`: cross-entropy and accuracy on the source
-    - `label/prior_entropy`: entropy of the classes' shares among the labels, which is the loss of a
-      model that knows only them
-    - `label/largest_share`: share of the largest class among the labels
-    - `target/largest_share`: share of the largest class among the predictions for the target
-    - `target/share_distance`: half the sum of the absolute differences between the classes' shares
-      among these predictions and among the labels; `target/chance_share_distance`, what chance alone gives;
-      `target/confident_share_distance`, the same without the quarter of the target with the smallest
-      largest `p`
+    - `label/prior_entropy`: entropy of the class frequencies of the labels, which is the loss of a
+      model that predicts these frequencies for every input
+    - `label/largest_share`: frequency of the most frequent class among the labels
+    - `target/largest_share`: frequency of the most frequent class among the predictions for the
+      target
+    - `target/share_distance`: half the sum of the absolute differences between the class
+      frequencies of these predictions and of the labels
+    - `target/confident_share_distance`: the same distance without the quarter of the target with
+      the smallest `max p`
+    - `target/chance_share_distance`: the expected distance between two samples of one distribution
 
     Args:
-        data: As in every diagnostic, with integer labels `(n,)` or `(n, 1)`, or one-hot `(n, C)`.
+        model: Model of `dann.adaptation`.
+        data: One batch, as in every diagnostic, with integer labels `(n,)` or `(n, 1)`, or one-hot
+            labels `(n, num_classes)`.
 
-    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    Returns:
+        Measurements by name.
 
     Raises:
-        ValueError: If the labels are not numbers of the model's classes, as in regression.
+        ValueError: If the labels are not classes of the model, for example in regression.
 
     Reference:
-        - [Lipton et al., 2018](https://arxiv.org/abs/1802.03916), on label shift and when the
-          predicted shares show it.
+        - [Lipton et al., 2018](https://arxiv.org/abs/1802.03916), on label shift and when predicted
+          class frequencies reveal it.
     """
     outputs = pair_outputs(model, data)
-    of_source, of_target = outputs.logits["source"], outputs.logits["target"]
-    labels = to_class_indices(np.asarray(data[1])[: len(of_source)])  # without a labelled target's
-    classes = model.num_classes
-    check_class_range("labels of the source", labels, classes)
-    shares = np.bincount(labels, minlength=classes) / len(labels)
+    source_logits, target_logits = outputs.logits["source"], outputs.logits["target"]
+    # The labels of a labelled target follow those of the source.
+    labels = to_class_indices(np.asarray(data[1])[: len(source_logits)])
+    check_class_range("labels of the source", labels, model.num_classes)
+
+    def frequencies(classes):
+        return np.bincount(classes, minlength=model.num_classes) / len(classes)
+
+    shares = frequencies(labels)
     with np.errstate(invalid="ignore"):  # the model may have diverged
-        logarithms, own = (special.log_softmax(x, axis=1) for x in (of_target, of_source))
-    sure = logarithms.max(axis=1).argsort()[len(of_target) // 4 :]
-    predicted, surely = (
-        np.bincount(part.argmax(axis=1), minlength=classes) / len(part)
-        for part in (of_target, of_target[sure])
-    )
-    # The mean absolute value of a normal variable is sqrt(2 / pi) of its deviation.
-    deviations = np.sqrt(shares * (1 - shares) * (1 / len(labels) + 1 / len(of_target)))
-    own = own[np.arange(len(labels)), labels]
+        source_log_p = special.log_softmax(source_logits, axis=1)
+        target_log_p = special.log_softmax(target_logits, axis=1)
+    predictions = target_logits.argmax(axis=1)
+    confident = target_log_p.max(axis=1).argsort()[len(predictions) // 4 :]
+    predicted, predicted_confident = frequencies(predictions), frequencies(predictions[confident])
+    # The difference of two frequencies is about normal with this deviation, so its mean absolute
+    # value is sqrt(2 / pi) times the deviation.
+    deviations = np.sqrt(shares * (1 - shares) * (1 / len(labels) + 1 / len(predictions)))
     return {
-        "label/loss": float(-np.mean(own)),
-        "label/accuracy": float(np.mean(of_source.argmax(axis=1) == labels)),
+        "label/loss": float(-np.mean(source_log_p[np.arange(len(labels)), labels])),
+        "label/accuracy": float(np.mean(source_logits.argmax(axis=1) == labels)),
         "label/prior_entropy": float(special.entr(shares).sum()),
         "label/largest_share": float(shares.max()),
         "target/largest_share": float(predicted.max()),
         "target/share_distance": float(np.abs(predicted - shares).sum() / 2),
-        "target/confident_share_distance": float(np.abs(surely - shares).sum() / 2),
+        "target/confident_share_distance": float(np.abs(predicted_confident - shares).sum() / 2),
         "target/chance_share_distance": float(deviations.sum() / np.sqrt(2 * np.pi)),
     }

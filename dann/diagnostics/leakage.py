@@ -1,4 +1,4 @@
-"""How much of a nuisance fresh probes still find in features."""
+"""Measures how well fresh probes find a nuisance in features."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,23 +13,23 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
-from dann.adaptation.prediction import predict
 from dann.data.probes import predict_held_out
+from dann.diagnostics.outputs import compute_features
 
-_FOLDS, _DRAWS = 3, 1000
+_FOLDS, _BOOTSTRAPS = 3, 1000
 _PROBES = "linear", "forest", "network"
-_LEAST = 4 * _FOLDS  # examples
+_MIN_EXAMPLES = 4 * _FOLDS
 
 
 class Leakage(NamedTuple):
-    """How well a nuisance is found in features; `str` gives the verdict.
+    """The accuracy of probes of a nuisance; `str` returns a sentence.
 
     Attributes:
-        name: The nuisance.
-        score: Balanced accuracy in [0, 1], of a number R², at most 1.
+        name: Name of the nuisance.
+        score: Balanced accuracy in [0, 1]; for a number R², at most 1.
         low: Lower end of the 95% interval of the score.
         high: Upper end.
-        chance: Score of one who does not see the features.
+        chance: Score without the features.
         probes: Score of each probe.
     """
 
@@ -42,13 +42,13 @@ class Leakage(NamedTuple):
 
     @property
     def is_detected(self) -> bool:
-        """Whether the whole interval lies above chance."""
+        """Whether the interval is above chance."""
         return self.low > self.chance
 
     def __str__(self) -> str:
         interval = f"95% interval {self.low:.2g} to {self.high:.2g}"
-        verdict = "still there" if self.is_detected else "not found"
-        return f"{self.name}: {self.score:.2g} (chance {self.chance:.2g}, {interval}): {verdict}"
+        result = "still there" if self.is_detected else "not found"
+        return f"{self.name}: {self.score:.2g} (chance {self.chance:.2g}, {interval}): {result}"
 
 
 def leakage(
@@ -59,139 +59,141 @@ def leakage(
     groups: Any = None,
     seed: int = 0,
 ) -> dict[str, Leakage]:
-    """Measures how much of each nuisance is left in the features, with fresh probes.
+    """Measures how well each nuisance is predicted from the features by fresh probes.
 
-    A linear model, a forest of 100 trees and a network of 64 hidden units learn the nuisance from
-    the frozen features, on two thirds of the examples, and are tested on the last third; three
-    times, so that each example is held out once. In each third counts the probe that is best on the
-    other two. Give examples that the model was not trained on.
+    A linear model, a random forest of 100 trees and a network of 64 hidden units learn the nuisance
+    from the features of two thirds of the examples and predict the last third, in 3 folds. Each
+    fold uses the probe that scores best on the other two folds. Pass examples on which the model
+    was not trained.
 
-    - score of classes: the mean over their values of the share that is recognized, so that rare
-      values count as much; chance is one over the number of values
-    - score of a number: `R² = 1 - sum (n - found)^2 / sum (n - mean)^2`, held out; chance is 0
-    - interval: 2.5 and 97.5% of 1000 bootstraps of the held-out examples, or of the groups, with
-      the probes as they are. In 9 of 120 draws of 240 examples it found a coin that was not there.
+    - score of classes: mean over the classes of the fraction that is predicted correctly, so that
+      rare classes count as much as frequent ones; chance is 1 divided by the number of classes
+    - score of a number `n` with the predictions `p`: `R² = 1 - sum (n - p)^2 / sum (n - mean)^2`
+      on held-out examples; chance is 0
+    - interval: 2.5% and 97.5% quantiles of 1,000 bootstraps of the held-out examples, or of the
+      groups, with fixed probes. It detected a random coin in 9 of 120 sets of 240 examples.
 
-    With `labels`, integers, there is also what the features tell beside the label: probes for each
-    class, and their mean, weighted by the examples of the classes; chance likewise.
+    `labels` adds the leakage beyond the label: one set of probes per class, with their mean score,
+    weighted by the number of examples of the class.
 
     Args:
-        model: Model of `dann.adaptation`, of which the backbone gives the features; any other Keras
-            model or layer that gives them; or features `(n, ...)`, which leave `x` unused.
+        model: Model of `dann.adaptation`, whose backbone computes the features; any other Keras
+            model or layer that computes features; or features `(n, ...)`, for which `x` is ignored.
         x: Inputs, array-likes of `n` examples.
-        nuisances: By name `n` values: floating-point numbers are numbers, all else classes. A
-            missing value is NaN, or -1 for a class.
-        labels: Class of each example `(n,)`; those of -1 are left out. Defaults to `None`.
-        groups: What must not be on both sides, such as the patient of each example `(n,)`. Defaults
-            to `None`: every example by itself.
-        seed: Seed of the parts, the probes and the bootstrap. Defaults to `0`.
+        nuisances: `n` values by name. Floating-point values are numbers, all others classes. A
+            missing value is NaN, or -1 for an integer class.
+        labels: Class of each example `(n,)`; examples with label -1 are ignored. Defaults to
+            `None`.
+        groups: Group of each example `(n,)`, such as the patient. A group is not split between
+            training and test. Defaults to `None`: no groups.
+        seed: Seed of the folds, the probes and the bootstrap. Defaults to `0`.
 
     Returns:
-        By name of the nuisance what was found, with `labels` also by `"<name> given the label"`.
+        A `Leakage` by nuisance; with `labels` also by `"<name> given the label"`.
 
     Raises:
-        ValueError: If a nuisance has fewer than 12 known values, or one value alone.
+        ValueError: If a nuisance has fewer than 12 known values, or only one distinct value.
 
     Example:
 
     >>> import numpy as np
     >>> from dann.diagnostics import leakage
     >>> features = np.random.default_rng(0).normal(size=(300, 2))
-    >>> found = leakage(features, None, {"side": features[:, 0] > 0, "noise": np.arange(300) % 3})
-    >>> found["side"].is_detected, found["noise"].is_detected
+    >>> nuisances = {"side": features[:, 0] > 0, "noise": np.arange(300) % 3}
+    >>> result = leakage(features, None, nuisances)
+    >>> result["side"].is_detected, result["noise"].is_detected
     (True, False)
     """
-    features = _features(model, x)
-    apart = {"": np.zeros(len(features), int)}
+    if isinstance(model, keras.Layer):
+        model = compute_features(getattr(model, "backbone", model), x)
+    features = np.asarray(model, "float64")
+    features = features.reshape(len(features), -1)
+    strata = {"": np.zeros(len(features), int)}
     if labels is not None:
-        apart[" given the label"] = np.asarray(labels).reshape(-1)
+        strata[" given the label"] = np.asarray(labels).reshape(-1)
     groups = np.arange(len(features)) if groups is None else np.asarray(groups)
-    places: Any = np.unique(groups, return_inverse=True)[1]
+    group_numbers: Any = np.unique(groups, return_inverse=True)[1]
     return {
-        name + of: _measure(name + of, features, np.asarray(values), strata, places, seed)
+        name + suffix: _measure(
+            name + suffix, features, np.asarray(values), classes, group_numbers, seed
+        )
         for name, values in nuisances.items()
-        for of, strata in apart.items()
+        for suffix, classes in strata.items()
     }
 
 
-def _features(model, x):
-    if isinstance(model, keras.Layer):
-        network: Any = getattr(model, "backbone", model)
-        inputs = keras.tree.map_structure(np.asarray, x)
-        model = predict(network, inputs)
-    features = np.asarray(model, "float64")
-    return features.reshape(len(features), -1)
-
-
 def _measure(name, features, values, strata, groups, seed):
-    """Each example has a size, and of it each probe gains a part; the score is their ratio."""
+    """Returns the leakage of one nuisance, with separate probes per stratum.
+
+    Each example has a size, and each probe gains a part of it; the score is the ratio of both sums.
+    """
     is_number = values.dtype.kind == "f"
-    known = strata != -1
+    has_value = strata != -1
     if values.dtype.kind in "if":
-        known &= ~np.isnan(values) if is_number else values != -1
-    gain, size, chance = np.zeros((3, len(values))), np.zeros(len(values)), np.zeros(len(values))
-    fold = np.full(len(values), -1)
-    for stratum in np.unique(strata[known]):
-        rows = np.flatnonzero(known & (strata == stratum))
-        told = values[rows]
-        _, places, counts = np.unique(told, return_inverse=True, return_counts=True)
-        if len(rows) < _LEAST or len(counts) < 2:
+        has_value &= ~np.isnan(values) if is_number else values != -1
+    count = len(values)
+    gain, size, chance = np.zeros((3, count)), np.zeros(count), np.zeros(count)
+    fold = np.full(count, -1)
+    for stratum in np.unique(strata[has_value]):
+        rows = np.flatnonzero(has_value & (strata == stratum))
+        truth = values[rows]
+        _, indices, counts = np.unique(truth, return_inverse=True, return_counts=True)
+        if len(rows) < _MIN_EXAMPLES or len(counts) < 2:
             continue
-        told = (told - told.mean()) / told.std() if is_number else told  # as a network learns
-        found, fold[rows] = _told(features[rows], told, groups[rows], is_number, seed)
-        if is_number:
-            size[rows] = told**2
-            gain[:, rows] = size[rows] - (found - told) ** 2
-        else:
-            size[rows] = len(rows) / len(counts) / counts[places]
-            gain[:, rows] = size[rows] * (found == told)
+        truth = (truth - truth.mean()) / truth.std() if is_number else truth  # for the network
+        predictions, fold[rows] = _predict(features[rows], truth, groups[rows], is_number, seed)
+        if is_number:  # R² = 1 - sum (n - p)^2 / sum n^2 at a mean of 0
+            size[rows] = truth**2
+            gain[:, rows] = size[rows] - (predictions - truth) ** 2
+        else:  # balanced accuracy: all classes have the same total size
+            size[rows] = len(rows) / len(counts) / counts[indices]
+            gain[:, rows] = size[rows] * (predictions == truth)
             chance[rows] = 1 / len(counts)
     held_out = fold >= 0
     if not held_out.any():
         raise ValueError(
-            f"A probe needs at least {_LEAST} examples with more than one value of the nuisance. "
-            f"Received: {known.sum()} of {name!r}"
+            f"Expected at least {_MIN_EXAMPLES} examples with more than one value of the nuisance. "
+            f"Received: {has_value.sum()} of {name!r}"
         )
-    chosen = [gain[:, held_out & (fold != one)].sum(axis=1).argmax() for one in range(_FOLDS)]
-    best = gain[np.take(chosen, fold), np.arange(len(fold))]
-    low, high = _interval(best[held_out], size[held_out], groups[held_out], seed)
+    best = [gain[:, held_out & (fold != k)].sum(axis=1).argmax() for k in range(_FOLDS)]
+    best_gain = gain[np.take(best, fold), np.arange(count)]
+    low, high = _interval(best_gain[held_out], size[held_out], groups[held_out], seed)
     scores = gain.sum(axis=1) / size.sum()
-    probes = {name: float(one) for name, one in zip(_PROBES, scores, strict=True)}
-    score = float(best.sum() / size.sum())
+    probes = {probe: float(score) for probe, score in zip(_PROBES, scores, strict=True)}
+    score = float(best_gain.sum() / size.sum())
     return Leakage(name, score, low, high, float(chance[held_out].mean()), probes)
 
 
-def _told(features, values, groups, is_number, seed):
-    """What each probe says of examples that it has not seen `(3, n)`, and the fold of each."""
+def _predict(features, values, groups, is_number, seed):
+    """Returns held-out predictions of each probe `(3, n)`, and the fold of each example `(n,)`."""
     folds = GroupKFold(_FOLDS, shuffle=True, random_state=seed)
     fold = np.empty(len(values), int)
     for number, (_, test) in enumerate(folds.split(features, groups=groups)):
         fold[test] = number
     weights = np.ones(len(values)) if is_number else compute_sample_weight("balanced", values)
-    given: Any = {"groups": groups, "params": {"probe__sample_weight": weights}}
-    probes = _probes(is_number, seed)
-    return np.stack(
-        [predict_held_out(one, features, values, folds, **given) for one in probes]
-    ), fold
-
-
-def _probes(is_number, seed):
     forest: Any = {"min_samples_leaf": 3, "random_state": seed}
-    network: Any = {"hidden_layer_sizes": (64,), "alpha": 1.0, "random_state": seed}
-    network["learning_rate_init"] = 0.01  # with which it has learned after its 200 epochs
+    # At this learning rate the network converges within its 200 epochs.
+    network: Any = {"hidden_layer_sizes": (64,), "alpha": 1.0, "learning_rate_init": 0.01}
+    network["random_state"] = seed
     if is_number:
         probes = Ridge(), RandomForestRegressor(**forest), MLPRegressor(**network)
     else:
         linear = LogisticRegression(max_iter=1000)
         probes = linear, RandomForestClassifier(**forest), MLPClassifier(**network)
-    return [Pipeline([("scale", StandardScaler()), ("probe", one)]) for one in probes]
+    pipelines = [Pipeline([("scale", StandardScaler()), ("probe", probe)]) for probe in probes]
+    options: Any = {"groups": groups, "params": {"probe__sample_weight": weights}}
+    predictions = [
+        predict_held_out(probe, features, values, folds, **options) for probe in pipelines
+    ]
+    return np.stack(predictions), fold
 
 
 def _interval(gain, size, groups, seed):
-    gain, size = (np.bincount(groups, each) for each in (gain, size))
-    there = np.unique(groups)
+    """Returns the 95% interval of the score by a bootstrap of the groups."""
+    gain, size = np.bincount(groups, gain), np.bincount(groups, size)
+    numbers = np.unique(groups)
     rng = np.random.default_rng(seed)
-    drawn = (rng.choice(there, len(there)) for _ in range(_DRAWS))
-    scores = [gain[rows].sum() / size[rows].sum() for rows in drawn]
+    samples = (rng.choice(numbers, len(numbers)) for _ in range(_BOOTSTRAPS))
+    scores = [gain[rows].sum() / size[rows].sum() for rows in samples]
     low, high = np.quantile(scores, [0.025, 0.975])
     return float(low), float(high)

@@ -1,49 +1,47 @@
-"""The min-max game of backbone and discriminator, by the spectrum of its vector field."""
+"""Measures the min-max game of backbone and discriminator, by the spectrum of its vector field."""
 
 from typing import Any
 
 import numpy as np
 
-from dann.adaptation import DANN
-from dann.diagnostics.fields import descent_of, explicit_field, players, step_field
+from dann.diagnostics.fields import get_descent, get_players, step_field
 from dann.diagnostics.spectrum import spectrum
 
-_NEUTRAL = 1e-4  # of the largest eigenvalue: directions of smaller ones stand still
+_NEUTRAL = 1e-4  # eigenvalues below this fraction of the largest one do not move the weights
 
 
 def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[str, Any]:
-    """Finds whether simultaneous gradient descent turns around its goal or runs away from it.
+    """Measures whether simultaneous gradient descent converges, rotates or diverges.
 
     With label loss `L`, domain loss `D`, strength `s` and the weights `f`, `c`, `d` of backbone,
     label head and discriminator, a step moves the weights `w = (f, c, d)` along the field
 
     - `v(w) = (dL/df - s dD/df, dL/dc, dD/dd)`, `w <- w - step * v(w)`
 
-    and near a point the eigenvalues `mu` of `J = dv/dw` say where that leads. A step multiplies
-    each direction by `1 - step * mu`: a real part above 0 pulls in, one below 0 pushes away, an
-    imaginary part turns.
+    and near a point the eigenvalues `mu` of `J = dv/dw` determine the dynamics. A step multiplies
+    each eigenvector by `1 - step * mu`: a positive real part attracts, a negative real part repels,
+    an imaginary part rotates. The field is the gradient that a step takes, and `J v` is a central
+    difference of it; see `dann.diagnostics.spectrum`.
 
-    For `DANN`, with or without label smoothing, the losses are differentiated without the reversal
-    and the signs put in by hand. For any other method with a reversal, and for a class that derives
-    from `DANN`, the field is the gradient that a step takes, and `J v` comes from central
-    differences of it: its own derivative would go through the reversal and lack the rotation.
-
-    - `game/radius`, `game/rotation`: `max |mu|`, `max |Im mu|`; `game/min_real_part`: `min Re mu`
-    - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over directions that pull in, above which
-      plain descent overshoots
+    - `game/radius`: `max |mu|`; `game/rotation`: `max |Im mu|`; `game/min_real_part`: `min Re mu`
+    - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over the attracting eigenvectors, above
+      which plain gradient descent overshoots
     - `game/step`, `game/growth`: the learning rate, and the factor by which the fastest direction
-      grows in a step (see `growth`); they are missing for optimizers other than `SGD`
-    - `game/eigenvalues/real`, `game/eigenvalues/imag`, and `game/converged`, the share of the
-      wanted ones that were found
+      grows per step (see `growth`); they are missing for optimizers other than `SGD`
+    - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues; `game/converged`: the
+      fraction of the requested eigenvalues that converged
 
     If heads learn faster (`dann.optimizers.faster_heads`), their part of the field is multiplied by
     the factor.
 
     Args:
         model: Compiled model of `dann.adaptation` with a reversal.
+        data: One batch, as in every diagnostic.
         k: Number of eigenvalues at each end. Defaults to `3`.
+        seed: Seed of the first vector of the eigenvalue solver. Defaults to `0`.
 
-    The other arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    Returns:
+        Measurements by name.
 
     Raises:
         ValueError: If the model has no reversal, takes its gradient at moved weights
@@ -57,8 +55,8 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     >>> model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
     >>> model.compile("sgd")
     >>> x = np.random.default_rng(0).normal(size=(8, 2)).astype("float32")
-    >>> found = minmax_spectrum(model, ({"source": x, "target": x + 1}, np.arange(8) % 2))
-    >>> found["game/rotation"] <= found["game/radius"]
+    >>> game = minmax_spectrum(model, ({"source": x, "target": x + 1}, np.arange(8) % 2))
+    >>> game["game/rotation"] <= game["game/radius"]
     True
 
     Reference:
@@ -66,38 +64,36 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
         - [Acuna et al., 2022](https://arxiv.org/abs/2202.05352), section 3: domain-adversarial
           training as a game.
     """
-    variables = players(model)
-    descent = descent_of(model)
-    exact = type(model) is DANN
-    plain = (explicit_field if exact else step_field)(model, data)
+    variables, descent = get_players(model), get_descent(model)
+    gradient = step_field(model, data)
     factors = descent.factors if descent else [1.0] * len(variables)
 
     def field(*values):
-        return [factor * slope for factor, slope in zip(factors, plain(*values), strict=True)]
+        return [factor * slope for factor, slope in zip(factors, gradient(*values), strict=True)]
 
-    values = [variable.value for variable in variables]
-    eigenvalues, converged = spectrum(field, values, k, seed, differences=not exact)
+    eigenvalues, converged = spectrum(field, [variable.value for variable in variables], k, seed)
     if not len(eigenvalues):
         raise ValueError(
-            "The eigenvalue solver found none: the weights, the batch or the losses are not "
-            "finite, or all derivatives are 0. Received: a spectrum without eigenvalues"
+            "Expected at least one eigenvalue. Received: none, because the weights, the batch or "
+            "the losses are not finite, or all derivatives are 0."
         )
-    measured = {**stability(eigenvalues), "game/converged": converged}
-    measured["game/eigenvalues/real"] = np.real(eigenvalues)
-    measured["game/eigenvalues/imag"] = np.imag(eigenvalues)
+    measurements = {**stability(eigenvalues), "game/converged": converged}
+    measurements["game/eigenvalues/real"] = np.real(eigenvalues)
+    measurements["game/eigenvalues/imag"] = np.imag(eigenvalues)
     if descent:
-        measured["game/step"] = descent.step
-        factor = growth(eigenvalues, descent.step, descent.momentum, descent.nesterov)
-        measured["game/growth"] = factor
-    return measured
+        measurements["game/step"] = descent.step
+        measurements["game/growth"] = growth(
+            eigenvalues, descent.step, descent.momentum, descent.nesterov
+        )
+    return measurements
 
 
 def stability(eigenvalues: np.ndarray) -> dict[str, Any]:
-    """Returns the measurements from at least one eigenvalue of a field's Jacobian."""
+    """Returns the measurements from at least one eigenvalue of the Jacobian of a field."""
     size = abs(eigenvalues)
     moving = eigenvalues[size > _NEUTRAL * size.max()]
-    inward = moving[np.real(moving) > 0]
-    steps = 2 * np.real(inward) / abs(inward) ** 2
+    attracting = moving[np.real(moving) > 0]
+    steps = 2 * np.real(attracting) / abs(attracting) ** 2  # where |1 - step mu| = 1
     return {
         "game/radius": float(size.max()),
         "game/rotation": float(abs(np.imag(eigenvalues)).max()),
@@ -109,17 +105,23 @@ def stability(eigenvalues: np.ndarray) -> dict[str, Any]:
 def growth(
     eigenvalues: np.ndarray, step: float, momentum: float = 0.0, nesterov: bool = False
 ) -> float:
-    """Returns the factor by which the fastest direction grows in a step of gradient descent.
+    """Returns the factor by which the fastest direction grows per step of gradient descent.
 
-    With momentum `m` the direction `w` of an eigenvalue `mu` and its velocity `u` follow
+    With momentum `m` the component `w` along an eigenvector of `mu` and its velocity `u` follow
     `u <- m u - step mu w`, `w <- w + u`, or with Nesterov's `w <- w + m u - step mu w`; the factor
     is the largest absolute eigenvalue of this map of two numbers. Without momentum it is
-    `max |1 - step * mu|`. Momentum lies in [0, 1).
+    `max |1 - step * mu|`.
+
+    Args:
+        eigenvalues: Complex numbers `mu`.
+        step: Learning rate.
+        momentum: In [0, 1). Defaults to `0`.
+        nesterov: Whether the momentum is Nesterov's. Defaults to `False`.
     """
     pull = step * np.asarray(eigenvalues, complex)
-    of_velocity = momentum * (momentum if nesterov else 1.0)
-    of_weight = (1 + momentum) * pull if nesterov else pull
+    # The map of `(u, w)`, one 2x2 matrix per eigenvalue.
     maps = np.empty((len(pull), 2, 2), complex)
     maps[:, 0, 0], maps[:, 0, 1] = momentum, -pull
-    maps[:, 1, 0], maps[:, 1, 1] = of_velocity, 1 - of_weight
+    maps[:, 1, 0] = momentum * (momentum if nesterov else 1.0)
+    maps[:, 1, 1] = 1 - ((1 + momentum) * pull if nesterov else pull)
     return float(abs(np.linalg.eigvals(maps)).max())

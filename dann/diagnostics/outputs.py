@@ -17,7 +17,7 @@ class PairOutputs(NamedTuple):
         features: Features `(n, num_features)`.
         logits: Logits of the classes `(n, num_classes)`.
         domain: Logits of the discriminator `(n, k)`, above 0 for the target; `None` if the method
-            has no such discriminator.
+            has no discriminator of the domains.
     """
 
     features: dict[str, np.ndarray]
@@ -30,34 +30,36 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
     adversarial(model, compiled=False, flat=True)
     x = data[0]
     with preserve_state(model):  # methods may draw noise
-        features = {name: _features(model.backbone, x[name]) for name in DOMAINS}
-        heads_of = as_tensors({name: part.astype("float32") for name, part in features.items()})
-        logits = {k: to_numpy(model.label_head(part)) for k, part in heads_of.items()}
-        batch = model.make_batch(x, heads_of, training=False)
+        features = {name: compute_features(model.backbone, x[name]) for name in DOMAINS}
+        parts = as_tensors({name: part.astype("float32") for name, part in features.items()})
+        logits = {name: to_numpy(model.label_head(part)) for name, part in parts.items()}
+        batch = model.make_batch(x, parts, training=False)
         scores = model.domain_scores(batch, model.reversal, training=False)
     if scores is None:
         return PairOutputs(features, logits)
-    by_domain = map(to_numpy, batch.split_domains(scores))
-    return PairOutputs(features, logits, dict(zip(DOMAINS, by_domain, strict=True)))
+    domain_logits = map(to_numpy, batch.split_domains(scores))
+    return PairOutputs(features, logits, dict(zip(DOMAINS, domain_logits, strict=True)))
 
 
-def _features(backbone, inputs):
+def compute_features(network: Any, inputs: Any) -> np.ndarray:
+    """Returns the outputs of a network in inference, in double precision."""
     arrays = keras.tree.map_structure(np.asarray, inputs)
-    return predict(backbone, arrays).astype("float64")
+    return predict(network, arrays).astype("float64")
 
 
 def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
-    """Returns indices of examples of the source, in the class shares predicted for the target."""
+    """Returns indices of source examples with the class frequencies predicted for the target."""
     rng = np.random.default_rng(seed)
-    kinds = [outputs.logits[domain].argmax(axis=1) for domain in DOMAINS]
-    shares = np.bincount(kinds[1], minlength=outputs.logits["source"].shape[1])
-    there = np.bincount(kinds[0], minlength=len(shares))
-    # A class of a few would leave almost no examples of the others.
-    shares[shares < shares.max() / 20] = 0
-    # Without replacement, because no example may be in both halves of a probe.
-    scale = min((there[k] / n for k, n in enumerate(shares) if n), default=0.0)
-    drawn = [
-        rng.permutation(np.flatnonzero(kinds[0] == k))[: int(scale * n)]
-        for k, n in enumerate(shares)
+    source, target = (outputs.logits[domain].argmax(axis=1) for domain in DOMAINS)
+    targets = np.bincount(target, minlength=outputs.logits["source"].shape[1])
+    sources = np.bincount(source, minlength=len(targets))
+    # A rare class would leave almost no examples of the other classes.
+    targets[targets < targets.max() / 20] = 0
+    # Without replacement, because no example may be in both the training and the test part of a
+    # probe.
+    scale = min((sources[k] / n for k, n in enumerate(targets) if n), default=0.0)
+    indices = [
+        rng.permutation(np.flatnonzero(source == k))[: int(scale * n)]
+        for k, n in enumerate(targets)
     ]
-    return np.concatenate(drawn)
+    return np.concatenate(indices)

@@ -1,4 +1,4 @@
-"""A diagnosis as one page that needs no network and no other file."""
+"""Renders a diagnosis as one HTML page without external resources."""
 
 import base64
 import html
@@ -6,17 +6,19 @@ import math
 import pathlib
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.catalogue import Evidence, evidence
+from dann.diagnostics.catalogue import evidence
 from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.figures import Picture
 
-_OPEN = ("oracle", "source only", "label shift", "partly aligned", "reversal alive", "undetermined")
-_FRAME = pathlib.Path(__file__).with_name("page.html")
+# Verdicts that are neither good nor bad.
+_NEUTRAL = {"oracle", "source only", "label shift", "partly aligned", "reversal alive"}
+_NEUTRAL |= {"undetermined"}
+_TEMPLATE = pathlib.Path(__file__).with_name("page.html")
 
 
 def page(
@@ -27,109 +29,103 @@ def page(
 ) -> str:
     """Returns the report as HTML.
 
-    It opens with the verdict, its reasons and what to do. Then come the accuracies, the
-    measurements that have a healthy range, those outside it first, each with its meaning and what
-    to do, then the figures, and then all numbers.
+    The page begins with the verdict, its reasons and what to do. Then come the accuracies, the
+    views, the measurements that have a healthy range with their meaning and advice (unhealthy ones
+    first), the figures, and all numbers.
 
     Args:
-        diagnosis: What was found.
-        figures: What `dann.diagnostics.figures.draw` made of the measurements.
-        accuracies: Test accuracies on the source and on the target by the name of a model; `None`
-            where there are no labels. Defaults to `None`: no table.
-        views: Pictures of the run, such as of its images and features.
+        diagnosis: The diagnosis.
+        figures: Pictures of the measurements, from `dann.diagnostics.figures.draw`.
+        accuracies: Test accuracies on source and target by the name of a model; `None` without
+            labels. Defaults to `None`: no table.
+        views: Pictures of the run, such as its images and features.
     """
-    sections = [
-        _opening(diagnosis),
-        _section("Accuracy", _accuracies(accuracies or {})),
-        _section("The domains", *map(_figure, views)),
-        _section("Evidence", _evidence(evidence(diagnosis.measurements))),
-        _section("Figures", *map(_figure, figures)),
-        _section("Not measured", _left_out(diagnosis.skip_reasons)),
-        _section("All numbers", _numbers(diagnosis.measurements)),
+    measurements, metadata = diagnosis.measurements, diagnosis.metadata
+    domains = " → ".join(str(metadata[key]) for key in ("source", "target") if key in metadata)
+    subject = ", ".join(filter(None, (str(metadata.get("method", "")), domains))) or "a model"
+    accuracy_rows = [
+        [_escape(name), *("unknown" if value is None else f"{value:.1%}" for value in values)]
+        for name, values in (accuracies or {}).items()
     ]
-    frame = string.Template(_FRAME.read_text(encoding="utf-8"))
-    return frame.substitute(subject=_subject(diagnosis.metadata), sections="".join(sections))
-
-
-def _subject(about: Mapping[str, Any]):
-    pair = " → ".join(str(about[key]) for key in ("source", "target") if key in about)
-    return _text(", ".join(filter(None, (str(about.get("method", "")), pair))) or "a model")
+    note = "<p>The target accuracy is an oracle: it needs labels. Nothing was selected by it.</p>"
+    skip_rows = [map(_escape, row) for row in diagnosis.skip_reasons.items()]
+    sections = [
+        f"<p>{_escape(subject)}</p>\n",
+        _render_verdict(diagnosis),
+        _section("Accuracy", _table(("", "source", "target (oracle)"), accuracy_rows), note),
+        _section("The domains", *map(_figure, views)),
+        _section("Evidence", _render_evidence(measurements)),
+        _section("Figures", *map(_figure, figures)),
+        _section("Not measured", _table(("", "reason"), skip_rows)),
+        _section("All numbers", _render_numbers(measurements)),
+    ]
+    template = string.Template(_TEMPLATE.read_text(encoding="utf-8"))
+    return template.substitute(subject=_escape(subject), sections="".join(sections))
 
 
 def _section(title: str, *parts: str) -> str:
-    joined = "\n".join(parts)
-    return f"<section>\n<h2>{title}</h2>\n{joined}\n</section>\n" if joined else ""
+    """Returns a section of parts that are HTML; nothing if the first part is empty."""
+    content = "\n".join(parts)
+    return f"<section>\n<h2>{title}</h2>\n{content}\n</section>\n" if any(parts[:1]) else ""
 
 
-def _table(head: Sequence[str], rows: Sequence[str], kind: str = "") -> str:
-    cells = "".join(f"<th>{cell}</th>" for cell in head)
-    return f"<table class='{kind}'>\n<tr>{cells}</tr>\n" + "\n".join(rows) + "\n</table>"
+def _table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
+    """Returns a table of cells that are HTML; nothing without rows."""
+    if not rows:
+        return ""
+    header = "".join(f"<th>{cell}</th>" for cell in head)
+    body = ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows]
+    return "\n".join(["<table>", f"<tr>{header}</tr>", *body, "</table>"])
 
 
-def _row(*cells: str, kind: str = "") -> str:
-    return f"<tr class='{kind}'>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def _opening(diagnosis):
+def _render_verdict(diagnosis):
     verdict = diagnosis.verdict
-    kind = "good" if verdict.name == "aligned" else "open" if verdict.name in _OPEN else "bad"
-    if kind == "good" and not all(one.is_healthy for one in evidence(diagnosis.measurements)):
-        kind = "open"  # no green over a value that is out of its range
-    listed = "".join(f"<li>{_prose(reason)}</li>" for reason in verdict.reasons)
+    is_healthy = all(row.is_healthy for row in evidence(diagnosis.measurements))
+    kind = "open" if verdict.name in _NEUTRAL else "bad"
+    if verdict.name == "aligned":  # not green if another value is unhealthy
+        kind = "good" if is_healthy else "open"
+    reasons = "".join(f"<li>{_markup(reason)}</li>" for reason in verdict.reasons)
     facts = "; ".join(f"{key}: {_number(value)}" for key, value in diagnosis.metadata.items())
     return (
-        f"<p>{_subject(diagnosis.metadata)}</p>\n<section class='verdict {kind}'>\n"
-        f"<h1>{_text(verdict.headline)}</h1>\n<ul>{listed}</ul>\n"
-        f"<p><strong>What to do.</strong> {_prose(verdict.advice)}</p>\n</section>\n"
-        f"<p>{_text(facts)}</p>\n"
+        f"<section class='verdict {kind}'>\n<h1>{_escape(verdict.headline)}</h1>\n"
+        f"<ul>{reasons}</ul>\n<p><strong>What to do.</strong> {_markup(verdict.advice)}</p>\n"
+        f"</section>\n<p>{_escape(facts)}</p>\n"
     )
 
 
-def _accuracies(accuracies):
-    rows = [
-        _row(_text(name), *("unknown" if one is None else f"{one:.1%}" for one in pair))
-        for name, pair in accuracies.items()
+def _render_evidence(measurements):
+    rows = evidence(measurements)
+    if not rows:
+        return ""
+    count = sum(not row.is_healthy for row in rows)
+    summary = f"{count} of {len(rows)} values are outside their healthy range."
+    cells = [
+        [
+            f"{'✓' if row.is_healthy else '✗'} <code>{_escape(row.name)}</code>",
+            f"<strong>{_number(row.value)}</strong>",
+            _range(row.low, row.high),
+            f"{_markup(row.range.meaning)} <em>If outside:</em> {_markup(row.range.advice)}",
+        ]
+        for row in rows
     ]
-    note = "The target's column is an oracle: it needs labels, and nothing was chosen by it."
-    return _table(("", "source", "target (oracle)"), rows) + f"\n<p>{note}</p>" if rows else ""
-
-
-def _evidence(found: Sequence[Evidence]) -> str:
-    off = sum(not one.is_healthy for one in found)
-    told = f"{off} of {len(found)} outside the healthy range" if off else "All in their range"
-    rows = [
-        _row(
-            f"{'✓' if one.is_healthy else '✗'} <code>{_text(one.name)}</code>",
-            f"<strong>{_number(one.value)}</strong>",
-            _range(one.low, one.high),
-            f"{_prose(one.range.meaning)} <em>If outside:</em> {_prose(one.range.advice)}",
-            kind="" if one.is_healthy else "off",
-        )
-        for one in found
-    ]
-    head = ("measurement", "value", "healthy", "what it is, and what to do")
-    return f"<p>{told}.</p>\n{_table(head, rows, 'evidence')}" if found else ""
+    head = ("measurement", "value", "healthy", "meaning and advice")
+    return f"<p>{summary}</p>\n<div class='evidence'>{_table(head, cells)}</div>"
 
 
 def _figure(picture: Picture) -> str:
-    data, caption = base64.b64encode(picture.content).decode("ascii"), _text(picture.caption)
+    data, caption = base64.b64encode(picture.content).decode("ascii"), _escape(picture.caption)
     image = f"<img alt='{caption}' src='data:image/{picture.kind};base64,{data}'>"
     return f"<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
-def _left_out(skip_reasons):
-    rows = [_row(_text(name), _text(why)) for name, why in skip_reasons.items()]
-    return _table(("", "why"), rows) if rows else ""
-
-
-def _numbers(measurements: Mapping[str, Any]) -> str:
+def _render_numbers(measurements):
     rows = [
-        _row(f"<code>{_text(name)}</code>", _text(_number(value)))
+        (f"<code>{_escape(name)}</code>", _escape(_number(value)))
         for name, value in measurements.items()
         if np.ndim(value) == 0
     ]
-    summary = "<summary>Show them; arrays are in diagnosis.json</summary>"
-    return f"<details>\n{summary}\n{_table(('', ''), rows)}\n</details>"
+    summary = "<summary>Show all numbers (diagnosis.json also contains the arrays)</summary>"
+    return f"<details>\n{summary}\n{_table(('measurement', 'value'), rows)}\n</details>"
 
 
 def _range(low, high):
@@ -148,10 +144,10 @@ def _number(value: Any) -> str:
     return "infinite" if value == math.inf else f"{value:.3g}".replace("-", "−")
 
 
-def _prose(text):
-    """A sentence with code between backticks."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _text(text))
+def _markup(text):
+    """Returns a sentence as HTML, with code between backticks."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", _escape(text))
 
 
-def _text(value):
+def _escape(value):
     return html.escape(str(value), quote=True)

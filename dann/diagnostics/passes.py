@@ -1,4 +1,4 @@
-"""How a diagnostic runs a model: in which mode, which losses, and as which arrays."""
+"""Runs a model for a diagnostic: in a mode, up to its losses, with results as arrays."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,16 +13,16 @@ from dann.adaptation.preserve_state import preserve_state
 from dann.checks import check_choice
 
 DOMAINS: tuple[str, ...] = ("source", "target")
-MODES = ("eager", "graph", "xla")
+_EPSILON = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
 
 
 def adversarial(model: Any, compiled: bool = True, flat: bool = False) -> AdversarialModel:
-    """Returns the model if it is one of `dann.adaptation`.
+    """Returns the model if it is a model of `dann.adaptation`.
 
     Args:
         model: The model.
-        compiled: Whether it must be compiled. Defaults to `True`.
-        flat: Whether its features must be vectors. Defaults to `False`.
+        compiled: Whether the model must be compiled. Defaults to `True`.
+        flat: Whether the features must be vectors. Defaults to `False`.
 
     Raises:
         TypeError: If it is another model.
@@ -30,36 +30,37 @@ def adversarial(model: Any, compiled: bool = True, flat: bool = False) -> Advers
     """
     if not isinstance(model, AdversarialModel):
         raise TypeError(
-            "This diagnostic needs the parts of a `dann.adaptation.AdversarialModel`: a backbone, "
-            f"a label head, an adversary. Received: {type(model).__name__}"
+            "Expected a `dann.adaptation.AdversarialModel`, with a backbone, a label head and an "
+            f"adversary. Received: {type(model).__name__}"
         )
     if compiled and not model.compiled:
-        raise ValueError("Compile the model first, to give it a loss. Received: no loss")
+        raise ValueError("Expected a compiled model. Received: no loss. Call `compile` first.")
     if flat and len(model.feature_shape) > 2:
         raise ValueError(
-            "This diagnostic compares examples by flat features `(batch, num_features)`. "
+            "Expected flat features `(batch, num_features)`, to compare examples. "
             f"Received: features of shape {model.feature_shape}"
         )
     return model
 
 
-# Modes.
+def modes() -> tuple[str, ...]:
+    """Returns the modes of the running backend."""
+    return ("eager",) if keras.backend.backend() == "torch" else ("eager", "graph", "xla")
 
 
-def mode_of(model: Any = None) -> str:
-    """Returns how `fit` runs the model as it is compiled: `"eager"`, `"graph"` or `"xla"`.
+def fit_mode(model: Any = None) -> str:
+    """Returns the mode in which `fit` runs a compiled model: `"eager"`, `"graph"` or `"xla"`.
 
     Without a model it is `"graph"`. On torch it is always `"eager"`.
     """
     if keras.backend.backend() == "torch" or getattr(model, "run_eagerly", False):
         return "eager"
-    xla = getattr(model, "compiled", False) and model.jit_compile
-    return "xla" if xla else "graph"
+    return "xla" if getattr(model, "compiled", False) and model.jit_compile else "graph"
 
 
 def in_mode(function: Callable, mode: str) -> Callable:
-    """Returns a function of tensors as it runs in a mode; on JAX graph and XLA are the same."""
-    check_choice("mode", mode, modes_here())
+    """Returns a function of tensors that runs in a mode; on JAX graph and XLA are the same."""
+    check_choice("mode", mode, modes())
     if mode == "eager":
         return function
     if keras.backend.backend() == "jax":
@@ -69,25 +70,17 @@ def in_mode(function: Callable, mode: str) -> Callable:
     import tensorflow as tf
 
     compiled = tf.function(function, jit_compile=mode == "xla", autograph=False)
-    # Called directly, TensorFlow would warn of functions that are traced once each.
+    # A direct call of `compiled` warns about functions that are traced once each.
     return lambda *inputs: compiled.get_concrete_function(*inputs)(*inputs)
-
-
-def modes_here() -> tuple[str, ...]:
-    """Returns the modes that the running backend has."""
-    return MODES[:1] if keras.backend.backend() == "torch" else MODES
-
-
-# Losses of a pair `data`, inputs `x` with labels `y`.
 
 
 class Losses(NamedTuple):
     """The losses of a step, scalars.
 
     Attributes:
-        label: The label loss, with what layers have added.
-        task: The same with the losses of the regularizers.
-        adversarial: All that goes through the reversal.
+        label: The label loss, with the losses that layers add.
+        task: The label loss with the losses of the regularizers.
+        adversarial: The sum of all losses that pass the reversal.
     """
 
     label: Any
@@ -104,74 +97,72 @@ def trains_backbone(model: AdversarialModel) -> bool:
     return model.critic_steps == 1
 
 
-def features_of(model: AdversarialModel, x: dict, training: bool) -> dict[str, Any]:
+def extract_features(model: AdversarialModel, x: dict, training: bool) -> dict[str, Any]:
     """Returns the features of each part of a pair, augmented in training."""
     return model.extract_features(model.augment(x, training), training)
 
 
-def losses_of(
+def step_losses(
     model: AdversarialModel,
     data: tuple,
     features: dict,
     training: bool,
     reversal: Callable[..., Any] | None = None,
 ) -> Losses:
-    """Returns the losses of a compiled model; `reversal` runs in place of its own."""
+    """Returns the losses of a compiled model on a batch with its features.
+
+    Args:
+        model: The model.
+        data: One batch of tensors, `({"source": xs, "target": xt}, ys)`.
+        features: What `extract_features` returns for the batch.
+        training: Whether the model runs as in training.
+        reversal: Function `(inputs, training)` that replaces the reversal of the model. Defaults
+            to `None`: the reversal of the model.
+    """
     x, y = data
     batch = model.make_batch(x, features, training)
-    of_layers = list(model.losses)  # now, because the method runs its own networks
+    layer_losses = list(model.losses)  # before the method calls its own networks
     terms = model.loss_terms(x, y, batch, reversal, training)
-    label = sum_losses(of_layers, terms["label/loss"])
-    regularizers = [one.weight * terms[f"{one.name}/loss"] for one in model.regularizers]
+    label = sum_losses(layer_losses, terms["label/loss"])
+    regularizers = [
+        regularizer.weight * terms[f"{regularizer.name}/loss"] for regularizer in model.regularizers
+    ]
     names = [name for name in model.terms if name.endswith("/loss") and "label" not in name]
-    of_adversary = [terms[name] for name in names]
-    return Losses(label, sum_losses(regularizers, label), sum_losses(of_adversary, ops.zeros(())))
+    adversarial_losses = [terms[name] for name in names]
+    return Losses(
+        label, sum_losses(regularizers, label), sum_losses(adversarial_losses, ops.zeros(()))
+    )
 
 
 def at_weights(
     model: keras.Model, variables: Sequence[keras.Variable], function: Callable[[], Any]
 ) -> Callable[..., Any]:
-    """Returns what `function` gives as a function of the values of `variables`, in order.
+    """Returns `function` as a function of the values of `variables`, in their order.
 
-    The model's state stays as it is. Random layers draw the same numbers at every call, so it is
-    one function.
+    The state of the model does not change. Random layers draw the same numbers at every call.
     """
 
-    def of_values(*values):
+    def evaluate(*values):
         with preserve_state(model, list(zip(variables, values, strict=True))):
             return function()
 
-    return of_values
+    return evaluate
 
 
 def losses_at(
     model: AdversarialModel, variables: Sequence[keras.Variable], data: Any
 ) -> Callable[..., Losses]:
-    """Returns the losses of a step on a pair as a function of the values of `variables`."""
+    """Returns the losses of a step on a batch as a function of the values of `variables`."""
     data, training = as_tensors(data), trains_backbone(model)
     return at_weights(
         model,
         variables,
-        lambda: losses_of(model, data, features_of(model, data[0], training), training),
+        lambda: step_losses(model, data, extract_features(model, data[0], training), training),
     )
 
 
-def part_between(inputs: Any, outputs: Any) -> keras.Function | None:
-    """Returns the layers from one tensor of a network to another; `None` if they need others.
-
-    A `keras.Model` would add nodes to the user's layers.
-    """
-    try:
-        return keras.Function(inputs, outputs)
-    except ValueError:
-        return None
-
-
-# Arrays.
-
-
 def as_tensors(data: Any) -> Any:
-    """Returns the arrays of a batch as tensors, in the structure that they came in."""
+    """Returns the arrays of a batch as tensors, in the same structure."""
     return keras.tree.map_structure(ops.convert_to_tensor, data)
 
 
@@ -183,6 +174,24 @@ def to_numpy(tensor: Any) -> np.ndarray:
 def as_vector(tensors: Sequence[Any]) -> np.ndarray:
     """Returns all numbers of tensors, such as the gradients of several weights, as one vector."""
     return np.concatenate([np.zeros(0), *(to_numpy(tensor).ravel() for tensor in tensors)])
+
+
+def is_floating(tensor: Any) -> bool:
+    """Returns whether a value is one tensor of a floating-point type."""
+    return ops.is_tensor(tensor) and "float" in keras.backend.standardize_dtype(tensor.dtype)
+
+
+def values_match(outputs: Any, inputs: Any) -> bool:
+    """Returns whether outputs equal the inputs, tensors in any structure, up to rounding."""
+
+    def match(output, tensor):
+        values = to_numpy(tensor)
+        size = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
+        # Two roundings, each of up to one epsilon, and a factor 2 of safety.
+        tolerance = 4 * _EPSILON[keras.backend.standardize_dtype(tensor.dtype)]
+        return np.allclose(values, to_numpy(output), tolerance, tolerance * size, equal_nan=True)
+
+    return all(map(match, keras.tree.flatten(outputs), keras.tree.flatten(inputs)))
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:

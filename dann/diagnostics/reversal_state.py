@@ -1,90 +1,108 @@
-"""The state of a reversal, from the gradients with it and without it."""
+"""The state of a reversal, from the gradients with the reversal and without it."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from keras import ops
 
-from dann.diagnostics.passes import as_vector, cosine, length_ratio
+from dann.diagnostics.passes import cosine, length_ratio
 
 ALIKE = 0.99  # cosine above which two gradients have the same direction
 OFF = 0.1  # share of the discriminator's gradient that the reversal may change
-TOLERANCE = 0.02  # share of the strength by which the ratio may differ from it
-_NOTHING = 1e-6  # ratio below which no gradient comes through
-_VANISHED = 2e-7  # change of the loss by all of the features below which it is rounding
-_LATER = (1, 10, 100, 1000, 10**4, 10**5, 10**6)  # steps at which a schedule may have risen
+TOLERANCE = 0.02  # relative difference that is allowed between the ratio and the strength
+_NOTHING = 1e-6  # ratio below which no gradient passes
+_VANISHED = 2e-7  # change of the loss by all features together that is below float32 rounding
+_LATER = (1, 10, 100, 1000, 10**4, 10**5, 10**6)  # future steps at which a schedule is evaluated
 
 
-class Pull(NamedTuple):
-    """Gradients by the features, by what the reversal returns, and by weights behind it."""
+class ReversalGradients(NamedTuple):
+    """Gradients of one loss, each flattened to a vector.
+
+    Attributes:
+        features: With respect to the inputs of the reversal.
+        after: With respect to the outputs of the reversal; empty if it is not measured.
+        head: With respect to all weights behind the features; may be empty.
+        discriminator: The part of `head` that belongs to the discriminator; may be empty.
+    """
 
     features: np.ndarray
-    after: np.ndarray
-    head: np.ndarray
-    own: np.ndarray  # the part of `head` by the discriminator's weights
+    after: np.ndarray = np.zeros(0)
+    head: np.ndarray = np.zeros(0)
+    discriminator: np.ndarray = np.zeros(0)
 
 
-class Reversal(NamedTuple):
-    """What is known of a reversal without its gradients."""
+def measure_reversal(
+    gradients: ReversalGradients,
+    plain: ReversalGradients,
+    calls: int = 1,
+    strength: float | None = None,
+    rises: bool = False,
+    feature_norm: float = 0.0,
+) -> dict[str, Any]:
+    """Compares the gradients with a reversal to the gradients without it.
 
-    size: float  # norm of its inputs
-    calls: int
-    strength: float | None  # that it reports
-    rises: bool  # whether a schedule raises it later
+    Args:
+        gradients: Gradients with the reversal.
+        plain: Gradients with the identity in place of the reversal.
+        calls: Number of calls of the reversal.
+        strength: Strength that the reversal reports. Defaults to `None`: the measured ratio.
+        rises: Whether a schedule raises the strength later; see `rises_later`.
+        feature_norm: Norm of the inputs of the reversal. Defaults to `0`: unknown.
 
-
-def pull_of(gradients: Sequence[Any]) -> Pull:
-    """Returns the pull of gradients through a layer without weights behind it."""
-    none, own = np.zeros(0), as_vector(gradients)
-    return Pull(own, own, none, none)
-
-
-def judged(found: Pull, plain: Pull, reversal: Reversal) -> dict[str, Any]:
-    """Returns the measurements of a reversal from the gradients with it and without it."""
+    Returns:
+        The measurements `reversal/...` of `certify`.
+    """
     with np.errstate(invalid="ignore", over="ignore"):  # gradients may not be finite
-        turn = cosine(found.features, plain.features)
-        ratio = length_ratio(found.features, plain.features)
-        measured = {"reversal/cosine": turn, "reversal/ratio": ratio}
-        measured["reversal/calls"] = float(reversal.calls)
-        wanted = (ratio if turn < 0 else 0.0) if reversal.strength is None else reversal.strength
-        measured["reversal/strength"] = wanted
-        if len(found.own) and reversal.calls:
-            measured["reversal/head_error"] = length_ratio(found.own - plain.own, plain.own)
-        if len(found.head):
-            measured["reversal/head_norm"] = float(np.linalg.norm(found.head))
-        return measured | {"reversal/state": _state(found, plain, reversal, measured)}
+        direction = cosine(gradients.features, plain.features)
+        ratio = length_ratio(gradients.features, plain.features)
+        measurements = {
+            "reversal/cosine": direction,
+            "reversal/ratio": ratio,
+            "reversal/calls": float(calls),
+        }
+        expected = (ratio if direction < 0 else 0.0) if strength is None else strength
+        measurements["reversal/strength"] = expected
+        if len(plain.discriminator) and calls:
+            change = gradients.discriminator - plain.discriminator
+            measurements["reversal/head_error"] = length_ratio(change, plain.discriminator)
+        if len(plain.head):
+            measurements["reversal/head_norm"] = float(np.linalg.norm(gradients.head))
+        if not all(np.isfinite(part).all() for part in (*gradients, *plain)):
+            state = "not finite"
+        # The loss changes by about gradient times features; the size 1 is a lower bound of it.
+        elif np.linalg.norm(plain.features) * max(feature_norm, 1.0) < _VANISHED:
+            reaches = np.linalg.norm(gradients.after) * max(feature_norm, 1.0) >= _VANISHED
+            state = "detached" if reaches else "no gradient"
+        elif ratio < _NOTHING and strength in (0, None):
+            state = "not started" if rises else "strength 0"
+        else:
+            state = _state(measurements)
+        return measurements | {"reversal/state": state}
 
 
-def _state(found, plain, reversal, measured):
-    turn, ratio = measured["reversal/cosine"], measured["reversal/ratio"]
-    if not all(np.isfinite(part).all() for part in (*found, *plain)):
-        return "not finite"
-    size = max(reversal.size, 1.0)
-    if np.linalg.norm(plain.features) * size < _VANISHED:
-        return "detached" if np.linalg.norm(found.after) * size >= _VANISHED else "no gradient"
+def _state(measurements):
+    direction, ratio = measurements["reversal/cosine"], measurements["reversal/ratio"]
+    calls, strength = measurements["reversal/calls"], measurements["reversal/strength"]
     if ratio < _NOTHING:
-        if reversal.strength not in (0, None):
-            return "detached"
-        return "not started" if reversal.rises else "strength 0"
-    if abs(turn) < ALIKE:
+        return "detached"
+    if abs(direction) < ALIKE:
         return "partly reversed"
-    if turn > 0:
-        if not reversal.calls:
+    if direction > 0:
+        if not calls:
             return "not applied"
-        twice = reversal.calls > 1 and measured["reversal/strength"] >= 0
-        return "applied twice" if twice else "wrong sign"
-    if measured.get("reversal/head_error", 0.0) > OFF:
+        return "applied twice" if calls > 1 and strength >= 0 else "wrong sign"
+    if measurements.get("reversal/head_error", 0.0) > OFF:
         return "discriminator reversed"
-    wanted = measured["reversal/strength"]
-    return "alive" if abs(ratio - wanted) <= TOLERANCE * wanted else "wrong strength"
+    return "alive" if abs(ratio - strength) <= TOLERANCE * strength else "wrong strength"
 
 
-def rises_later(layer: Any, trained: bool) -> bool:
-    """Returns whether a schedule rises later; it cannot if its steps are not counted."""
-    if layer.schedule is None:
+def rises_later(layer: Any, is_trained: bool) -> bool:
+    """Returns whether the schedule of a `GradientReversal` exceeds 0 at a later step.
+
+    It does not if the model was trained and the layer still counts no step: then the layer is
+    called without `training=True`.
+    """
+    step = int(np.asarray(ops.convert_to_numpy(layer.step)))
+    if layer.schedule is None or (is_trained and step == 0):
         return False
-    now = int(np.asarray(ops.convert_to_numpy(layer.step)))
-    if trained and now == 0:
-        return False
-    return any(float(layer.schedule(now + later)) > 0 for later in _LATER)
+    return any(float(layer.schedule(step + later)) > 0 for later in _LATER)

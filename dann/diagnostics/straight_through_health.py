@@ -1,4 +1,4 @@
-"""Whether gradients still pass the binary layers of a model."""
+"""Measures whether gradients pass the binary layers of a model."""
 
 from typing import Any
 
@@ -16,94 +16,97 @@ from dann.layers import BinarySign
 
 
 def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
-    """Measures what becomes of gradients at every layer that makes numbers binary.
+    """Measures which gradients pass the layers that make numbers binary.
 
-    It measures every `dann.layers.BinarySign`, also within binary layers, where it sees inputs or
-    weights, in functional and sequential networks, on the values that reach it in training:
+    It measures every `dann.layers.BinarySign` of functional and sequential networks, also the signs
+    of the inputs and of the weights in binary layers, on the values of a training step:
 
-    - `binary/<layer>/pass_rate`: share of the numbers whose gradient is passed on; for normal inputs
-      of deviation `d` and the estimator `clip` it is `erf(1 / (d sqrt 2))`
+    - `binary/<layer>/pass_rate`: fraction of the numbers whose gradient passes; for normal inputs
+      of standard deviation `d` and the estimator `clip` it is `erf(1 / (d sqrt 2))`
     - `binary/<layer>/deviation`: standard deviation of these numbers
 
-    Layers that a network uses in several places are left out. The model does not change. The
-    arguments are those of every diagnostic; see `dann.diagnostics.catalogue`.
+    Layers that a network calls several times are skipped. The model does not change.
+
+    Args:
+        model: Model of `dann.adaptation`, or any Keras model or layer.
+        data: One batch, as in every diagnostic.
 
     Returns:
         Measurements by name; none if no layer is binary.
+
+    Raises:
+        TypeError: If `model` is neither a model nor a layer.
 
     Example:
 
     >>> import keras
     >>> from dann.diagnostics import straight_through_health
     >>> from dann.layers import BinarySign
-    >>> found = straight_through_health(BinarySign(name="sign"), keras.ops.array([[0.5, -3.0]]))
-    >>> found["binary/sign/pass_rate"]
+    >>> inputs = keras.ops.array([[0.5, -3.0]])
+    >>> straight_through_health(BinarySign(name="sign"), inputs)["binary/sign/pass_rate"]
     0.5
 
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.3, for saturation.
     """
     if not isinstance(model, keras.Layer):
-        raise TypeError(f"Binary layers are those of a model. Received: {type(model).__name__}")
+        raise TypeError(f"Expected a Keras model or layer. Received: {type(model).__name__}")
     data = as_tensors(data)
     x = data[0] if isinstance(data, tuple) else data
     if not model.built:
         model(x)
+    passes, values = {}, {}
     with preserve_state(model):
-        signs = _of_pair(model, x) if isinstance(model, AdversarialModel) else _signs(model, x)
-        measured: dict[str, float] = {}
-        for name in dict.fromkeys(name for name, _, _ in signs):
-            own = [(sign, inputs) for other, sign, inputs in signs if other == name]
-            passes = np.concatenate([_passes(*one) for one in own])
-            inputs = np.concatenate([to_numpy(one) for _, one in own])
-            measured[f"binary/{name}/pass_rate"] = float(passes.mean())
-            measured[f"binary/{name}/deviation"] = float(inputs.std())
-    return measured
+        is_method = isinstance(model, AdversarialModel)
+        signs = _find_method_signs(model, x) if is_method else _find_signs(model, x)
+        for name, sign, inputs in signs:
+            (slope,) = gradients(lambda tensor, sign=sign: ops.sum(sign(tensor)), [inputs])
+            passes.setdefault(name, []).append(to_numpy(slope).ravel() != 0)
+            values.setdefault(name, []).append(to_numpy(inputs).ravel())
+    measurements = {}
+    for name in passes:
+        measurements[f"binary/{name}/pass_rate"] = float(np.concatenate(passes[name]).mean())
+        measurements[f"binary/{name}/deviation"] = float(np.concatenate(values[name]).std())
+    return measurements
 
 
-def _of_pair(model, x):
+def _find_method_signs(model, x):
     parts = list(select_parts(model.augment(x, True)).values())
     if model.joint_forward:
-        parts = [keras.tree.map_structure(lambda *one: ops.concatenate(one), *parts)]
-    found = []
+        parts = [keras.tree.map_structure(lambda *tensors: ops.concatenate(tensors), *parts)]
+    signs = []
     for part in parts:
-        found += _signs(model.backbone, part)
-        found += _signs(model.label_head, model.backbone(part, training=True))
-    return found
+        signs += _find_signs(model.backbone, part)
+        signs += _find_signs(model.label_head, model.backbone(part, training=True))
+    return signs
 
 
-def _signs(network, inputs):
-    """Returns name, layer and inputs of each sign in a network."""
+def _find_signs(network, inputs):
+    """Returns the name, the layer and the inputs of each sign in a network."""
     graph = get_graph(network)
     if graph is None:
-        return _signs_of_layer(network, inputs)
+        if isinstance(network, BinarySign):
+            return [(network.name, network, inputs)]
+        signs = [(getattr(network, "input_sign", None), inputs)]
+        signs += [(network.kernel_sign, network.kernel)] if hasattr(network, "kernel_sign") else []
+        return [
+            (f"{network.name}/{sign.name}", sign, ops.convert_to_tensor(tensor))
+            for sign, tensor in signs
+            if sign
+        ]
     layers = [layer for layer in network.layers if has_single(layer, "input", "output")]
     if not layers:
         return []
-    reached = keras.Model(graph[0], [layer.input for layer in layers])(inputs, training=True)
-    pairs = zip(layers, keras.tree.flatten(reached), strict=True)
-    return [found for layer, given in pairs for found in _signs(layer, given)]
+    tensors = keras.Model(graph[0], [layer.input for layer in layers])(inputs, training=True)
+    pairs = zip(layers, keras.tree.flatten(tensors), strict=True)
+    return [sign for layer, tensor in pairs for sign in _find_signs(layer, tensor)]
 
 
 def has_single(layer: keras.Layer, *sides: str) -> bool:
-    """Whether a network uses a layer once, with a single tensor as its `input` or `output`."""
+    """Returns whether a network calls a layer once, with one tensor as its `input` or `output`."""
     try:
         tensors = [getattr(layer, side) for side in sides]
-    except (AttributeError, ValueError):  # it is called in several places
+    except (AttributeError, ValueError):  # the network calls the layer several times
         return False
     is_input = isinstance(layer, keras.layers.InputLayer)
     return not is_input and keras.tree.flatten(tensors) == tensors
-
-
-def _signs_of_layer(layer, inputs):
-    if isinstance(layer, BinarySign):
-        return [(layer.name, layer, inputs)]
-    signs = [(layer.input_sign, inputs)] if getattr(layer, "input_sign", None) else []
-    signs += [(layer.kernel_sign, layer.kernel)] if hasattr(layer, "kernel_sign") else []
-    return [(f"{layer.name}/{sign.name}", sign, ops.convert_to_tensor(x)) for sign, x in signs]
-
-
-def _passes(sign, inputs):
-    """Returns where a gradient of ones gets through."""
-    (slope,) = gradients(lambda x: ops.sum(sign(x)), [inputs])
-    return to_numpy(slope).ravel() != 0

@@ -1,4 +1,4 @@
-"""Linear models that train together, and their fields in NumPy."""
+"""Linear models of several methods, and their vector fields in NumPy."""
 
 import keras
 import numpy as np
@@ -15,9 +15,9 @@ DATA = ({"source": SOURCE, "target": TARGET}, LABELS)
 
 
 def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
-    """A `DANN` whose logits are `x W C` and whose discriminator is `x W D`; its weights.
+    """Returns a `DANN` with logits `x W C` and discriminator `x W D`, and its weights.
 
-    That of a `CDAN` takes the products of features and predictions.
+    The discriminator of a `CDAN` gets the products of features and predictions.
     """
     shapes = [(3, 2), (2, 2), (4, 1) if cls is CDAN else (2, 1)]
     model = cls(
@@ -34,10 +34,9 @@ def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
 
 
 def field_by_hand(flat, strength):
-    """The field of `linear_dann` from the chain rule on paper, in double precision.
+    """Returns the field of `linear_dann` from the chain rule, in double precision.
 
-    The predictions of a `CDAN`, whose discriminator has twice as many weights, get no gradient and
-    move all the same.
+    The predictions of a `CDAN`, whose discriminator has twice as many weights, get no gradient.
     """
     w, c, d = flat[:6].reshape(3, 2), flat[6:10].reshape(2, 2), flat[10:].reshape(2, -1)
     x_s, x_t = SOURCE.astype(float), TARGET.astype(float)
@@ -48,6 +47,6 @@ def field_by_hand(flat, strength):
     domain = np.repeat([0.0, 1.0], [len(x_s), len(x_t)])
     logits = np.sum(products * d, axis=(1, 2))
     error = (1 / (1 + np.exp(-logits)) - domain)[:, None] / len(x)
-    of_w = x_s.T @ residual @ c.T - strength * (x.T @ (error * (factors @ d.T)))
-    of_d = np.sum(error[:, :, None] * products, axis=0)
-    return np.concatenate([of_w.ravel(), ((x_s @ w).T @ residual).ravel(), of_d.ravel()])
+    w_field = x_s.T @ residual @ c.T - strength * (x.T @ (error * (factors @ d.T)))
+    d_field = np.sum(error[:, :, None] * products, axis=0)
+    return np.concatenate([w_field.ravel(), ((x_s @ w).T @ residual).ravel(), d_field.ravel()])

@@ -64,7 +64,7 @@ def test_of_another_network_they_are_those_of_central_differences_example_by_exa
 def test_a_large_jacobian_is_estimated_with_its_error(monkeypatch):
     model = model_of("tanh")
     whole = jacobians(model, DATA)
-    monkeypatch.setattr(jacobians_file, "_WHOLE", 1)
+    monkeypatch.setattr(jacobians_file, "_DENSE", 1)
     estimated = jacobians(model, DATA, k=3)
     for domain in ("source", "target"):
         prefix = f"jacobian/{domain}/features"

@@ -107,5 +107,5 @@ def test_in_each_third_counts_the_probe_that_is_best_on_the_other_two(monkeypatc
     first[0] = False
     found = np.stack([np.where(right, values, 1 - values) for right in (first, second, 0 * fold)])
     module = importlib.import_module("dann.diagnostics.leakage")  # the name is the function's too
-    monkeypatch.setattr(module, "_told", lambda *_: (found, fold))
+    monkeypatch.setattr(module, "_predict", lambda *_: (found, fold))
     assert leakage(np.zeros((30, 1)), None, {"side": values})["side"].score == 2 / 3

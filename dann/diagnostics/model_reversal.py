@@ -1,0 +1,181 @@
+"""A reversal anywhere in a Keras model, measured by the gradients of the weights."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation.networks import get_graph
+from dann.adaptation.preserve_state import preserve_state
+from dann.autodiff import gradients
+from dann.diagnostics.passes import as_vector, in_mode, is_floating, to_numpy, values_match
+from dann.diagnostics.reversal_state import ReversalGradients, measure_reversal, rises_later
+from dann.layers import GradientReversal
+
+_NOTHING = 1e-5  # share of the largest gradient below which a weight has none
+
+
+def find_reversals(model: Any) -> list[GradientReversal]:
+    """Returns the reversals among the layers of a model, nested ones too, each once."""
+    layers = dict.fromkeys(model._flatten_layers())  # Keras has no public name for this list
+    return [layer for layer in layers if isinstance(layer, GradientReversal)]
+
+
+def measure_model(
+    model: Any, data: Any, layer: keras.Layer | None, strength: float | None, mode: str
+) -> dict[str, Any]:
+    """Returns the measurements `reversal/...` of a Keras model, as `certify` does.
+
+    The gradients of the weights are computed three times: with the reversal, with the identity in
+    its place, and with `stop_gradient` in its place. The differences from the third are what comes
+    through the reversal. Of several outputs that come from the reversal the worst counts.
+
+    Args:
+        model: Keras model.
+        data: Inputs of the model, tensors.
+        layer: Layer of a functional model that reverses. Defaults to `None`: each
+            `GradientReversal`.
+        strength: Expected strength. Defaults to `None`: what a `GradientReversal` reports.
+        mode: Where gradients are computed.
+    """
+    outputs = model(data)  # builds a subclassed model
+    reversals = find_reversals(model) if layer is None else [layer]
+    weights, num_outputs = model.trainable_variables, len(keras.tree.flatten(outputs))
+    is_known = all(isinstance(reversal, GradientReversal) for reversal in reversals)
+    if not reversals:
+        return {"reversal/state": "not found"}
+    if not weights:
+        return {"reversal/state": "detached", "reversal/calls": float(len(reversals))}
+    if is_known:
+        # A `GradientReversal` is the identity at a strength of -1 and detaches at 0.
+        current = [float(to_numpy(reversal.strength)) for reversal in reversals]
+        identity, detached = [-1.0] * len(current), [0.0] * len(current)
+        strength = current[0] if strength is None and len(set(current)) == 1 else strength
+
+        def run(strengths):
+            for reversal, number in zip(reversals, strengths, strict=True):
+                reversal.strength.assign(number)  # within a stateless scope
+            return model(data)
+
+    else:
+        current, identity, detached = [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]
+        state, run = _blend_layer(model, data, layer)
+        if state:
+            return {"reversal/state": state}
+
+    def slopes(values, settings):
+        def loss(index, values):
+            with preserve_state(model, list(zip(weights, values, strict=True))):
+                return _random_sum(keras.tree.flatten(run(settings))[index])
+
+        return [gradients(lambda *v, i=i: loss(i, v), values) for i in range(num_outputs)]
+
+    compiled = in_mode(slopes, mode)
+    values = [ops.convert_to_tensor(weight.value) for weight in weights]
+
+    def gradients_at(settings):  # (outputs, numbers in all weights)
+        rows = compiled(values, [ops.convert_to_tensor(number) for number in settings])
+        return np.stack([as_vector(row) for row in rows])
+
+    bypass = gradients_at(detached)  # what does not come through the reversal
+    reversed_, plain = gradients_at(current) - bypass, gradients_at(identity) - bypass
+    if not np.isfinite(np.stack([reversed_, plain, bypass])).all():
+        return {"reversal/state": "not finite"}
+    through, past = _by_weight(plain, weights), _by_weight(bypass, weights)
+    is_reversed = through.any(axis=1)
+    if not is_reversed.any():
+        return {"reversal/state": "detached", "reversal/calls": float(len(reversals))}
+    options = {"calls": len(reversals), "strength": strength}
+    options["rises"] = is_known and rises_later(reversals[0], False)
+    per_output = [
+        measure_reversal(ReversalGradients(reversed_[i]), ReversalGradients(plain[i]), **options)
+        for i in np.flatnonzero(is_reversed)
+    ]
+    faulty = [row for row in per_output if row["reversal/state"] != "alive"]
+    measurements = (faulty or per_output)[0] | _describe_outputs(model, outputs, is_reversed)
+    state = measurements["reversal/state"]
+    if state in ("alive", "wrong strength"):
+        measurements["reversal/state"] = _find_fault(through, past, is_reversed) or state
+    elif state == "wrong sign" and is_known and min(current) > 0:  # one layer, called twice
+        measurements["reversal/state"] = "applied twice"
+    return measurements
+
+
+def _blend_layer(model, data, layer):
+    """Returns a fault of a layer, if any, and a function from settings to the model's outputs.
+
+    With the inputs `x` and the outputs `y` of the layer, the rest of the model gets the values `x`
+    with the gradient `a dx + b dy` for the settings `(a, b)`.
+    """
+    graph = get_graph(model)
+    if graph is None:
+        return "unknown", None
+    before = keras.Model(graph[0], layer.input)
+    # A `keras.Model` from an inner tensor would add nodes to the user's layers.
+    after = keras.Function(keras.tree.flatten([graph[0], layer.output]), graph[1])
+
+    def run(settings):
+        features = before(data)
+
+        def blend(x, y):
+            x_detached, y_detached = ops.stop_gradient(x), ops.stop_gradient(y)
+            return x_detached + settings[0] * (x - x_detached) + settings[1] * (y - y_detached)
+
+        blended = keras.tree.map_structure(blend, features, layer(features))
+        return after(keras.tree.flatten([data, blended]))
+
+    features = before(data)
+    if not all(map(is_floating, keras.tree.flatten(features))):
+        return "unknown", run
+    return None if values_match(layer(features), features) else "changes values", run
+
+
+def _by_weight(slopes, weights):
+    """Returns which weight has a gradient above rounding, `(outputs, weights)`."""
+    starts = np.cumsum([0, *(np.prod(weight.shape, dtype=int) for weight in weights)])[:-1]
+    sizes = np.maximum.reduceat(np.abs(slopes), starts, axis=1)
+    return sizes > _NOTHING * sizes.max(initial=0.0)
+
+
+def _find_fault(through, past, is_reversed):
+    """Returns what is wrong with the place of a reversal, a state of `certify`, or `None`.
+
+    Args:
+        through: Which weight has a gradient through the reversal, `(outputs, weights)`.
+        past: Which weight has a gradient that does not pass the reversal, `(outputs, weights)`.
+        is_reversed: Which output comes from the reversal, `(outputs,)`.
+    """
+    if not past[is_reversed].any():
+        return "behind the discriminator"
+    serves_labels = past[~is_reversed].any(axis=0)
+    # There may be no other outputs, or others without a gradient, such as numbers of classes.
+    if not serves_labels.any():
+        return "every output" if is_reversed.sum() > 1 else None
+    before = through.any(axis=0)
+    # If no weight before the reversal serves the labels, these train on detached features.
+    is_inside = (before & ~serves_labels).any() and (before & serves_labels).any()
+    return "within the discriminator" if is_inside else None
+
+
+def _random_sum(output):
+    """Returns the sum of all numbers in an output, each times a fixed random number."""
+    if not is_floating(output):
+        return ops.zeros(())
+    factors = np.random.default_rng(0).normal(size=tuple(output.shape))
+    return ops.sum(ops.cast(output, "float32") * ops.convert_to_tensor(factors, "float32"))
+
+
+def _describe_outputs(model, outputs, is_reversed):
+    """Returns the names and widths of the outputs that are reversed, and of the others."""
+    paths = keras.tree.flatten_with_path(outputs)
+    if len(paths) == 1:
+        return {}
+    names = getattr(model, "output_names", None)
+    names = names or [" ".join(map(str, ("output", *path))) for path, _ in paths]
+    widths = [tensor.shape[-1] if len(tensor.shape) > 1 else 1 for _, tensor in paths]
+    texts = np.array([f"{name} ({width})" for name, width in zip(names, widths, strict=True)])
+    return {
+        "reversal/outputs": ", ".join(texts[is_reversed]),
+        "reversal/other_outputs": ", ".join(texts[~is_reversed]),
+    }

@@ -1,0 +1,185 @@
+"""The spectrum of vector fields and of models whose spectrum is known."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from linear_models import DATA, field_by_hand, linear_dann
+from support.closed_forms import jacobian_by_differences
+
+import dann
+from dann.adaptation import CDAN, DANN
+from dann.diagnostics import minmax_spectrum
+from dann.diagnostics.fields import get_descent, get_players, step_field
+from dann.diagnostics.minmax_spectrum import growth, stability
+from dann.diagnostics.spectrum import spectrum
+from dann.schedules import GaninSchedule
+
+
+def linear_field(matrix):
+    tensor = ops.convert_to_tensor(matrix, "float32")
+    return lambda x: [ops.sum(tensor * x, axis=1)]
+
+
+def test_bilinear_game_rotates_with_the_singular_values():
+    """The field of the loss `x' B y`, which `x` climbs and `y` descends."""
+    matrix = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, -1.0], [0.5, 0.0, 3.0]])
+    block = np.block([[np.zeros((3, 3)), -matrix], [matrix.T, np.zeros((3, 3))]])
+    eigenvalues, _ = spectrum(linear_field(block), [np.ones(6, "float32")])
+    values = np.linalg.svd(matrix, compute_uv=False)
+    np.testing.assert_allclose(eigenvalues.real, 0, atol=1e-3)
+    np.testing.assert_allclose(np.sort(eigenvalues.imag), np.sort([*values, *-values]), atol=1e-3)
+
+
+def test_large_matrix_has_its_three_ends_found():
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(120, 120)) / np.sqrt(120)
+    matrix[:2, :2] += [[0, 3], [-3, 0]]
+    matrix[2, 2], matrix[3, 3] = 5, -2
+    eigenvalues, converged = spectrum(linear_field(matrix), [np.ones(120, "float32")])
+    exact = np.linalg.eigvals(matrix)
+    for key in (abs, lambda z: z.imag, lambda z: -z.real):
+        best = exact[np.argmax([key(value) for value in exact])]
+        assert abs(eigenvalues - best).min() < 1e-2 * abs(best)
+    assert len(eigenvalues) < 11
+    assert converged == 1
+
+
+def test_end_that_does_not_converge_lowers_converged():
+    """A disturbed rotation, whose small real parts are close together."""
+    rng = np.random.default_rng(3)
+    block = rng.normal(size=(100, 100)) / 10
+    matrix = np.block([[np.zeros((100, 100)), block], [-block.T, np.zeros((100, 100))]])
+    matrix += 0.3 * rng.normal(size=matrix.shape) / 10
+    eigenvalues, converged = spectrum(linear_field(matrix), [np.ones(200, "float32")])
+    exact = np.linalg.eigvals(matrix)
+    assert abs(eigenvalues.imag).max() == pytest.approx(abs(exact.imag).max(), rel=1e-2)
+    assert eigenvalues.real.min() > 0.9 * exact.real.min()
+    assert converged == pytest.approx(6 / 9)
+
+
+class TripleDomainLoss(DANN):
+    def method_losses(self, batch, labels, reversal, training):
+        terms = super().method_losses(batch, labels, reversal, training)
+        return {**terms, "domain/loss": 3 * terms["domain/loss"]}
+
+
+TRIPLE = np.repeat([1.0, 1.0, 3.0], [6, 4, 2])
+
+
+@pytest.mark.parametrize(
+    ("cls", "strength", "field"),
+    [
+        (DANN, 0.0, lambda w: field_by_hand(w, 0.0)),
+        (DANN, 0.7, lambda w: field_by_hand(w, 0.7)),
+        # The domain loss of `CDAN` has no gradient for the predictions, but they still move.
+        (CDAN, 0.7, lambda w: field_by_hand(w, 0.7)),
+        (TripleDomainLoss, 0.7, lambda w: TRIPLE * field_by_hand(w, 3 * 0.7)),
+    ],
+)
+def test_spectrum_matches_the_field_by_hand(cls, strength, field):
+    model, weights = linear_dann(strength, cls=cls)
+    flat = np.concatenate([weight.ravel() for weight in weights])
+    exact = np.linalg.eigvals(jacobian_by_differences(field, flat))
+    game = minmax_spectrum(model, DATA)
+    eigenvalues = game["game/eigenvalues/real"] + 1j * game["game/eigenvalues/imag"]
+    assert len(eigenvalues) == len(exact)
+    assert game["game/converged"] == 1
+    assert max(abs(eigenvalues - value).min() for value in exact) < 1e-3
+    assert game["game/rotation"] == pytest.approx(abs(exact.imag).max(), abs=1e-3)
+    assert (game["game/rotation"] > 0.05) == (strength > 0)
+    assert game["game/radius"] == pytest.approx(abs(exact).max(), rel=1e-3)
+    assert game["game/min_real_part"] == pytest.approx(exact.real.min(), abs=1e-3)
+    assert game["game/step"] == pytest.approx(0.05)
+    assert game["game/growth"] == pytest.approx(abs(1 - 0.05 * exact).max(), abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "strength"),
+    [("DANN", GaninSchedule(8)), ("CDAN", 0.7), ("MCD", 0.7), ("MDD", 0.7)],
+)
+def test_a_step_of_length_one_descends_the_field(method, strength):
+    """The field includes regularizers of layers and the strength of the next step."""
+    inputs = keras.Input((3,))
+    outputs = keras.layers.Dense(4, use_bias=False, kernel_regularizer="l2")(inputs)
+    model = getattr(dann, method)(keras.Model(inputs, outputs), num_classes=2, strength=strength)
+    model.compile(keras.optimizers.SGD(1.0))
+    model.fit(*DATA, batch_size=3, verbose=0)
+    variables = get_players(model)
+    assert len(variables) == len(model.trainable_variables)
+    before = [np.array(variable) for variable in variables]
+    field = step_field(model, DATA)(*before)
+    model.fit(*DATA, batch_size=6, verbose=0)
+    for old, variable, slope in zip(before, variables, field, strict=True):
+        np.testing.assert_allclose(slope, old - np.array(variable), rtol=1e-4, atol=1e-6)
+
+
+def test_faster_heads_multiply_their_part_of_the_field():
+    model, weights = linear_dann()
+    model.compile(dann.optimizers.faster_heads(model, keras.optimizers.SGD(0.02), 3.0))
+    factors = np.repeat([1.0, 3.0, 3.0], [6, 4, 2])
+    flat = np.concatenate([weight.ravel() for weight in weights])
+    jacobian = jacobian_by_differences(lambda w: factors * field_by_hand(w, 0.7), flat)
+    exact = np.linalg.eigvals(jacobian)
+    model.optimizer.build(model.trainable_variables)
+    game = minmax_spectrum(model, DATA)
+    assert game["game/step"] == pytest.approx(0.02)
+    assert game["game/radius"] == pytest.approx(abs(exact).max(), rel=1e-3)
+    assert game["game/min_real_part"] == pytest.approx(exact.real.min(), abs=1e-3)
+
+
+def test_largest_stable_step_is_the_limit_of_shrinking():
+    eigenvalues = np.array([4.0, 0.5 + 2.0j, 0.5 - 2.0j, -0.1, 1e-9])
+    measurements = stability(eigenvalues)
+    step = measurements["game/largest_stable_step"]
+    assert step == pytest.approx(2 * 0.5 / 4.25)
+    assert abs(1 - 0.99 * step * eigenvalues[:3]).max() < 1
+    assert abs(1 - 1.01 * step * eigenvalues[:3]).max() > 1
+    assert measurements["game/rotation"] == 2.0
+    assert measurements["game/min_real_part"] == -0.1
+
+
+@pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.8, False), (0.8, True)])
+def test_growth_matches_the_optimizer_on_a_linear_field(momentum, nesterov):
+    matrix = np.array([[0.4, 2.0], [-2.0, 0.4]], "float32")
+    optimizer = keras.optimizers.SGD(0.3, momentum=momentum, nesterov=nesterov)
+    weight = keras.Variable(np.array([1.0, -0.5], "float32"))
+    optimizer.build([weight])
+    lengths = []
+    for _ in range(60):
+        optimizer.apply([ops.convert_to_tensor(matrix @ np.array(weight))])
+        lengths.append(np.linalg.norm(np.array(weight)))
+    measured = (lengths[-1] / lengths[19]) ** (1 / 40)
+    expected = growth(np.linalg.eigvals(matrix), 0.3, momentum, nesterov)
+    assert expected == pytest.approx(measured, rel=0.02)
+
+
+class DoubleLoss(DANN):
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        return 2 * super().compute_loss(x, y, y_pred, sample_weight, training)
+
+
+def test_overridden_loss_changes_the_spectrum():
+    model, _ = linear_dann()
+    double, _ = linear_dann(cls=DoubleLoss)
+    radius = minmax_spectrum(model, DATA)["game/radius"]
+    assert minmax_spectrum(double, DATA)["game/radius"] == pytest.approx(2 * radius, rel=1e-3)
+
+
+def test_optimizers_other_than_sgd_have_no_descent():
+    assert get_descent(linear_dann(optimizer=keras.optimizers.Adam(0.01))[0]) is None
+
+
+def test_differentiating_the_field_would_lose_the_rotation():
+    """Differentiation passes the reversal: the reason for central differences."""
+    model, _ = linear_dann()
+    values = [ops.convert_to_tensor(variable.value) for variable in get_players(model)]
+    field, size = step_field(model, DATA), sum(np.size(value) for value in values)
+    columns = []
+    for direction in np.eye(size, dtype="float32"):
+        parts = np.split(direction, np.cumsum([np.size(value) for value in values])[:-1])
+        vs = [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
+        slopes = dann.autodiff.jvp(field, values, vs)[1]
+        columns.append(np.concatenate([np.ravel(slope) for slope in slopes]))
+    assert abs(np.linalg.eigvals(np.stack(columns, 1)).imag).max() < 0.01
+    assert minmax_spectrum(model, DATA)["game/rotation"] > 0.05

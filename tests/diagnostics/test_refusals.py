@@ -1,0 +1,149 @@
+"""Calls that diagnostics refuse, with the words that a user needs."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+from linear_models import DATA, linear_dann
+from support.networks import linear, linear_parts, network
+
+import dann
+from dann.diagnostics import (
+    Diagnostics,
+    certify,
+    check,
+    feature_distance,
+    gradient_conflict,
+    jacobians,
+    label_loss_baselines,
+    leakage,
+    minmax_spectrum,
+    signal_propagation,
+    straight_through_health,
+)
+from dann.layers import GradientReversal
+
+X, LABELS = DATA
+REVERSAL = GradientReversal(0.5)
+
+
+def compiled(model):
+    model.compile("sgd")
+    return model
+
+
+def method(cls=dann.DANN, **kwargs):
+    return compiled(cls(network((3, 2), "backbone"), num_classes=2, **kwargs))
+
+
+def functional():
+    inputs = keras.Input((3,))
+    return keras.Model(inputs, layers.Dense(1)(GradientReversal()(layers.Dense(2)(inputs))))
+
+
+def frozen_backbone():
+    model = method()
+    model.backbone.trainable = False
+    return compiled(model)
+
+
+def with_nan():
+    model, _ = linear_dann()
+    model.trainable_variables[0].assign(np.full((3, 2), np.nan))
+    return model
+
+
+def one_output():
+    return dann.DANN(linear(3, 2, "backbone"), label_head=linear(2, 1, "label_head"))
+
+
+def train_with(*arguments, cls=dann.SourceOnly):
+    model = method(cls)
+    try:
+        model.fit(X, LABELS, callbacks=[Diagnostics(*arguments)], verbose=0)
+    finally:
+        assert int(model.optimizer.iterations) == 0  # refused before the first step
+
+
+SITE = np.arange(40) % 3
+
+REFUSALS = {
+    "certify no example": (lambda: certify(REVERSAL, np.zeros((0, 3))), "at least one example"),
+    "certify mode": (lambda: certify(REVERSAL, X["source"], mode="fast"), "'fast'"),
+    "certify layer": (lambda: certify(functional(), X["source"], layer="x"), "No such layer: x"),
+    "check mode": (lambda: check(method(), DATA, mode="fast"), "'fast'"),
+    "check layer": (lambda: check(method(), DATA, layer="x"), "No such layer: x"),
+    "check not compiled": (
+        lambda: check(dann.DANN(**linear_parts()), DATA),
+        "Call `compile` first",
+    ),
+    "check one domain": (lambda: check(method(), X["source"]), "Expected both domains"),
+    "plain model": (lambda: jacobians(functional(), DATA), "AdversarialModel"),
+    "conflict no reversal": (
+        lambda: gradient_conflict(method(dann.SourceOnly), DATA),
+        "two losses.*no reversal",
+    ),
+    "conflict frozen": (
+        lambda: gradient_conflict(frozen_backbone(), DATA),
+        "a backbone that is not trainable",
+    ),
+    "distance one example": (
+        lambda: feature_distance(method(), ({k: v[:1] for k, v in X.items()}, LABELS[:1])),
+        "at least 2 examples of each domain",
+    ),
+    "labels one output": (lambda: label_loss_baselines(one_output(), DATA), "labels of the source"),
+    "labels numbers": (
+        lambda: label_loss_baselines(method(), (X, 2.0 * np.eye(2)[LABELS])),
+        "one-hot",
+    ),
+    "labels too large": (
+        lambda: label_loss_baselines(method(), (X, LABELS + 1)),
+        "labels of the source",
+    ),
+    "labels negative": (
+        lambda: label_loss_baselines(method(), (X, LABELS - 1)),
+        "labels of the source",
+    ),
+    "game no reversal": (
+        lambda: minmax_spectrum(method(dann.SourceOnly), DATA),
+        "moves two players.*SourceOnly",
+    ),
+    "game radius": (lambda: minmax_spectrum(method(task_radius=0.05), DATA), "task_radius=0.05"),
+    "game critic": (lambda: minmax_spectrum(method(dann.WDGRL), DATA), "critic_steps=5"),
+    "game nan": (lambda: minmax_spectrum(with_nan(), DATA), "Expected finite second derivatives"),
+    "leakage few": (
+        lambda: leakage(np.zeros((40, 2)), None, {"site": np.where(np.arange(40) < 11, SITE, -1)}),
+        "more than one value.*Received: 11 of 'site'",
+    ),
+    "signal custom backbone": (
+        lambda: signal_propagation(custom_backbone(), DATA),
+        "functional or sequential backbone.*CustomBackbone",
+    ),
+    "binary function": (lambda: straight_through_health(len, X), "Expected a Keras model or layer"),
+    "callback name": (lambda: train_with(["gain"], DATA), "'gain'"),
+    "callback text": (lambda: train_with("sharpness", DATA), "diagnostic"),
+    "callback no data": (lambda: train_with(["discriminator_vs_probe"]), "Expected both domains"),
+    "callback no reversal": (lambda: train_with(["gradient_conflict"], DATA), "two losses"),
+}
+
+
+class CustomBackbone(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(2)
+
+    def call(self, inputs):
+        return self.dense(inputs)
+
+
+def custom_backbone():
+    backbone = CustomBackbone()
+    backbone(X["source"])
+    return dann.DANN(backbone, num_classes=2)
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_call_is_refused_with_the_needed_words(name):
+    call, words = REFUSALS[name]
+    with pytest.raises((TypeError, ValueError), match=f"(?s){words}"):
+        call()
