@@ -4,10 +4,11 @@ from typing import Any
 
 
 class Configured:
-    """An object that is what its constructor's arguments say, and so equals another of the same.
+    """Value object: two instances of a class with equal arguments are equal.
 
     Attributes:
-        arguments: Names of these arguments, which it keeps in attributes of these names.
+        arguments: Names of the arguments of the constructor, which are stored in attributes of the
+            same names.
     """
 
     arguments: tuple[str, ...] = ()
@@ -18,15 +19,15 @@ class Configured:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Makes the object from what `get_config` returned."""
+        """Creates an object from the result of `get_config`."""
         return cls(**config)
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{key}={value!r}" for key, value in self.get_config().items())
         return f"{type(self).__name__}({arguments})"
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.get_config() == other.get_config()
+    def __eq__(self, value: object) -> bool:
+        return type(value) is type(self) and self.get_config() == value.get_config()
 
     def __hash__(self) -> int:
         return hash(type(self))

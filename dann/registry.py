@@ -1,4 +1,4 @@
-"""Things of one kind by name, as the files that define them register them."""
+"""Objects by name, registered by the files that define them."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -6,20 +6,22 @@ from typing import Any, TypeVar
 import keras
 
 T = TypeVar("T")
-D = TypeVar("D")  # what is decorated keeps its own type
+D = TypeVar("D")  # a decorated object keeps its own type
 
 
 class Registry(dict[str, T]):
-    """Things of one kind by name.
+    """Objects of one kind by name.
 
-    A file registers what it defines. Choices in messages, tables in the documentation and rosters
-    in tests come from here, so that a new file is all that a new thing takes.
+    Each file registers the objects that it defines. Choices in messages, tables in the
+    documentation and lists in tests are derived from the registry, so that a new object needs
+    nothing but its file.
 
     Args:
-        saved: Whether the things are classes, which Keras is to find in files. Defaults to `False`.
+        saved: Whether the objects are classes that Keras must find when it loads files. Defaults to
+            `False`.
 
     Attributes:
-        facts: What was said of each thing when it was registered, by its name.
+        facts: Facts about each object, by its name.
 
     Example:
 
@@ -38,18 +40,18 @@ class Registry(dict[str, T]):
         self.facts: dict[str, dict[str, Any]] = {}
 
     def register(self, name: str, **facts: Any) -> Callable[[D], D]:
-        """Returns a decorator that registers what it is given, and gives it back."""
+        """Returns a decorator that registers an object by name, with facts about it."""
 
-        def add(thing: Any) -> Any:
-            self[name], self.facts[name] = thing, facts
-            if self.saved and _is_unknown_to_keras(thing):
-                keras.saving.register_keras_serializable("dann")(thing)
-            return thing
+        def add(registered: Any) -> Any:
+            self[name], self.facts[name] = registered, facts
+            if self.saved and _is_unknown_to_keras(registered):
+                keras.saving.register_keras_serializable("dann")(registered)
+            return registered
 
         return add
 
 
-def _is_unknown_to_keras(thing):
-    """Whether neither the class nor another of its name is registered."""
-    unnamed = keras.saving.get_registered_name(thing) == thing.__name__
-    return unnamed and keras.saving.get_registered_object(f"dann>{thing.__name__}") is None
+def _is_unknown_to_keras(cls):
+    """Returns whether neither the class nor another class of its name is registered."""
+    is_unregistered = keras.saving.get_registered_name(cls) == cls.__name__
+    return is_unregistered and keras.saving.get_registered_object(f"dann>{cls.__name__}") is None

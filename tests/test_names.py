@@ -1,0 +1,116 @@
+"""Names and first sentences of docstrings are plain technical English."""
+
+import ast
+import functools
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+# Adjectives, participles and pronouns that do not say which object they stand for.
+WORDS = """
+any both each every few further lacking many most none one ones other others own same some such that
+these this those thing things what which who whom whose where how
+alone apart aside beside here there together whole wholly
+added asked asked_for begun brought built_of chosen drawn ended followed found given grown held kept
+known led left looked lost made meant met mine named needed picked put put_back said seen shown
+taken told turned wanted
+asks begins ends gives goes has having holds its judged keeps knows lies says stands takes tells
+"""
+VAGUE = frozenset(WORDS.split())
+INVERTED = re.compile(r"_*(of_\w+|\w+_of|\w+_of_\w+)")
+FIELD_TERMS = {"out_of_bounds", "degrees_of_freedom", "instance_of"}
+HEADLESS = re.compile(r"(As|How|Of|That|Those|What|Where|Whether|Which|Who|Whose)\b")
+HABITS = {
+    "vague name": "name the object: `layer`, `rows`, `summary`, not `one`, `found`, `given`",
+    "inverted name": "begin with a verb or put the noun last: `get_texts`, not `texts_of`",
+    "docstring without a head": "begin with a verb in the third person, for a class with a noun",
+}
+# Fractions of all names that may be vague, and numbers of other offenders.
+MAX_VAGUE = {"dann": 0.09, "scripts": 0.09, "benchmarks": 0.09, "tests": 0.09, "docs": 0.12}
+MAX_INVERTED, MAX_HEADLESS = 140, 90
+
+
+def find_offenders(text):
+    """Returns the number of bound names, and a line, a kind and a text per offender."""
+    offenders, num_names = [], 0
+    for node in ast.walk(ast.parse(text)):
+        is_definition = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        name = None
+        if is_definition:
+            name = node.name
+        elif isinstance(node, ast.arg):
+            name = node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            name = node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            name = node.attr
+        if name is not None:
+            num_names += 1
+            if name.strip("_") in VAGUE:
+                offenders.append((node.lineno, "vague name", name))
+        if is_definition:
+            is_test = name.startswith("test_") or name in FIELD_TERMS
+            if INVERTED.fullmatch(name) and not is_test:
+                offenders.append((node.lineno, "inverted name", name))
+            docstring = ast.get_docstring(node) or ""
+            if HEADLESS.match(docstring):
+                offenders.append(
+                    (node.lineno, "docstring without a head", docstring.splitlines()[0])
+                )
+    return num_names, offenders
+
+
+@functools.cache
+def collect(folder):
+    """Returns the number of names in a folder, and messages about its offenders by their kind."""
+    total, messages = 0, {kind: [] for kind in HABITS}
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        num_names, offenders = find_offenders(path.read_text(encoding="utf-8"))
+        total += num_names
+        for line, kind, text in offenders:
+            messages[kind].append(f"{path.relative_to(ROOT)}:{line}: {text}")
+    return total, messages
+
+
+def describe(kind, messages):
+    return "\n".join([f"{kind}: {HABITS[kind]}", *messages])
+
+
+@pytest.mark.parametrize("folder", MAX_VAGUE)
+def test_names_are_not_vague(folder):
+    num_names, messages = collect(folder)
+    vague = messages["vague name"]
+    assert len(vague) <= MAX_VAGUE[folder] * num_names, describe("vague name", vague)
+
+
+@pytest.mark.parametrize(
+    ("kind", "maximum"),
+    [("inverted name", MAX_INVERTED), ("docstring without a head", MAX_HEADLESS)],
+)
+def test_functions_and_docstrings_begin_plainly(kind, maximum):
+    messages = [message for folder in MAX_VAGUE for message in collect(folder)[1][kind]]
+    assert len(messages) <= maximum, describe(kind, messages)
+
+
+def test_offenders_are_found():
+    text = '''
+def texts_of(given):
+    """What is read."""
+    for one in given:
+        one.found = True
+
+def test_texts_of_rows(rows):
+    """Returns rows."""
+'''
+    assert find_offenders(text) == (
+        6,
+        [
+            (2, "inverted name", "texts_of"),
+            (2, "docstring without a head", "What is read."),
+            (2, "vague name", "given"),
+            (4, "vague name", "one"),
+            (5, "vague name", "found"),
+        ],
+    )
