@@ -1,7 +1,7 @@
-"""What must stay as it was: values and gradients, batches, names, and the files of a run.
+"""Golden values: values and gradients, batches, names, and the files of a run.
 
-`python tests/test_golden.py` writes `tests/golden/` anew from the code as it stands. A change that
-means to alter a value writes it anew too, and its commit says what changed and why.
+`python tests/test_golden.py` regenerates `tests/golden/` from the current code. A change that
+alters a value on purpose regenerates it, and its commit message explains what changed and why.
 """
 
 import collections
@@ -22,9 +22,7 @@ pytestmark = pytest.mark.tensorflow
 HERE = pathlib.Path(__file__).parent
 GOLDEN = HERE / "golden"
 TRAIN = HERE.parent / "scripts" / "train.py"
-STEPS = ["trainer.steps=40", "trainer.steps_per_epoch=20", "hydra.run.dir=run"]
-# As the default was when the values were written.
-STEPS += ["network.label_head.hidden_units=[]", "schedule.high=0.3"]
+SETTINGS = ["compare=false", "trainer.steps=40", "trainer.steps_per_epoch=20", "hydra.run.dir=run"]
 
 METHODS = {
     "dann": (dann.DANN, {}),
@@ -62,7 +60,7 @@ def batch():
 
 
 def one_step(cls, settings, source_domain=False):
-    """What a step of SGD logs and how it moves each weight: its gradient, at a rate of 1."""
+    """Returns the logs of a step of SGD, and the gradient of each weight by its change."""
     keras.utils.set_random_seed(0)
     layers = [keras.Input((5,)), keras.layers.Dense(6, activation="tanh", name="features")]
     strength = {} if cls in (dann.SourceOnly, dann.DIRTT) else {"strength": 0.7}
@@ -74,12 +72,12 @@ def one_step(cls, settings, source_domain=False):
     before = fill(model.trainable_variables)
     logs = model.train_on_batch(x, y, return_dict=True)
     after = as_arrays(model.trainable_variables)
-    moved = [one - other for one, other in zip(before, after, strict=True)]
-    return {"logs": [logs[name] for name in sorted(logs)], "gradient": by_shape(moved)}
+    gradients = [old - new for old, new in zip(before, after, strict=True)]  # a learning rate of 1
+    return {"logs": [logs[name] for name in sorted(logs)], "gradient": sketch_all(gradients)}
 
 
 def fill(variables):
-    """Gives each variable values that depend on its shape and on its place among those."""
+    """Assigns values that depend on the shape of a variable and its position in that shape."""
     counts = collections.Counter()
     for variable in variables:
         shape = tuple(variable.shape)
@@ -93,38 +91,38 @@ def as_arrays(variables):
     return [keras.ops.convert_to_numpy(variable) for variable in variables]
 
 
-def by_shape(arrays):
-    """All arrays in one row, in an order that holds where a model names its weights anew."""
+def sketch_all(arrays):
+    """Returns all arrays in one row, in an order that does not depend on names of weights."""
     return np.concatenate([sketch(array.ravel()) for array in sorted(arrays, key=np.shape)])
 
 
 def sketch(values):
-    """The values, or of more than 20 their sums along random directions: each of them counts."""
+    """Returns the values or, if there are more than 20, their products with random directions."""
     if len(values) <= 20:
         return values
     directions = np.random.default_rng(len(values)).normal(size=(6, len(values)))
     return directions @ values / np.sqrt(len(values))
 
 
-def of_methods():
-    found = {}
+def method_values():
+    values = {}
     for name, (cls, settings) in METHODS.items():
         for key, value in one_step(cls, settings, name.startswith("mdan")).items():
-            found[f"method/{name}/{key}"] = value
+            values[f"method/{name}/{key}"] = value
     for name, make in REGULARIZERS.items():
         for key, value in one_step(dann.DANN, {"regularizers": [make()]}).items():
-            found[f"regularizer/{name}/{key}"] = value
-    return found
+            values[f"regularizer/{name}/{key}"] = value
+    return values
 
 
-def of_estimators():
+def estimator_values():
     x = np.float32([-2, -1.2, -1, -0.6, -0.1, -0.0, 0, 0.05, 0.3, 1, 1.4, 3])
-    found = {}
+    values = {}
     for name in sorted(dann.gradients.estimators.ESTIMATORS):
         layer = dann.layers.BinarySign(estimator=name)
         value, gradient = value_and_gradient(layer, x[None])
-        found[f"estimator/{name}/value"], found[f"estimator/{name}/gradient"] = value, gradient
-    return found
+        values[f"estimator/{name}/value"], values[f"estimator/{name}/gradient"] = value, gradient
+    return values
 
 
 def value_and_gradient(function, x):
@@ -138,7 +136,7 @@ def value_and_gradient(function, x):
     return y.numpy(), tape.gradient(loss, x).numpy()
 
 
-def of_scores():
+def score_values():
     keras.utils.set_random_seed(0)
     backbone = keras.Sequential([keras.Input((5,)), keras.layers.Dense(6, activation="tanh")])
     model = dann.DANN(backbone, num_classes=3)
@@ -147,12 +145,12 @@ def of_scores():
     source = rng.normal(size=(60, 5)).astype("float32"), np.arange(60) % 3
     target = rng.normal(0.5, 1.2, (50, 5)).astype("float32")
     names = sorted(dann.selection.SCORES)
-    found = dann.selection.compute_scores(model, source=source, target=target, scores=names)
-    agree = dann.selection.agreement([[0, 1, 2, 1], [0, 1, 2, 2], [0, 2, 2, 1]])
-    return {f"score/{name}": value for name, value in {**found, "agreement": agree}.items()}
+    scores = dann.selection.compute_scores(model, source=source, target=target, scores=names)
+    scores["agreement"] = dann.selection.agreement([[0, 1, 2, 1], [0, 1, 2, 2], [0, 2, 2, 1]])
+    return {f"score/{name}": score for name, score in scores.items()}
 
 
-def of_batches():
+def batch_values():
     x = np.arange(50, dtype="float32")[:, None]
     y, target = np.arange(50) % 3 // 2, 100 + np.arange(37, dtype="float32")[:, None]
     settings = {
@@ -161,42 +159,42 @@ def of_batches():
         "second_of_two": {"process_id": 1, "num_processes": 2},
         "in_order": {"shuffle": False},
     }
-    found = {}
-    for name, given in settings.items():
-        pairs = dann.data.pair((x, y), target, 8, seed=5, **given)
+    values = {}
+    for name, arguments in settings.items():
+        pairs = dann.data.pair((x, y), target, 8, seed=5, **arguments)
         pairs.start = 3
         for domain in ("source", "target"):
-            drawn = [np.ravel(pairs[step][0][domain]) for step in range(6)]
-            found[f"batches/{name}/{domain}"] = np.stack(drawn).astype("uint8")
-    return found
+            batches = [np.ravel(pairs[step][0][domain]) for step in range(6)]
+            values[f"batches/{name}/{domain}"] = np.stack(batches).astype("uint8")
+    return values
 
 
-def of_run(folder):
-    """The weights after 40 steps of the default run, which traces no function again."""
-    command = [sys.executable, TRAIN, "compare=false", *STEPS]
+def run_values(folder):
+    """Returns the weights after 40 steps of the default run, which must not retrace functions."""
+    command = [sys.executable, TRAIN, *SETTINGS]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "retracing" not in done.stdout + done.stderr
+    process = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    assert process.returncode == 0, process.stderr
+    assert "retracing" not in process.stdout + process.stderr
     model = keras.models.load_model(folder / "run" / "classifier.keras")
     weights = model.get_weights()
     return {f"run/{number}": sketch(values.ravel()) for number, values in enumerate(weights)}
 
 
-def names_of_run(folder):
+def run_names(folder):
     run = folder / "run"
-    kept = [path.relative_to(run) for path in run.rglob("*") if path.is_file()]
-    kept = [str(path) for path in kept if path.parts[0] != "checkpoints"]
+    paths = [path.relative_to(run) for path in run.rglob("*") if path.is_file()]
+    files = [str(path) for path in paths if path.parts[0] != "checkpoints"]
     return {
         "summary": sorted(json.loads((run / "summary.json").read_text())),
-        "files": sorted(name for name in kept if "tfevents" not in name),
+        "files": sorted(name for name in files if "tfevents" not in name),
         "metrics": (run / "metrics.csv").read_text().splitlines()[0].split(","),
-        "dann": sorted(dann.__all__),
+        "dann": sorted(name for name in dir(dann) if not name.startswith("_")),
     }
 
 
 def packable():
-    """A binary network with pooling and batch normalization of both signs."""
+    """Returns a binary network with pooling and batch normalization of both signs."""
     keras.utils.set_random_seed(0)
     model = keras.Sequential(
         [
@@ -234,43 +232,43 @@ def run_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("golden")
 
 
-def check(found, golden, kind, rtol=2e-4, atol=1e-5):
+def check(values, golden, kind, rtol=2e-4, atol=1e-5):
     expected = {name: value for name, value in golden.items() if name.startswith(f"{kind}/")}
     assert expected
-    for name, value in expected.items():  # what has come since has tests of its own
-        np.testing.assert_allclose(found[name], value, rtol, atol, err_msg=name)
+    for name, value in expected.items():  # newer values have tests of their own
+        np.testing.assert_allclose(values[name], value, rtol, atol, err_msg=name)
 
 
-def test_a_step_of_every_method_and_regularizer(golden):
-    found = of_methods()
-    for kind in ("method", "regularizer"):
-        check({k: v for k, v in found.items() if k.startswith(f"{kind}/")}, golden, kind)
+def test_step_of_every_method_and_regularizer(golden):
+    values = method_values()
+    check(values, golden, "method")
+    check(values, golden, "regularizer")
 
 
 def test_estimators(golden):
-    check(of_estimators(), golden, "estimator")
+    check(estimator_values(), golden, "estimator")
 
 
 def test_scores(golden):
-    check(of_scores(), golden, "score")
+    check(score_values(), golden, "score")
 
 
 def test_batches(golden):
-    check(of_batches(), golden, "batches", 0, 0)
+    check(batch_values(), golden, "batches", 0, 0)
 
 
-def test_the_default_run_and_what_it_leaves(golden, run_folder):
-    # Processors round differently, and 40 steps enlarge that.
-    check(of_run(run_folder), golden, "run", 1e-2, 1e-3)
-    found, names = names_of_run(run_folder), json.loads((GOLDEN / "names.json").read_text())
-    assert set(names.pop("dann")) <= set(found.pop("dann"))  # a new name is no change
-    assert found == names
+def test_default_run_and_its_files(golden, run_folder):
+    # Processors round differently, and 40 steps amplify the differences.
+    check(run_values(run_folder), golden, "run", 1e-2, 1e-3)
+    names, expected = run_names(run_folder), json.loads((GOLDEN / "names.json").read_text())
+    assert set(expected.pop("dann")) <= set(names.pop("dann"))  # new names are allowed
+    assert names == expected
 
 
-def test_files_of_before_load(golden):
+def test_earlier_files_load(golden):
     x = images()
-    loaded = keras.models.load_model(GOLDEN / "classifier.keras", safe_mode=True)
-    np.testing.assert_allclose(loaded.predict(x, verbose=0), golden["files/logits"], 1e-4, 1e-5)
+    model = keras.models.load_model(GOLDEN / "classifier.keras", safe_mode=True)
+    np.testing.assert_allclose(model.predict(x, verbose=0), golden["files/logits"], 1e-4, 1e-5)
     packed = dann.deployment.load(GOLDEN / "packed.dann")
     np.testing.assert_allclose(packed.predict(x), golden["files/logits"], 1e-4, 1e-5)
 
@@ -279,10 +277,11 @@ if __name__ == "__main__":
     import tempfile
 
     folder = pathlib.Path(tempfile.mkdtemp())
-    values = {**of_methods(), **of_estimators(), **of_scores(), **of_batches(), **of_run(folder)}
+    values = method_values() | estimator_values() | score_values() | batch_values()
+    values |= run_values(folder)
     model = packable()
     values["files/logits"] = model.predict(images(), verbose=0)
     model.save(GOLDEN / "classifier.keras")
     dann.deployment.pack(model, GOLDEN / "packed.dann")
     np.savez_compressed(GOLDEN / "values.npz", **values)
-    (GOLDEN / "names.json").write_text(json.dumps(names_of_run(folder), indent=1) + "\n")
+    (GOLDEN / "names.json").write_text(json.dumps(run_names(folder), indent=1) + "\n")
