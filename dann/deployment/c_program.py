@@ -14,6 +14,17 @@ from dann.deployment.runtime import Step
 from dann.deployment.tracing import PackError
 
 TYPES = {"numbers": "float", "bits": "uint32_t"}
+# The C functions of operations and of their arrays, with the arguments before size and target.
+_CHANNELWISE = {
+    "average_pool": ("divide", "source"),
+    "activation": ("apply_{function}",),
+    "sign": ("take_signs", "source"),
+    "threshold": ("compare", "source", "thresholds", "flips"),
+    "scale": ("multiply", "scale"),
+    "offset": ("add", "offset"),
+    "bias": ("add", "bias"),
+    "slopes": ("prelu", "slopes"),
+}
 _CHANNEL_ARRAYS = ("scale", "offset", "bias", "slopes", "thresholds", "flips")
 _PRODUCTS = ("multiply_numbers", "multiply_signs", "multiply_bits", "multiply_bits_in_groups")
 _POINTWISE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
@@ -30,8 +41,7 @@ class CProgram:
     buffers. The names of constants and windows end with the number of their step. Buffers are
     numbered independently, because several steps use a buffer one after the other.
 
-    The names of layers and arrays in a packed file are untrusted. Only their digits, letters and
-    a few harmless signs reach the C source, inside comments.
+    Names in a packed file are untrusted: they reach the C source only inside comments.
 
     Args:
         steps: The program.
@@ -165,27 +175,17 @@ class CProgram:
         return [*calls, *self._call_channelwise(number, target, source)]
 
     def _call_channelwise(self, number, target, source=""):
-        """Returns the calls for what a step does to each channel, after its sums if it has any."""
-        step, size = self._steps[number], self.shapes[number][-1]
-        constants = {
-            name: self._constant(number, name, np.broadcast_to(step.arrays[name], (size,)))
-            for name in _CHANNEL_ARRAYS
-            if name in step.arrays
-        }
-        calls = []
-        if step.op == "average_pool":
-            calls.append(self._call("divide", source, size, target))
-        elif step.op == "activation":
-            calls.append(self._call(f"apply_{step.attributes['function']}", size, target))
-        elif step.op == "sign":
-            calls.append(self._call("take_signs", source, size, target))
-        elif step.op == "threshold":
-            thresholds, flips = constants["thresholds"], constants["flips"]
-            calls.append(self._call("compare", source, thresholds, flips, size, target))
-        functions = {"scale": "multiply", "offset": "add", "bias": "add", "slopes": "prelu"}
-        for name, function in functions.items():
-            if name in constants:
-                calls.append(self._call(function, constants[name], size, target))
+        """Returns the calls for what a step does to each channel, after its sums."""
+        step, size, calls = self._steps[number], self.shapes[number][-1], []
+        values = {"source": source}
+        for name in _CHANNEL_ARRAYS:
+            if name in step.arrays:
+                array = np.broadcast_to(step.arrays[name], (size,))
+                values[name] = self._constant(number, name, array)
+        for name, (function, *arguments) in _CHANNELWISE.items():
+            if name == step.op or name in values:
+                function = function.format(**step.attributes)
+                calls.append(self._call(function, *(values[a] for a in arguments), size, target))
         return calls
 
     def _combine(self, number, target, place):

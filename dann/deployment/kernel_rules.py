@@ -1,5 +1,6 @@
 """Rules of the layers that have kernels or quantize: sums of products of signs or floats."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -98,12 +99,8 @@ def get_windows(
     for length, taps, stride, rate in zip(shape[:-1], size, strides, dilation, strict=True):
         reach = (taps - 1) * rate
         border = max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
-        pads_by_padding = {
-            "valid": [0, 0],
-            "causal": [reach, 0],
-            "same": [border // 2, -(-border // 2)],
-        }
-        pads.append(pads_by_padding[padding])
+        halves = [border // 2, -(-border // 2)]
+        pads.append({"valid": [0, 0], "causal": [reach, 0], "same": halves}[padding])
     lists = {"size": size, "strides": strides, "dilation": dilation, "pads": pads}
     return {name: list(values) for name, values in lists.items()}
 
@@ -134,11 +131,8 @@ def add_kernel_products(call: Call) -> int:
             ]
             factor = (levels[1] - levels[0]) / 2
             offset = middle * kernel.sum(axis=tuple(range(kernel.ndim - 1)))
-    products = [
-        _add_product(call, number, plane_kernel, plane_border)
-        for number, plane_border in inputs
-        for plane_kernel in kernels
-    ]
+    pairs = itertools.product(inputs, kernels)
+    products = [_add_product(call, *source, kernel) for source, kernel in pairs]
     number = _add_sum(call, products, factor / len(kernels), offset)
     arrays = {name: as_array(array).ravel() for name, array in arrays.items() if array is not None}
     number = call.add("affine", number, **arrays) if arrays else number
@@ -155,7 +149,7 @@ def _split_kernel(call, kernel):
     return [np.where(counts[0] * codes > bound, 1, -1).astype("int8") for bound in bounds]
 
 
-def _add_product(call, number, kernel, border):
+def _add_product(call, number, border, kernel):
     layer, source, attributes = call.layer, call.program.steps[number], {}
     if hasattr(layer, "kernel_size"):
         groups = source.shape[-1] // kernel.shape[-2]

@@ -1,5 +1,6 @@
 """Rules that translate the calls of layers and operations into steps of a packed program."""
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -75,7 +76,7 @@ def _rescaling(call):
     return call.add("affine", scale=scale, offset=offset)
 
 
-def _join(call, op, array_name):
+def _join(op, array_name, call):
     """Adds a sum or product of outputs, or of an output and constants, which become an array."""
     constants = [value for value in call.arguments if not isinstance(value, keras.KerasTensor)]
     if constants and len(call.inputs) == 1:
@@ -87,18 +88,6 @@ def _join(call, op, array_name):
     return call.add(op, *(call.inputs[index] for index in order))
 
 
-def _add(call):
-    return _join(call, "add", "offset")
-
-
-def _multiply(call):
-    return _join(call, "multiply", "scale")
-
-
-def _concatenate(call):
-    return call.add("concatenate")
-
-
 def _mean(call):
     """Pools the channels as pixels of a row, so that the division rounds as in the model."""
     *places, channels = call.program.steps[call.inputs[0]].shape
@@ -108,24 +97,18 @@ def _mean(call):
     return call.add("reshape", means)
 
 
-def _pool(op):
-    def add_pool(call):
-        layer, shape = call.layer, call.program.steps[call.inputs[0]].shape
-        dilation = [1] * (len(shape) - 1)
-        windows = get_windows(shape, layer.pool_size, layer.strides, dilation, layer.padding)
-        return call.add(op, attributes=windows)
-
-    return add_pool
+def _pool(op, call):
+    layer, shape = call.layer, call.program.steps[call.inputs[0]].shape
+    dilation = [1] * (len(shape) - 1)
+    windows = get_windows(shape, layer.pool_size, layer.strides, dilation, layer.padding)
+    return call.add(op, attributes=windows)
 
 
-def _global_pool(op):
-    def add_pool(call):
-        *image, channels = shape = call.program.steps[call.inputs[0]].shape
-        pixel = [1] * len(image)
-        windows = get_windows(shape, image, image, pixel, "valid")
-        return call.add("reshape", call.add(op, attributes=windows, shape=[*pixel, channels]))
-
-    return add_pool
+def _global_pool(op, call):
+    *image, channels = shape = call.program.steps[call.inputs[0]].shape
+    pixel = [1] * len(image)
+    windows = get_windows(shape, image, image, pixel, "valid")
+    return call.add("reshape", call.add(op, attributes=windows, shape=[*pixel, channels]))
 
 
 def _zero_padding(call):
@@ -137,6 +120,10 @@ def _zero_padding(call):
     return call.add("conv", attributes=attributes, kernel=np.ones((*pixel, 1, groups), "<f4"))
 
 
+def _concatenate(call):
+    return call.add("concatenate")
+
+
 def _reshape(call):
     return call.add("reshape")
 
@@ -146,63 +133,52 @@ def _skip(call):
     return call.inputs[0]
 
 
-_IDENTITY_LAYERS = (
-    layers.ActivityRegularization,
-    layers.Dropout,
-    layers.GaussianDropout,
-    layers.GaussianNoise,
-    layers.Identity,
-    layers.SpatialDropout1D,
-    layers.SpatialDropout2D,
-    layers.SpatialDropout3D,
-)
-_KERNEL_LAYERS = (
-    layers.Dense,
-    layers.Conv1D,
-    layers.Conv2D,
-    layers.Conv3D,
-    layers.DepthwiseConv1D,
-    layers.DepthwiseConv2D,
-    dann_layers.BinaryDense,
-    dann_layers.BinaryConv1D,
-    dann_layers.BinaryConv2D,
-    dann_layers.BinaryConv3D,
-    dann_layers.BinaryDepthwiseConv2D,
-)
-_PADDINGS = layers.ZeroPadding1D, layers.ZeroPadding2D, layers.ZeroPadding3D
-_MAX_POOLS = layers.MaxPooling1D, layers.MaxPooling2D, layers.MaxPooling3D
-_AVERAGE_POOLS = layers.AveragePooling1D, layers.AveragePooling2D, layers.AveragePooling3D
-_GLOBAL_MAX_POOLS = (
-    layers.GlobalMaxPooling1D,
-    layers.GlobalMaxPooling2D,
-    layers.GlobalMaxPooling3D,
-)
-_GLOBAL_AVERAGE_POOLS = (
-    layers.GlobalAveragePooling1D,
-    layers.GlobalAveragePooling2D,
-    layers.GlobalAveragePooling3D,
-)
+_add = functools.partial(_join, "add", "offset")
+_multiply = functools.partial(_join, "multiply", "scale")
+_average_pool = functools.partial(_pool, "average_pool")
+_max_pool = functools.partial(_pool, "max_pool")
+_global_average_pool = functools.partial(_global_pool, "average_pool")
+_global_max_pool = functools.partial(_global_pool, "max_pool")
+_softmax = _activation("softmax")
 _LAYER_RULES: dict[type, Callable[[Call], int]] = {
-    **dict.fromkeys(_IDENTITY_LAYERS, _skip),
-    **dict.fromkeys(_KERNEL_LAYERS, add_kernel_products),
-    **dict.fromkeys(_PADDINGS, _zero_padding),
-    **dict.fromkeys(_MAX_POOLS, _pool("max_pool")),
-    **dict.fromkeys(_AVERAGE_POOLS, _pool("average_pool")),
-    **dict.fromkeys(_GLOBAL_MAX_POOLS, _global_pool("max_pool")),
-    **dict.fromkeys(_GLOBAL_AVERAGE_POOLS, _global_pool("average_pool")),
     layers.Activation: lambda call: call.add_activation(call.inputs[0], call.layer.activation),
+    layers.ActivityRegularization: _skip,
     layers.Add: _add,
+    layers.AveragePooling1D: _average_pool,
+    layers.AveragePooling2D: _average_pool,
+    layers.AveragePooling3D: _average_pool,
     layers.BatchNormalization: _batch_normalization,
     layers.Concatenate: _concatenate,
+    layers.Conv1D: add_kernel_products,
+    layers.Conv2D: add_kernel_products,
+    layers.Conv3D: add_kernel_products,
+    layers.Dense: add_kernel_products,
+    layers.DepthwiseConv1D: add_kernel_products,
+    layers.DepthwiseConv2D: add_kernel_products,
+    layers.Dropout: _skip,
     layers.Flatten: _reshape,
+    layers.GaussianDropout: _skip,
+    layers.GaussianNoise: _skip,
+    layers.GlobalAveragePooling1D: _global_average_pool,
+    layers.GlobalAveragePooling2D: _global_average_pool,
+    layers.GlobalAveragePooling3D: _global_average_pool,
+    layers.GlobalMaxPooling1D: _global_max_pool,
+    layers.GlobalMaxPooling2D: _global_max_pool,
+    layers.GlobalMaxPooling3D: _global_max_pool,
+    layers.Identity: _skip,
     layers.LeakyReLU: _leaky_relu,
+    layers.MaxPooling1D: _max_pool,
+    layers.MaxPooling2D: _max_pool,
+    layers.MaxPooling3D: _max_pool,
     layers.Multiply: _multiply,
     layers.PReLU: _prelu,
     layers.ReLU: _relu,
     layers.Rescaling: _rescaling,
     layers.Reshape: _reshape,
-    layers.Softmax: _activation("softmax"),
-    dann_layers.BatchNormalization: _batch_normalization,
+    layers.Softmax: _softmax,
+    layers.ZeroPadding1D: _zero_padding,
+    layers.ZeroPadding2D: _zero_padding,
+    layers.ZeroPadding3D: _zero_padding,
     dann_layers.BinarySign: lambda call: quantize_output(call, call.inputs[0]),
     dann_layers.RPReLU: _rprelu,
     dann_layers.RSign: _rsign,
@@ -222,14 +198,20 @@ _OPERATION_RULES: dict[str, Callable[[Call], int]] = {
     "Relu6": _activation("relu6"),
     "Reshape": _reshape,
     "Sigmoid": _activation("sigmoid"),
-    "Softmax": _activation("softmax"),
+    "Softmax": _softmax,
     "Tanh": _activation("tanh"),
 }
 
 
 def find_rule(layer: keras.Operation) -> Callable[[Call], int] | None:
-    """Returns the rule of a layer or an operation of `keras.ops`, or `None` if there is none."""
+    """Returns the rule of a layer or an operation of `keras.ops`, or `None` if there is none.
+
+    A layer of Keras or `dann` has the rule of its class or its next base class. Subclasses that are
+    defined elsewhere have none, because they may compute something else.
+    """
     kind = type(layer)
-    if isinstance(layer, keras.Layer) or not kind.__module__.startswith("keras."):
-        return _LAYER_RULES.get(kind)
-    return _OPERATION_RULES.get(kind.__name__)
+    if kind.__module__.partition(".")[0] not in ("dann", "keras"):
+        return None
+    if not isinstance(layer, keras.Layer):
+        return _OPERATION_RULES.get(kind.__name__)
+    return next((_LAYER_RULES[base] for base in kind.__mro__ if base in _LAYER_RULES), None)
