@@ -54,8 +54,8 @@ def faster_heads(
 def _copy_scaled(optimizer, name, factor):
     config = optimizer.get_config()
     rate = config["learning_rate"]
-    if isinstance(rate, dict):
-        rate = Scaled(keras.saving.deserialize_keras_object(rate), factor)
+    if isinstance(rate, dict):  # not a number; the config of a function cannot be deserialized
+        rate = Scaled(optimizer._learning_rate, factor)
     else:
         rate = factor * rate
     return type(optimizer).from_config({**config, "name": name, "learning_rate": rate})

@@ -1,4 +1,4 @@
-"""A model whose gradient is known in closed form and depends on no weight."""
+"""A model whose gradient has a closed form that does not depend on its weights."""
 
 import keras
 import numpy as np
@@ -16,7 +16,7 @@ MODES = {
     "xla": {"jit_compile": True},
     "steps at once": {"jit_compile": False, "steps_per_execution": 3},
 }
-each_mode = pytest.mark.parametrize(
+for_each_mode = pytest.mark.parametrize(
     "mode", ["eager", "xla", pytest.param("steps at once", marks=several_steps)]
 )
 
@@ -27,43 +27,43 @@ def product(upstream, outputs):
 
 
 def kernel_gradients(epochs):
-    """The gradient of a kernel, `x^T u / (batch * units)`, of every step."""
+    """Yields the gradient of a kernel in each step, `x^T u / (batch * units)`."""
     for _ in range(epochs):
         for start in range(0, len(INPUTS), BATCH):
             x, u = (a[start : start + BATCH].astype("float64") for a in (INPUTS, UPSTREAM))
             yield x.T @ u / u.size
 
 
-def at(value, step):
-    """A number, or a schedule of Keras as its formula has it."""
+def evaluate_schedule(value, step):
+    """Returns a number, or the value of a Keras schedule by its formula."""
     if not isinstance(value, Decay):
         return value
     return value.initial_learning_rate / (1 + value.decay_rate * step / value.decay_steps)
 
 
 def bop_in_numpy(weights, epochs, rate, threshold):
-    """Algorithm 1: the signs before the first step and after each, and the averages."""
+    """Yields the signs and averages of algorithm 1, before the first step and after each step."""
     average, signs = np.zeros_like(weights), np.where(weights >= 0, 1, -1)
     yield signs, average
     for step, gradient in enumerate(kernel_gradients(epochs)):
-        gamma, least = at(rate, step), at(threshold, step)
+        gamma, tau = evaluate_schedule(rate, step), evaluate_schedule(threshold, step)
         average = (1 - gamma) * average + gamma * gradient
-        assert (np.abs(np.abs(average) - least) > 1e-6).all()  # rounding decides nothing
-        signs = np.where(average * signs > least, -signs, signs)
+        assert (np.abs(np.abs(average) - tau) > 1e-6).all()  # no flip depends on rounding
+        signs = np.where(average * signs > tau, -signs, signs)
         yield signs, average
 
 
 @keras.saving.register_keras_serializable("tests")
 class MarkedDense(keras.layers.Dense):
-    """A dense layer that marks its kernel as binary."""
+    """Dense layer that marks its kernel as binary."""
 
     def build(self, input_shape):
         super().build(input_shape)
         self.kernel.binary = True
 
 
-def sum_of_layers(*names, binary=(), use_bias=True):
-    """A model `x -> sum of x K + b` over layers of these names, some of them marked as binary."""
+def make_layer_sum(*names, binary=(), use_bias=True):
+    """Returns a model `x -> sum of x K + b` over named layers, some of them marked as binary."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input((3,))
     layers = [
@@ -75,7 +75,7 @@ def sum_of_layers(*names, binary=(), use_bias=True):
 
 
 def train(model, optimizer=None, epochs=2, callbacks=(), **mode):
-    """Compiles the model unless it is, and trains it on the batches in their order."""
+    """Trains a model on the batches in order, and compiles it first if there is an optimizer."""
     if optimizer is not None:
         model.compile(optimizer, product, **mode)
     options = {"batch_size": BATCH, "shuffle": False, "verbose": 0, "callbacks": list(callbacks)}
@@ -86,18 +86,17 @@ def values(variables):
     return [keras.ops.convert_to_numpy(variable) for variable in variables]
 
 
-def assert_equal(one, other):
-    """Whether two models and their optimizers hold the same numbers, to the last digit."""
-    both = (values([*each.variables, *each.optimizer.variables]) for each in (one, other))
-    assert_all_equal(*both)
+def assert_equal(model, loaded):
+    """Asserts that two models and their optimizers have equal variables, bit for bit."""
+    assert_all_equal(*(values([*m.variables, *m.optimizer.variables]) for m in (model, loaded)))
 
 
-def assert_resumes(model, again, fit):
-    """Whether a model that was loaded trains on as the one that was saved."""
-    assert_equal(model, again)
+def assert_resumes(model, loaded, fit):
+    """Asserts that a loaded model continues training exactly as the saved model does."""
+    assert_equal(model, loaded)
     before = values(model.trainable_variables)
-    for one in (model, again):
-        fit(one)
+    fit(model)
+    fit(loaded)
     pairs = zip(values(model.trainable_variables), before, strict=True)
-    assert sum((now != then).any() for now, then in pairs) > len(before) / 2
-    assert_equal(model, again)
+    assert sum((new != old).any() for new, old in pairs) > len(before) / 2
+    assert_equal(model, loaded)

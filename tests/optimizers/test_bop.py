@@ -1,9 +1,9 @@
-"""Bop against a loop in NumPy."""
+"""Bop against the algorithm in NumPy."""
 
 import keras
 import numpy as np
 import pytest
-from constant_gradient import MODES, Decay, bop_in_numpy, sum_of_layers, train, values
+from constant_gradient import MODES, Decay, bop_in_numpy, make_layer_sum, train, values
 
 from dann.optimizers import Bop
 
@@ -12,20 +12,20 @@ from dann.optimizers import Bop
     ("rates", "mode"),
     [((0.3, 0.02), "eager"), ((Decay(0.4, 10, 1.0), Decay(0.05, 5, 2.0)), "xla")],
 )
-def test_it_flips_the_same_weights_as_the_algorithm(rates, mode):
-    model = sum_of_layers("kernel", binary=["kernel"], use_bias=False)
+def test_flips_match_the_algorithm(rates, mode):
+    model = make_layer_sum("kernel", binary=["kernel"], use_bias=False)
     weights = np.linspace(-0.5, 0.6, 12, dtype="float32").reshape(3, 4)
     weights[1, 2] = 0.0
     model.layers[-1].kernel.assign(weights)
     train(model, Bop(*rates), epochs=4, **MODES[mode])
     signs, averages = zip(*bop_in_numpy(weights, 4, *rates), strict=True)
-    assert np.sum(np.diff(signs, axis=0) != 0) > 12  # flips, some of one weight
+    assert np.sum(np.diff(signs, axis=0) != 0) > 12  # some weights flip more than once
     np.testing.assert_array_equal(values([model.layers[-1].kernel])[0], signs[-1])
-    found = values(model.optimizer._averages)[0]
-    np.testing.assert_allclose(found, averages[-1], rtol=1e-5, atol=1e-8)
+    average = values(model.optimizer._averages)[0]
+    np.testing.assert_allclose(average, averages[-1], rtol=1e-5, atol=1e-8)
 
 
-def test_a_weight_flips_above_the_threshold_not_at_it():
+def test_weights_flip_only_above_the_threshold():
     weights = keras.Variable([1.0, 1.0, 1.0, -1.0, -1.0, 0.0, 0.0])
     weights.binary = True
     gradient = keras.ops.array([0.5, 0.5625, -0.75, -0.75, 0.75, 0.75, 0.0])

@@ -22,8 +22,8 @@ def dense_model(features=3):
     ("rate", "moved", "frozen"),
     [(0.1, 0.2, False), (DECAY, float(DECAY(0) + DECAY(1)), False), (0.1, 0.2, True)],
 )
-def test_heads_step_by_the_factor_more_than_the_backbone(rate, moved, frozen):
-    """Two steps with a gradient of 1; backbone and label head share their layers' names."""
+def test_head_steps_are_a_multiple_of_backbone_steps(rate, moved, frozen):
+    """Two steps with a gradient of 1; backbone and label head have layers of equal names."""
     model = dann.DANN(dense_model(), label_head=dense_model(4))
     model.backbone.trainable = not frozen
     before = values(model.weights)
@@ -39,8 +39,8 @@ def test_heads_step_by_the_factor_more_than_the_backbone(rate, moved, frozen):
         np.testing.assert_allclose(old - new, np.full_like(old, step), rtol=1e-4, atol=1e-6)
 
 
-def nested():
-    """Layers in layers in a model in a model, whose variables get other paths in a file."""
+def make_nested_model():
+    """Returns a model with nested models and layers, whose variable paths change when loaded."""
     inputs = keras.Input((3,))
     inner = keras.Sequential([keras.layers.Reshape((3, 1)), keras.layers.Dense(2)])
     x = keras.Sequential([inner, keras.layers.TimeDistributed(keras.layers.Dense(2))])(inputs)
@@ -51,23 +51,23 @@ def fit(model):
     model.fit(PAIR, LABELS, batch_size=4, shuffle=False, verbose=0)
 
 
-def test_a_saved_model_resumes_exactly(reloaded):
+def test_loaded_model_resumes_exactly(reloaded):
     optimizer = keras.optimizers.AdamW(GaninDecay(0.02, total_steps=20), clipnorm=1.0)
-    model = dann.DANN(nested(), num_classes=2, strength=0.5)
+    model = dann.DANN(make_nested_model(), num_classes=2, strength=0.5)
     model.compile(faster_heads(model, optimizer), jit_compile=False)
     fit(model)
-    again = reloaded(model)
-    assert int(again.optimizer.iterations) == int(model.optimizer.iterations) > 0
-    paths = [[variable.path for variable in one.backbone.weights] for one in (model, again)]
-    assert paths[0] != paths[1]  # else this tests nothing
-    assert_resumes(model, again, fit)
+    loaded = reloaded(model)
+    assert int(loaded.optimizer.iterations) == int(model.optimizer.iterations) > 0
+    paths = [[weight.path for weight in m.backbone.weights] for m in (model, loaded)]
+    assert paths[0] != paths[1]  # the reason why variables are identified by position
+    assert_resumes(model, loaded, fit)
 
 
-def test_the_optimizer_that_serves_as_a_pattern_is_not_changed():
-    optimizer = keras.optimizers.SGD(0.25, name="mine", loss_scale_factor=8.0)
-    made = faster_heads(dann.DANN(dense_model(), num_classes=2), optimizer)
+def test_original_optimizer_is_not_changed():
+    optimizer = keras.optimizers.SGD(0.25, name="original", loss_scale_factor=8.0)
+    result = faster_heads(dann.DANN(dense_model(), num_classes=2), optimizer)
     assert not optimizer.built
-    assert (optimizer.name, float(optimizer.learning_rate)) == ("mine", 0.25)
-    assert optimizer.loss_scale_factor == made.loss_scale_factor == 8.0
-    rates = {one.name: float(one.learning_rate) for one in made.optimizers}
+    assert (optimizer.name, float(optimizer.learning_rate)) == ("original", 0.25)
+    assert optimizer.loss_scale_factor == result.loss_scale_factor == 8.0
+    rates = {part.name: float(part.learning_rate) for part in result.optimizers}
     assert rates == {"backbone": 0.25, "heads": 2.5}

@@ -1,42 +1,42 @@
-"""Shares of flips against those of a loop in NumPy."""
+"""Shares of flipped weights against the algorithm in NumPy."""
 
 import keras
 import numpy as np
 import pytest
-from constant_gradient import BATCH, INPUTS, bop_in_numpy, sum_of_layers, train, values
+from constant_gradient import BATCH, INPUTS, bop_in_numpy, make_layer_sum, train, values
 
 from dann.optimizers import Bop, FlipRatio, PerVariable
 
 STEPS = len(INPUTS) // BATCH
 
 
-def shares(signs, every):
-    """The share of signs that differ `every` steps later."""
-    looks = signs[::every]
-    return [np.mean(a != b) for a, b in zip(looks[:-1], looks[1:], strict=True)]
+def compute_shares(signs, interval):
+    """Returns the shares of signs that differ `interval` steps later."""
+    samples = signs[::interval]
+    return np.array([np.mean(a != b) for a, b in zip(samples[:-1], samples[1:], strict=True)])
 
 
-@pytest.mark.parametrize("every", [None, 1, 4])
-def test_the_mean_over_an_epochs_looks_is_logged_by_layer(every):
-    model = sum_of_layers("one", "two", "float", binary=["one", "two"])
+@pytest.mark.parametrize("interval", [None, 1, 4])
+def test_epoch_mean_of_shares_is_logged_by_layer(interval):
+    model = make_layer_sum("one", "two", "float", binary=["one", "two"])
     settings = {"one": (0.3, 0.02), "two": (0.2, 0.05)}
-    rules = {f"{name}/kernel": Bop(*its, name=name) for name, its in settings.items()}
+    rules = {f"{name}/kernel": Bop(*rates, name=name) for name, rates in settings.items()}
     before = {name: values([model.get_layer(name).kernel])[0] for name in settings}
     optimizer = PerVariable(rules, default_optimizer=keras.optimizers.SGD(0.1))
-    logs = train(model, optimizer, 3, [FlipRatio(every_n_steps=every)], run_eagerly=True)
+    logs = train(model, optimizer, 3, [FlipRatio(every_n_steps=interval)], run_eagerly=True)
     assert set(logs) - {"loss"} == {"flips/one", "flips/two"}
-    every = every or STEPS
-    for name, its in settings.items():
-        signs, _ = zip(*bop_in_numpy(before[name], 3, *its), strict=True)
-        looks = np.array(shares(signs, every))
-        epochs = (every * np.arange(1, len(looks) + 1) - 1) // STEPS
-        expected = [looks[epochs == epoch].mean() for epoch in range(3)]
+    interval = interval or STEPS
+    for name, rates in settings.items():
+        signs, _ = zip(*bop_in_numpy(before[name], 3, *rates), strict=True)
+        shares = compute_shares(signs, interval)
+        epochs = (interval * np.arange(1, len(shares) + 1) - 1) // STEPS
+        expected = [shares[epochs == epoch].mean() for epoch in range(3)]
         assert max(expected) > 0
         np.testing.assert_allclose(logs[f"flips/{name}"], expected)
 
 
-def test_layers_of_one_name_count_together_and_a_weight_of_0_counts_as_plus_1():
-    parts = [sum_of_layers("same", binary=["same"]) for _ in range(2)]
+def test_equal_layer_names_are_pooled_and_0_is_positive():
+    parts = [make_layer_sum("same", binary=["same"]) for _ in range(2)]
     inputs = keras.Input((3,))
     model = keras.Model(inputs, keras.layers.Add()([part(inputs) for part in parts]))
     kernels = [part.get_layer("same").kernel for part in parts]

@@ -2,7 +2,7 @@ import math
 
 import keras
 import pytest
-from constant_gradient import sum_of_layers, train
+from constant_gradient import make_layer_sum, train
 
 import dann
 from dann.optimizers import Bop, FlipRatio, PerVariable, faster_heads
@@ -10,36 +10,40 @@ from dann.optimizers import Bop, FlipRatio, PerVariable, faster_heads
 SGD = keras.optimizers.SGD
 
 
-def built(*arguments, **kwargs):
-    PerVariable(*arguments, **kwargs).build(sum_of_layers("first").trainable_variables)
+def build_split(*arguments, **kwargs):
+    PerVariable(*arguments, **kwargs).build(make_layer_sum("first").trainable_variables)
 
 
-def half():
+def make_half_variable():
     variable = keras.Variable([1.0], dtype="float16")
     variable.binary = True
     return variable
 
 
-def faster(*arguments):
-    return faster_heads(dann.SourceOnly(sum_of_layers("dense"), num_classes=2), *arguments)
+def make_faster_heads(*arguments):
+    return faster_heads(dann.SourceOnly(make_layer_sum("dense"), num_classes=2), *arguments)
 
 
-@pytest.mark.parametrize(
-    ("make", "error"),
-    [
-        (lambda: Bop(weight_decay=0.1), ValueError),
-        (lambda: Bop(0.0), ValueError),
-        (lambda: Bop(threshold=-1e-8), ValueError),
-        (lambda: Bop().build([keras.Variable([1.0])]), ValueError),  # no layer marks it
-        (lambda: Bop().build([half()]), ValueError),
-        (lambda: built({"binary": Bop()}, SGD()), ValueError),  # matches nothing
-        (lambda: built({"any": Bop()}, SGD(), optimizer_indices=[0, 1, 1]), ValueError),
-        (lambda: faster(SGD(), 0), ValueError),
-        (lambda: faster(SGD(math.sqrt)), TypeError),
-        (lambda: FlipRatio(every_n_steps=0), ValueError),
-        (lambda: train(sum_of_layers("a"), SGD(), callbacks=[FlipRatio()]), ValueError),
-    ],
-)
-def test_what_does_not_fit_is_refused(make, error):
-    with pytest.raises(error):
-        make()
+def train_without_binary_layers():
+    train(make_layer_sum("a"), SGD(), callbacks=[FlipRatio()])
+
+
+REFUSED = {  # a function, and words of the error
+    "weight decay": (lambda: Bop(weight_decay=0.1), "weight_decay=0.1"),
+    "rate": (lambda: Bop(0.0), "learning_rate=0.0"),
+    "threshold": (lambda: Bop(threshold=-1e-8), "threshold=-1e-08"),
+    "unmarked": (lambda: Bop().build([keras.Variable([1.0])]), "`PerVariable"),
+    "half precision": (lambda: Bop().build([make_half_variable()]), "single precision"),
+    "unused rule": (lambda: build_split({"binary": Bop()}, SGD()), "'binary', which matches none"),
+    "indices": (lambda: build_split({"any": Bop()}, SGD(), optimizer_indices=[0, 1, 1]), "zip"),
+    "factor": (lambda: make_faster_heads(SGD(), 0), "factor=0"),
+    "function": (lambda: make_faster_heads(SGD(math.sqrt)), "Keras schedule"),
+    "interval": (lambda: FlipRatio(every_n_steps=0), "every_n_steps=0"),
+    "no binary layer": (train_without_binary_layers, "trainable binary layers"),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED.values(), ids=REFUSED)
+def test_invalid_use_is_refused(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()

@@ -1,11 +1,11 @@
-"""Each part of the split against the part used alone, on its variables."""
+"""Each optimizer of a split against the same optimizer on its variables only."""
 
 import json
 
 import keras
 import numpy as np
 import pytest
-from constant_gradient import MODES, assert_resumes, each_mode, sum_of_layers, train, values
+from constant_gradient import MODES, assert_resumes, for_each_mode, make_layer_sum, train, values
 from support.arrays import assert_all_close
 
 from dann.optimizers import Bop, PerVariable
@@ -22,12 +22,12 @@ PARTS = {
 OWNERS = {"bop": "first", "clipped": "second", "averaged": "third", "accumulated": "fourth"}
 
 
-def model():
-    return sum_of_layers(*OWNERS.values(), binary=["first"])
+def make_model():
+    return make_layer_sum(*OWNERS.values(), binary=["first"])
 
 
-def split():
-    """By a word, two patterns, and what is left."""
+def make_split():
+    """Returns a split by the word "binary", two patterns and the default optimizer."""
     rules = {
         "binary": PARTS["bop"](),
         r"second/(kernel|bias)|first/bias": PARTS["clipped"](),
@@ -36,69 +36,69 @@ def split():
     return PerVariable(rules, default_optimizer=PARTS["accumulated"]())
 
 
-def owner(variable):
-    """The part that trains a variable under `split`."""
+def find_owner(variable):
+    """Returns the name of the optimizer that trains a variable in `make_split`."""
     layer, name = variable.path.split("/")
-    part = next(part for part, its in OWNERS.items() if its == layer)
+    part = next(part for part, owned in OWNERS.items() if owned == layer)
     return "clipped" if part == "bop" and name == "bias" else part
 
 
 @pytest.fixture(scope="module")
-def alone():
-    """What each part makes of its variables where no others train."""
-    found = {}
+def expected():
+    """The variables after each optimizer has trained its own, with all others frozen."""
+    expected = {}
     for part, make in PARTS.items():
-        one = model()
-        for variable in one.variables:
-            variable.trainable = owner(variable) == part
-        train(one, make(), run_eagerly=True)
-        trained = one.trainable_variables
-        found.update(zip((v.path for v in trained), values(trained), strict=True))
-    return found
+        model = make_model()
+        for variable in model.variables:
+            variable.trainable = find_owner(variable) == part
+        train(model, make(), run_eagerly=True)
+        trained = model.trainable_variables
+        expected.update(zip((v.path for v in trained), values(trained), strict=True))
+    return expected
 
 
 @pytest.mark.tensorflow
-@each_mode
-def test_each_part_does_what_it_does_alone(mode, alone):
-    together = model()
-    before = values(together.variables)
-    train(together, split(), **MODES[mode])
-    after = values(together.variables)
-    for variable, old, new in zip(together.variables, before, after, strict=True):
-        assert (alone[variable.path] != old).any()
-        np.testing.assert_allclose(new, alone[variable.path], rtol=1e-5, atol=1e-7)
+@for_each_mode
+def test_split_equals_separate_optimizers(mode, expected):
+    model = make_model()
+    before = values(model.variables)
+    train(model, make_split(), **MODES[mode])
+    after = values(model.variables)
+    for variable, old, new in zip(model.variables, before, after, strict=True):
+        assert (expected[variable.path] != old).any()
+        np.testing.assert_allclose(new, expected[variable.path], rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.tensorflow
-def test_a_saved_model_resumes_exactly(reloaded):
+def test_loaded_model_resumes_exactly(reloaded):
     keras.config.set_dtype_policy("mixed_float16")
-    one = model()
-    train(one, split(), jit_compile=False)
-    assert isinstance(one.optimizer, keras.optimizers.LossScaleOptimizer)
-    assert_resumes(one, reloaded(one), train)
+    model = make_model()
+    train(model, make_split(), jit_compile=False)
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert_resumes(model, reloaded(model), train)
 
 
-def test_the_first_rule_that_holds_takes_a_variable():
+def test_first_matching_rule_selects_the_optimizer():
     parts = [keras.optimizers.SGD(name=name) for name in "abc"]
     optimizer = PerVariable({"kernel": parts[0], "first": parts[1]}, default_optimizer=parts[2])
-    assert optimizer.optimizers == parts  # callbacks find them before the first step
-    optimizer.build(sum_of_layers("first", "second").trainable_variables)
+    assert optimizer.optimizers == parts  # available to callbacks before the first step
+    optimizer.build(make_layer_sum("first", "second").trainable_variables)
     assert optimizer.optimizer_indices == (0, 1, 0, 2)
 
 
-def test_a_factor_of_the_loss_changes_nothing_but_the_scale_of_the_gradient():
-    plain, scaled = model(), model()
-    for one, factor in ((plain, None), (scaled, 8.0)):
+def test_loss_scale_factor_does_not_change_training():
+    plain, scaled = make_model(), make_model()
+    for model, factor in ((plain, None), (scaled, 8.0)):
         optimizer = PerVariable({"binary": PARTS["bop"]()}, PARTS["clipped"](), None, factor)
-        train(one, optimizer, run_eagerly=True)
+        train(model, optimizer, run_eagerly=True)
     assert_all_close(values(plain.variables), values(scaled.variables), 1e-5)
     assert [part.loss_scale_factor for part in scaled.optimizer.optimizers] == [8.0, 8.0]
 
 
-def test_an_unused_optimizer_comes_back_from_its_config_through_json():
+def test_unbuilt_optimizer_survives_json():
     rules = {"binary": PARTS["bop"](), "bias": PARTS["clipped"]()}
     optimizer = PerVariable(rules, PARTS["averaged"](), loss_scale_factor=8.0)
     config = json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer)))
-    again = keras.saving.deserialize_keras_object(config)
-    assert again.get_config() == optimizer.get_config()
-    assert (again.rules, again.loss_scale_factor) == (("binary", "bias"), 8.0)
+    loaded = keras.saving.deserialize_keras_object(config)
+    assert loaded.get_config() == optimizer.get_config()
+    assert (loaded.rules, loaded.loss_scale_factor) == (("binary", "bias"), 8.0)
