@@ -58,7 +58,8 @@ def main(cfg):
     model = build(cfg.method)
     baseline = None
     adapts = model.terms or model.regularizers or domains.nuisances
-    if cfg.compare and model.trains_on_labels and adapts:
+    # A second stage continues a trained model, so a baseline would not be comparable.
+    if cfg.compare and adapts and "teacher" not in cfg.method:
         plain = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
         baseline = runs.shared_baseline(cfg) or build(plain)
     callbacks = building.build_callbacks(cfg, model)

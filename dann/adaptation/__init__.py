@@ -1,4 +1,4 @@
-"""Methods of domain adaptation, one a file, and the regularizers that join them."""
+"""Methods of domain adaptation, one per file, and regularizers for any method."""
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.cdan import CDAN

@@ -1,14 +1,14 @@
-"""Layers that change the images of a domain in training."""
+"""Augmentation: layers that change the inputs of a domain in training."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-from dann.adaptation.batch import is_movable, select_parts
+from dann.adaptation.batch import is_continuous, select_parts
 
-# Keras runs a model with one of these step by step, because XLA lacks TensorFlow's operation for
-# them. On JAX they are made of operations that XLA has.
+# Keras does not compile a model with one of these layers, because XLA lacks TensorFlow's operation
+# for them. On JAX they consist of operations that XLA supports.
 _COMPILED_BY_JAX = (
     keras.layers.RandomPerspective,
     keras.layers.RandomRotation,
@@ -18,47 +18,53 @@ _COMPILED_BY_JAX = (
 )
 
 
-def augmented(
-    pair: dict[str, Any], layers: dict[str, keras.Layer], oracle: bool, dtype: str, taken: str
+def augment_pair(
+    pair: dict[str, Any],
+    layers: dict[str, keras.Layer],
+    dtype: str,
+    input_dtype: str,
+    labelled_domain: str = "source",
 ) -> dict[str, Any]:
-    """Returns a pair with each part changed by the layer of its domain, then the source blended.
+    """Applies to each part of a pair the layer of its domain, then blends the source.
 
-    Numbers reach a layer as `dtype`. Integers of more than a byte, which half precision would round
-    and which may be words, reach it as the type that the network takes if that is one of floats.
-    All else stays as it is, and so does a part without a layer.
+    Floats and bytes are cast to `dtype` first. Larger integers, which may be word indices and which
+    half precision would round, are cast to the input type of the network if it is a float. Other
+    tensors, and parts without a layer, are unchanged.
 
     Args:
         pair: The pair.
-        layers: What `as_layers` returned.
-        oracle: Whether the part called `"source"` is the target.
-        dtype: Type of numbers.
-        taken: Type that the network takes.
+        layers: Layers from `make_layers`.
+        dtype: Type of the numbers that a layer receives.
+        input_dtype: Type of the network's inputs.
+        labelled_domain: Domain of the part named `"source"`; `"target"` for `TargetOnly`.
     """
-    changed = {}
+    augmented = {}
     for name, part in select_parts(pair).items():
-        layer = layers.get("source" if name == "source" and not oracle else "target")
-        changed[name] = part if layer is None else layer(_cast(part, dtype, taken), training=True)
+        layer = layers.get(labelled_domain if name == "source" else "target")
+        if layer is not None:
+            part = layer(_cast(part, dtype, input_dtype), training=True)
+        augmented[name] = part
     blend = layers.get("blend")
-    if blend is not None and "target" in changed:
-        both = [_cast(changed[name], dtype, taken) for name in ("source", "target")]
-        changed["source"] = blend(both, training=True)
-    return {**pair, **changed}
+    if blend is not None and "target" in augmented:
+        domains = [_cast(augmented[name], dtype, input_dtype) for name in ("source", "target")]
+        augmented["source"] = blend(domains, training=True)
+    return {**pair, **augmented}
 
 
-def _cast(part, dtype, taken):
+def _cast(part, dtype, input_dtype):
     def cast(tensor):
-        if is_movable(tensor):
+        if is_continuous(tensor):
             return ops.cast(tensor, dtype)
         is_int = keras.backend.is_int_dtype(keras.backend.standardize_dtype(tensor.dtype))
-        return ops.cast(tensor, taken) if is_int and "float" in taken else tensor
+        return ops.cast(tensor, input_dtype) if is_int and "float" in input_dtype else tensor
 
     return keras.tree.map_structure(cast, part)
 
 
-def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
-    """Returns one layer for each key of `augmentation`; a list becomes a `keras.Sequential`.
+def make_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
+    """Returns one layer per key of `augmentation`; joins a list in a `keras.Sequential`.
 
-    An empty list is left out.
+    Omits empty lists.
 
     Raises:
         ValueError: If a key is unknown.
@@ -66,22 +72,22 @@ def as_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
     unknown = set(augmentation) - {"source", "target", "blend"}
     if unknown:
         raise ValueError(
-            "Argument `augmentation` must have layers under 'source', 'target' and 'blend'. "
-            f"Received: {sorted(unknown)}"
+            "Expected `augmentation` to have the keys 'source', 'target' and 'blend'. "
+            f"Received: {sorted(unknown)}."
         )
-    found = {}
-    for domain, layers in augmentation.items():
-        if isinstance(layers, list | tuple):
-            layers = keras.Sequential(layers, name=f"{domain}_augmentation") if layers else None
-        if layers is not None:
-            found[domain] = layers
-    for layer in found.values():
-        _let_jax_compile(layer)
-    return found
+    layers = {}
+    for domain, layer in augmentation.items():
+        if isinstance(layer, list | tuple):
+            layer = keras.Sequential(layer, name=f"{domain}_augmentation") if layer else None
+        if layer is not None:
+            layers[domain] = layer
+    for layer in layers.values():
+        _allow_jax_to_compile(layer)
+    return layers
 
 
-def _let_jax_compile(layer):
-    for inner in getattr(layer, "layers", ()):
-        _let_jax_compile(inner)
+def _allow_jax_to_compile(layer):
+    for inner_layer in getattr(layer, "layers", ()):
+        _allow_jax_to_compile(inner_layer)
     if keras.backend.backend() == "jax" and type(layer) in _COMPILED_BY_JAX:
         layer.supports_jit = True

@@ -1,11 +1,12 @@
-from typing import Any
+from typing import Any, Unpack
 
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import DOMAIN_TERMS, at_least_single, check_smoothing
-from dann.adaptation.networks import fitting_domain_head
-from dann.adaptation.regularizers.conditional_entropy import certainty
+from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing, upcast_half
+from dann.adaptation.networks import make_domain_head
+from dann.adaptation.options import MethodOptions
+from dann.adaptation.regularizers.conditional_entropy import certainty_weights
 from dann.layers import MultilinearMap
 
 
@@ -15,8 +16,8 @@ from dann.layers import MultilinearMap
 class CDAN(AdversarialModel):
     """Conditional domain-adversarial network.
 
-    DANN whose discriminator sees every product of a feature and a predicted probability, so that
-    the domains are aligned class by class.
+    DANN whose discriminator receives every product of a feature and a predicted probability, so
+    that the domains are aligned class by class.
 
     With features `f`, label head `c`, predictions `g = softmax(c(f))`, `T` the map of
     `dann.layers.MultilinearMap`, discriminator `d`, domain label 0 for source and 1 for target and
@@ -26,20 +27,24 @@ class CDAN(AdversarialModel):
     - for `d`: `D = mean over both domains of w(x) * BCE(d(T(f(x), g(x))), domain)`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
-    The predictions get no gradient from `D`. Without `entropy_conditioning` each `w` is 1. With it
-    (CDAN+E) certain predictions weigh more: `w = 1 + exp(-H(g))`, with the entropy `H`, divided by
-    its mean over the domain's part of the batch. `w` gets no gradient either.
+    The predictions receive no gradient from `D`. Without `entropy_conditioning` each `w` is 1. With
+    `entropy_conditioning` (CDAN+E) certain predictions have larger weights: `w = 1 + exp(-H(g))`,
+    with the entropy `H`, divided by its mean over the domain's part of the batch. `w` receives no
+    gradient either.
 
-    In training the logs also hold `domain/loss` and `domain/accuracy`.
+    In training the logs also contain `domain/loss` and `domain/accuracy`.
 
     Args:
-        domain_head: As in `DANN`, but from the products: `min(num_features * num_classes,
-            max_units)` inputs.
-        entropy_conditioning: Whether certain predictions weigh more. Defaults to `False`.
-        max_units: Greatest number of products; if there are more, they are projected at random.
+        backbone: As in `AdversarialModel`.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        domain_head: As in `DANN`, but its inputs are the products, `min(num_features * num_classes,
+            max_units)` of them.
+        domain_label_smoothing: As in `DANN`. Defaults to `0.0`.
+        entropy_conditioning: Whether certain predictions have larger weights. Defaults to `False`.
+        max_units: Maximum number of products. Above it, random projections replace the products.
             Defaults to `4096`.
-
-    The other arguments are those of `DANN`.
+        **options: Options of `AdversarialModel`.
 
     Example:
 
@@ -50,7 +55,7 @@ class CDAN(AdversarialModel):
 
     Reference:
         - [Long et al., 2018](https://arxiv.org/abs/1705.10667), section 3: multilinear and
-          entropy conditioning, and theorem 1 for the projection at random.
+          entropy conditioning, and theorem 1 for the random projections.
     """
 
     terms = DOMAIN_TERMS
@@ -60,37 +65,36 @@ class CDAN(AdversarialModel):
 
     def __init__(
         self,
-        *args,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
         entropy_conditioning: bool = False,
         max_units: int = 4096,
-        **kwargs,
+        **options: Unpack[MethodOptions],
     ):
-        super().__init__(*args, **kwargs)
+        super().__init__(backbone, num_classes, label_head, **options)
         self.entropy_conditioning = entropy_conditioning
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.max_units = max_units
         self.multilinear_map = MultilinearMap(max_units, name="multilinear_map")
         shapes = [self.feature_shape, (None, self.num_classes)]
         self.multilinear_map.build(shapes)
-        products = self.multilinear_map.compute_output_shape(shapes)
-        self.domain_head = fitting_domain_head(domain_head, products)
-
-    @classmethod
-    def adversary_inputs(cls, num_features, num_classes, max_units=4096, **kwargs):
-        shapes = [(None, num_features), (None, num_classes)]
-        return MultilinearMap(max_units).compute_output_shape(shapes)[1]
+        products_shape = self.multilinear_map.compute_output_shape(shapes)
+        self.domain_head = make_domain_head(domain_head, products_shape)
 
     def domain_scores(self, batch, reversal, training):
         features = reversal(batch.domain_features, training=training)
+        # (2 batch, min(features * classes, max_units))
         products = self.multilinear_map([features, batch.probabilities()])
-        return at_least_single(self.domain_head(products, training=training))
+        return upcast_half(self.domain_head(products, training=training))
 
-    def method_losses(self, batch, labels, reversal, training):
+    def method_losses(self, batch, reversal, training):
         scores = self.domain_scores(batch, reversal, training)
         weights = None
         if self.entropy_conditioning:
-            parts = batch.logits["source"], batch.logits["target"]
-            weights = ops.concatenate([certainty(logits) for logits in parts])
+            domains = batch.logits["source"], batch.logits["target"]
+            weights = ops.concatenate([certainty_weights(logits) for logits in domains])
         return batch.domain_terms(scores, self.domain_label_smoothing, weights)

@@ -1,18 +1,20 @@
-from typing import Any
+from typing import Any, Unpack
 
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import size_of
+from dann.adaptation.batch import count_examples
+from dann.adaptation.options import ReversalOptions
+from dann.schedules import StrengthSchedule
 
 
 @METHODS.register("daln")
 class DALN(AdversarialModel):
     """Discriminator-free adversarial learning network.
 
-    The classifier itself is the critic. The nuclear norm of a batch of predictions is large if they
-    are sure and diverse; the classifier learns to make it larger on the source than on the target.
-    Through a gradient reversal the backbone learns features for which both norms are alike.
+    The classifier itself is the critic. The nuclear norm of a batch of predictions is large if the
+    predictions are certain and diverse. The classifier learns to increase it on the source relative
+    to the target. Through a gradient reversal the backbone learns features with equal norms.
 
     With features `f`, label head `c`, `Z_s`, `Z_t` the batches of `softmax(c(f(x)))`, of `n_s` and
     `n_t` rows, and `CE` the cross-entropy from logits, one step descends
@@ -20,9 +22,14 @@ class DALN(AdversarialModel):
     - for `c`: `mean_s CE(c(f(x_s)), y_s) - W`, where `W = ||Z_s||_* / n_s - ||Z_t||_* / n_t`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) + strength * W`
 
-    In training the logs also hold `discrepancy/loss`, which is `-W`.
+    In training the logs also contain `discrepancy/loss`, which is `-W`.
 
-    The arguments are those of `AdversarialModel`, but `strength` defaults to the paper's `1.0`.
+    Args:
+        backbone: As in `AdversarialModel`.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        strength: As in `AdversarialModel`. Defaults to `1.0`, as in the paper.
+        **options: The other options of `AdversarialModel`.
 
     Example:
 
@@ -38,18 +45,26 @@ class DALN(AdversarialModel):
     terms = ("discrepancy/loss",)
     needs_classes = True
 
-    def __init__(self, *args, strength: Any = 1.0, **kwargs):
-        super().__init__(*args, strength=strength, **kwargs)
+    def __init__(
+        self,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
+        strength: float | StrengthSchedule = 1.0,
+        **options: Unpack[ReversalOptions],
+    ):
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
 
-    def method_losses(self, batch, labels, reversal, training):
-        logits = batch.behind_reversal(self.label_head, reversal, training)
-        source, target = map(_norm_by_row, batch.split_domains(logits))
+    def method_losses(self, batch, reversal, training):
+        logits = batch.apply_reversed(self.label_head, reversal, training)
+        source, target = map(_mean_nuclear_norm, batch.split_domains(logits))
         return {"discrepancy/loss": target - source}
 
 
-def _norm_by_row(logits):
+def _mean_nuclear_norm(logits):
     predictions = ops.softmax(logits)
-    return nuclear_norm(predictions) / ops.cast(size_of(predictions), predictions.dtype)
+    return nuclear_norm(predictions) / ops.cast(count_examples(predictions), predictions.dtype)
 
 
 def nuclear_norm(matrix: Any) -> Any:
@@ -58,9 +73,9 @@ def nuclear_norm(matrix: Any) -> Any:
     - forward: `||Z||_* = sum_i s_i`, with `Z = U diag(s) V^T`
     - backward: `d||Z||_* / dZ = U V^T`, over the singular values above 0
 
-    This backward pass is right also where singular values are equal and the derivative of the
-    decomposition is not finite. If the rank is deficient, it is the subgradient that is 0 on the
-    null space. It uses `||Z||_* = sum(U V^T * Z)`, with `U V^T` as a constant.
+    This backward pass is also correct if singular values are equal, where the derivative of the
+    decomposition is not finite. If the matrix is rank deficient, it is the subgradient that is 0 on
+    the null space. The value is computed as `sum(U V^T * Z)`, with `U V^T` as a constant.
 
     Args:
         matrix: Floating-point tensor `(rows, columns)`.
@@ -76,8 +91,9 @@ def nuclear_norm(matrix: Any) -> Any:
         - [Watson, 1992](https://doi.org/10.1016/0024-3795%2892%2990407-2), on the subdifferentials
           of matrix norms.
     """
-    parts: Any = ops.svd(ops.stop_gradient(matrix), full_matrices=False)
-    left, values, right = parts
-    kept = ops.cast(values > 1e-6 * values[0], matrix.dtype)  # smaller ones are rounding errors
-    polar = ops.matmul(left * kept, right)  # of the shape of the matrix
-    return ops.sum(ops.stop_gradient(polar) * matrix)
+    decomposition: Any = ops.svd(ops.stop_gradient(matrix), full_matrices=False)
+    u, singular_values, v_transposed = decomposition
+    # Singular values below this bound are rounding errors.
+    is_positive = ops.cast(singular_values > 1e-6 * singular_values[0], matrix.dtype)
+    polar_factor = ops.matmul(u * is_positive, v_transposed)  # (rows, columns)
+    return ops.sum(ops.stop_gradient(polar_factor) * matrix)

@@ -1,8 +1,9 @@
-from typing import Any
+from typing import Any, Unpack
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing
-from dann.adaptation.networks import fitting_domain_head
+from dann.adaptation.networks import make_domain_head
+from dann.adaptation.options import MethodOptions
 
 
 @METHODS.register("dann")
@@ -10,8 +11,8 @@ from dann.adaptation.networks import fitting_domain_head
 class DANN(AdversarialModel):
     """Domain-adversarial neural network.
 
-    A discriminator learns to tell the domains apart by their features. Through a gradient reversal
-    the backbone learns features that do not tell them apart.
+    A discriminator learns to distinguish the domains by their features. Through a gradient reversal
+    the backbone learns features by which the domains cannot be distinguished.
 
     With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for target
     and `CE`, `BCE` the cross-entropies from logits, one step descends
@@ -20,26 +21,33 @@ class DANN(AdversarialModel):
     - for `d`: `D = mean over both domains of BCE(d(f(x)), domain)`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
-    The paper adds the two domains' means (equation 9). Here, as in its released code, `D` is the
-    mean over all examples, which is half of that sum if the batches are equal. The strength scales
-    only the gradient of the features; the discriminator always learns at full rate.
+    The paper adds the means of the two domains (equation 9). Here, as in the released code of the
+    paper, `D` is the mean over all examples, which is half of that sum if the domains have equally
+    many examples. The strength scales only the gradient of the features. The discriminator always
+    learns at its full rate.
 
     With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
     for target, which keeps it from becoming certain (environment label smoothing, ELS).
 
-    Features may be maps `(batch, ..., num_features)`, of images or series. The domain head says how
-    positions are judged: its logits are `(batch, ..., 1)`, one for each position by itself, or
-    `(batch, 1)` if it pools. `D` is the mean over all logits.
+    Features may be maps `(batch, ..., num_features)`, of images or series. The domain head then
+    returns logits `(batch, ..., 1)`, one per position, or `(batch, 1)` if it pools. `D` is the mean
+    over all logits.
 
-    In training the logs also hold `domain/loss` and `domain/accuracy`.
+    In training the logs also contain `domain/loss` and `domain/accuracy`.
 
     Args:
-        domain_head: Any Keras model or layer from features to one logit, above 0 for the target.
-            Defaults to `dann.networks.domain_head`, which judges each position of maps by itself.
-        domain_label_smoothing: What the domain labels give to the wrong domain, from 0 (default)
-            to .5, where they tell nothing; `.1` is usual.
+        backbone: As in `AdversarialModel`; features may be maps.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        domain_head: A Keras model or layer from features to one logit, above 0 for the target, or a
+            function from the number of features to such a head. Defaults to
+            `dann.networks.domain_head`, which scores each position of maps separately.
+        domain_label_smoothing: Probability that the domain labels assign to the wrong domain, from
+            0 to 0.5; 0.1 is usual. Defaults to `0.0`.
+        **options: Options of `AdversarialModel`.
 
-    The other arguments, and the errors, are those of `AdversarialModel`.
+    Raises:
+        ValueError: If the domain head does not fit the features, or a number is out of range.
 
     Example:
 
@@ -51,7 +59,7 @@ class DANN(AdversarialModel):
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 9 to 18.
-        - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for ELS, whose gamma
+        - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for ELS, where gamma
           is `1 - e`.
     """
 
@@ -60,15 +68,22 @@ class DANN(AdversarialModel):
     supports_maps = True
 
     def __init__(
-        self, *args, domain_head: Any = None, domain_label_smoothing: float = 0.0, **kwargs
+        self,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
+        domain_head: Any = None,
+        domain_label_smoothing: float = 0.0,
+        **options: Unpack[MethodOptions],
     ):
-        super().__init__(*args, **kwargs)
-        self.domain_head = fitting_domain_head(domain_head, self.feature_shape)
+        super().__init__(backbone, num_classes, label_head, **options)
+        self.domain_head = make_domain_head(domain_head, self.feature_shape)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
 
     def domain_scores(self, batch, reversal, training):
-        return batch.behind_reversal(self.domain_head, reversal, training)
+        return batch.apply_reversed(self.domain_head, reversal, training)
 
-    def method_losses(self, batch, labels, reversal, training):
+    def method_losses(self, batch, reversal, training):
         scores = self.domain_scores(batch, reversal, training)
         return batch.domain_terms(scores, self.domain_label_smoothing)

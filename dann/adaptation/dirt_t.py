@@ -1,13 +1,14 @@
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import at_least_single
+from dann.adaptation.batch import upcast_half
 from dann.adaptation.networks import copy_network
+from dann.adaptation.options import NetworkOptions, reject_reversal_options
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
-from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.regularizers.self_ensembling import Teacher
 from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer
@@ -17,9 +18,9 @@ from dann.checks import check_integer
 class DIRTT(AdversarialModel):
     """Decision-boundary iterative refinement training with a teacher: a second stage.
 
-    It continues the classifier of another method on the target alone, without labels. The boundary
-    moves out of the regions where target examples are dense. Each step stays near the teacher, the
-    classifier of some steps ago.
+    It continues to train the classifier of another method on the target alone, without labels. The
+    decision boundary moves out of the regions where target examples are dense. Each step keeps the
+    predictions close to those of the teacher, an earlier state of the classifier.
 
     With probabilities `p` of the classifier and `q` of the teacher, one step descends
 
@@ -28,29 +29,32 @@ class DIRTT(AdversarialModel):
     - `H = mean_t H(p(x_t))`, the conditional entropy
     - `V`: virtual adversarial training of `radius`; see `VirtualAdversarial`
 
-    At the first training step and every `refresh_steps` steps after it, the teacher takes over the
-    classifier's weights; the authors' code uses a moving average of them. In between it is constant
-    and runs in inference mode. The teacher and the count of steps are saved weights.
+    `K`, `H` and `V` are three regularizers of the model. At the first training step and after every
+    `refresh_steps` steps the teacher copies the classifier's weights; the authors' code uses a
+    moving average of them. In between, the teacher is constant and runs in inference mode. The
+    teacher and the number of steps are saved weights.
 
     Start from a trained first stage, with `from_model`: refining random weights only makes wrong
-    predictions certain. `fit` takes pairs. Training does not use their source; `label/loss` and
-    `accuracy` show how good the classifier still is there, in inference.
-    The logs also hold `teacher/loss`, `entropy/loss` and `vat/loss`, each before its factor.
+    predictions certain. `fit` accepts pairs. Training does not use their source; `label/loss` and
+    `accuracy` measure the classifier on the source in inference mode. The logs also contain
+    `teacher/loss`, `entropy/loss` and `vat/loss`, each before its factor.
 
     Args:
-        radius: Length of the perturbation in the units of the inputs, above 0; must be given.
+        backbone: As in `AdversarialModel`.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        radius: Length of the perturbation in the units of the inputs, above 0.
         target_weight: Factor of `H` and of `V`, at least 0. Defaults to `0.01`.
         teacher_weight: Factor of `K`, at least 0. Defaults to `0.01`.
-        refresh_steps: Training steps from one teacher to the next, at least 1. Defaults to `500`;
-            the authors use 5,000 for MNIST to SVHN.
+        refresh_steps: Training steps between two updates of the teacher, at least 1. Defaults to
+            `500`; the authors use 5,000 for MNIST to SVHN.
         seed: Seed of the virtual adversarial directions. Defaults to a random one.
-        augmentation: As in `AdversarialModel`. The teacher sees the same images.
-        regularizers: As in `AdversarialModel`, besides those of the method.
-
-    The other arguments are those of `AdversarialModel`, without those of a reversal.
+        **options: Options of `AdversarialModel` except those of a gradient reversal. The teacher
+            receives the augmented images. `regularizers` are added to those of the method.
 
     Raises:
-        TypeError: If `radius` is not given.
+        TypeError: If `strength` or `implementation` is given.
+        ValueError: If a number is out of range, or a batch contains a labelled target.
 
     Example:
 
@@ -66,44 +70,48 @@ class DIRTT(AdversarialModel):
     arguments = ("radius", "target_weight", "teacher_weight", "refresh_steps", "seed")
     needs_target_logits = True
     needs_classes = True
-    trains_on_labels = False
 
     def __init__(
         self,
-        *args,
-        radius: float | None = None,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
+        radius: float,
         target_weight: float = 0.01,
         teacher_weight: float = 0.01,
         refresh_steps: int = 500,
         seed: int | None = None,
-        regularizers: Any = (),
-        **kwargs,
+        **options: Unpack[NetworkOptions],
     ):
-        own: list[Any] = [
-            _NearTeacher(teacher_weight, refresh_steps),
+        reject_reversal_options("DIRTT", options)
+        consistency = _TeacherConsistency(teacher_weight, refresh_steps)
+        method_terms = [
+            consistency,
             ConditionalEntropy(target_weight),
             VirtualAdversarial(target_weight, radius, seed=seed),
         ]
-        super().__init__(*args, strength=None, regularizers=[*own, *regularizers], **kwargs)
-        self._near_teacher = own[0]
+        extra_regularizers = check_regularizers(options.get("regularizers", ()))
+        options["regularizers"] = [*method_terms, *extra_regularizers]
+        super().__init__(backbone, num_classes, label_head, strength=None, **options)
+        self._consistency, self._extra_regularizers = consistency, extra_regularizers
         self.radius, self.seed, self.refresh_steps = radius, seed, refresh_steps
         self.target_weight, self.teacher_weight = target_weight, teacher_weight
 
     @classmethod
     def from_model(cls, model: AdversarialModel, **kwargs: Any) -> "DIRTT":
-        """Returns the second stage of a trained model, which itself stays unchanged.
+        """Returns the second stage of a trained model, which is not changed.
 
         Args:
             model: The trained model of the first stage.
-            **kwargs: Arguments of the constructor, except the parts of the network.
+            **kwargs: Arguments of the constructor except the networks.
         """
-        second = cls(
-            copy_network(model.backbone), label_head=copy_network(model.label_head), **kwargs
-        )
-        return second.start_from(model)
+        label_head = copy_network(model.label_head)
+        second_stage = cls(copy_network(model.backbone), label_head=label_head, **kwargs)
+        return second_stage.start_from(model)
 
     def start_from(self, model: keras.Model) -> "DIRTT":
-        """Takes over the weights of a trained model with the same network; returns itself.
+        """Copies the weights of a trained model with the same network and returns itself.
 
         Args:
             model: A trained `AdversarialModel`, or its `classifier`.
@@ -111,27 +119,27 @@ class DIRTT(AdversarialModel):
         Raises:
             ValueError: If the shapes of weights differ.
         """
-        trained = model.classifier if isinstance(model, AdversarialModel) else model
+        classifier = model.classifier if isinstance(model, AdversarialModel) else model
         for network in (self.classifier, self.teacher):
-            network.set_weights(trained.get_weights())
+            network.set_weights(classifier.get_weights())
         self.step.assign(0)
         return self
 
     @property
     def teacher(self) -> keras.Model:
-        """The classifier of some steps ago."""
-        return self._near_teacher.teacher.network
+        """The earlier state of the classifier."""
+        return self._consistency.teacher.network
 
     @property
     def step(self) -> keras.Variable:
         """Number of training steps so far."""
-        return self._near_teacher.teacher.step
+        return self._consistency.teacher.step
 
     def extract_features(self, inputs, training):
         if "target_labelled" in inputs:
             raise ValueError(
-                "`DIRTT` learns from no labels; give the target's labels to the first stage. "
-                "Received: a labelled target"
+                "Expected pairs without a labelled target, because `DIRTT` uses no labels. "
+                "Received: a labelled target. Give its labels to the first stage."
             )
         return {
             "source": self.backbone(inputs["source"], training=False),
@@ -139,21 +147,26 @@ class DIRTT(AdversarialModel):
         }
 
     def classify(self, features, training):
-        watched = self.label_head(features["source"], training=False)
-        learnt = self.label_head(features["target"], training=training)
-        return {"source": ops.stop_gradient(watched), "target": learnt}
+        source = self.label_head(features["source"], training=False)
+        target = self.label_head(features["target"], training=training)
+        return {"source": ops.stop_gradient(source), "target": target}
+
+    def total_loss(self, terms, layer_losses=()):
+        # The label loss is only logged.
+        terms = {name: term for name, term in terms.items() if name != "label/loss"}
+        return super().total_loss(terms, layer_losses)
 
     def get_config(self):
-        given = self.regularizers[3:]  # the first are the method's own
-        return {**super().get_config(), "regularizers": keras.saving.serialize_keras_object(given)}
+        regularizers = keras.saving.serialize_keras_object(self._extra_regularizers)
+        return {**super().get_config(), "regularizers": regularizers}
 
 
-class _NearTeacher(Regularizer):
-    """The divergence `K` from the teacher, which takes over the weights from time to time."""
+class _TeacherConsistency(Regularizer):
+    """The divergence `K` of `DIRTT` from a teacher that copies the weights at intervals."""
 
     name = "teacher"
 
-    def __init__(self, weight, refresh_steps):
+    def __init__(self, weight: float, refresh_steps: int):
         super().__init__(weight)
         self.refresh_steps = check_integer("refresh_steps", refresh_steps, low=1)
         self.teacher: Any = None
@@ -164,10 +177,11 @@ class _NearTeacher(Regularizer):
         self.layers = (self.teacher,)
 
     def before_step(self, model):
-        is_kept = self.teacher.step.value % self.refresh_steps != 0
-        self.teacher.learn_from(model.classifier, ops.cast(is_kept, "float32"))
+        is_constant = self.teacher.step.value % self.refresh_steps != 0
+        self.teacher.update(model.classifier, ops.cast(is_constant, "float32"))
 
-    def loss(self, model, x, batch):
-        taught = at_least_single(self.teacher(batch.inputs["target"]))
-        log_p, log_q = map(ops.log_softmax, (batch.logits["target"], taught))
-        return ops.mean(ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1))
+    def losses(self, model, batch, reversal, training):
+        teacher_logits = upcast_half(self.teacher(batch.inputs["target"]))
+        log_p, log_q = map(ops.log_softmax, (batch.logits["target"], teacher_logits))
+        divergence = ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1)
+        return {"teacher/loss": ops.mean(divergence)}

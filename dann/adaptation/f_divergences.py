@@ -1,4 +1,4 @@
-"""The divergences of `FDAL` by name; a new one is a new entry of `DIVERGENCES`."""
+"""The divergences of `FDAL` by name. To add one, add an entry to `DIVERGENCES`."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ from keras import ops
 
 @dataclasses.dataclass(frozen=True)
 class Divergence:
-    """What a critic, whose output is any number, needs to estimate an f-divergence.
+    """The functions with which a critic with unbounded output estimates an f-divergence.
 
     For distributions `S` and `T` with densities `s`, `t` and a convex function `phi` with
     `phi(1) = 0`, whose conjugate is `phi*(v) = sup_u (u v - phi(u))`,
@@ -18,8 +18,8 @@ class Divergence:
     - `D(S || T) = E_T[phi(s / t)] >= E_S[g(v(x))] - E_T[phi*(g(v(x)))]` for every critic `v`
 
     Args:
-        activation: `g`, which maps any number into the domain of the conjugate.
-        conjugate: `v -> phi*(g(v))`, simplified so that rounding errors stay small.
+        activation: `g`, which maps the real numbers into the domain of the conjugate.
+        conjugate: `v -> phi*(g(v))`, simplified to keep rounding errors small.
 
     Reference:
         - [Nowozin et al., 2016](https://arxiv.org/abs/1606.00709), table 2 and its continuation in
@@ -30,8 +30,8 @@ class Divergence:
     conjugate: Callable[[Any], Any]
 
 
-# `u` is the ratio of the densities. Pearson's `phi` counts as defined for negative `u` too, as in
-# the paper's table.
+# `u` is the ratio of the densities. As in the paper's table, Pearson's `phi` is also defined for
+# negative `u`.
 DIVERGENCES = {
     # phi = u log u;  g = v;  phi*(t) = exp(t - 1)
     "kl": Divergence(lambda v: v, lambda v: ops.exp(v - 1)),

@@ -1,21 +1,23 @@
-from typing import Any
+from typing import Any, Unpack
 
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import predicted
+from dann.adaptation.batch import predict_one_hot
 from dann.adaptation.f_divergences import DIVERGENCES
-from dann.adaptation.networks import second_label_head
+from dann.adaptation.networks import make_second_head
+from dann.adaptation.options import ReversalOptions
 from dann.checks import check_choice
+from dann.schedules import StrengthSchedule
 
 
 @METHODS.register("fdal")
 class FDAL(AdversarialModel):
     """f-domain-adversarial learning.
 
-    A critic has one output for each class and uses that of the predicted class. It learns to
-    estimate an f-divergence between the domains. Through a gradient reversal the backbone learns
-    features for which the divergence is small.
+    A critic with one output per class learns to estimate an f-divergence between the domains from
+    its output for the predicted class. Through a gradient reversal the backbone learns features for
+    which the divergence is small.
 
     With features `f`, label head `c`, critic `h`, `k = argmax c(f(x))`, `g` and `phi*` the
     activation and the conjugate of the divergence (see `DIVERGENCES`) and `CE` the
@@ -25,18 +27,23 @@ class FDAL(AdversarialModel):
     - for `h`: `-d`, where `d = mean_s g(h_k(f(x_s))) - mean_t phi*(g(h_k(f(x_t))))`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) + strength * d`
 
-    In training the logs also hold `divergence/loss`, which is `-d`.
+    In training the logs also contain `divergence/loss`, which is `-d`.
 
     Args:
-        strength: As in `AdversarialModel`, but defaults to `0.05`, as in the script.
-        critic: Functional model with the label head's shapes. Defaults to a new one with its
-            layers.
+        backbone: As in `AdversarialModel`.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        strength: As in `AdversarialModel`. Defaults to `0.05`, as in the script.
+        critic: Functional model with the label head's shapes. Defaults to a new one with the label
+            head's layers.
         divergence: `"pearson"` (default), `"jensen_shannon"`, `"kl"`, `"neyman"`, `"reverse_kl"`,
             `"squared_hellinger"` or `"total_variation"`. `"kl"`, `"neyman"`, `"reverse_kl"` and
-            `"squared_hellinger"` grow exponentially with the critic's output, so they need a small
-            learning rate.
+            `"squared_hellinger"` grow exponentially with the critic's output, so they require a
+            small learning rate.
+        **options: The other options of `AdversarialModel`.
 
-    The other arguments are those of `AdversarialModel`.
+    Raises:
+        ValueError: If `divergence` is unknown, or the critic does not fit the label head.
 
     Example:
 
@@ -57,22 +64,26 @@ class FDAL(AdversarialModel):
 
     def __init__(
         self,
-        *args,
-        strength: Any = 0.05,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
+        strength: float | StrengthSchedule = 0.05,
         critic: Any = None,
         divergence: str = "pearson",
-        **kwargs,
+        **options: Unpack[ReversalOptions],
     ):
-        super().__init__(*args, strength=strength, **kwargs)
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
         self.divergence = check_choice("divergence", divergence, sorted(DIVERGENCES))
-        self.critic = second_label_head("critic", critic, self)
+        self.critic = make_second_head("critic", critic, self)
 
-    def method_losses(self, batch, labels, reversal, training):
+    def method_losses(self, batch, reversal, training):
         divergence = DIVERGENCES[self.divergence]
-        scores = batch.behind_reversal(self.critic, reversal, training)
+        scores = batch.apply_reversed(self.critic, reversal, training)
+        # h_k for the predicted class k: (batch,) for each domain
         source, target = (
-            ops.sum(predicted(batch.logits[name]) * part, axis=-1)
+            ops.sum(predict_one_hot(batch.logits[name]) * part, axis=-1)
             for name, part in zip(("source", "target"), batch.split_domains(scores), strict=True)
         )
-        shown = ops.mean(divergence.activation(source))
-        return {"divergence/loss": ops.mean(divergence.conjugate(target)) - shown}
+        source_mean = ops.mean(divergence.activation(source))
+        return {"divergence/loss": ops.mean(divergence.conjugate(target)) - source_mean}

@@ -1,4 +1,4 @@
-"""The losses, metrics and labels of a network whose outputs are logits."""
+"""Losses, metrics and labels of a network that returns logits."""
 
 import warnings
 from typing import Any
@@ -10,110 +10,125 @@ from dann.checks import check_class_range
 from dann.data.conversion import reject_text_labels
 from dann.data.pairs import Pairs
 
-# Of several labels an example: a sigmoid of each output.
+# Losses of multi-label problems: a sigmoid per output.
 SIGMOIDS = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
 SHARES = keras.losses.CategoricalCrossentropy, keras.losses.CategoricalFocalCrossentropy
 
 
-def loss_of_logits(loss: Any, model: Any, shape: Any) -> Any:
-    """Returns the loss for `compile`; none means the cross-entropy of classes.
+def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
+    """Returns the loss for `compile`; defaults to the cross-entropy of classes.
 
-    Of logits by name, so is their `shape`, and so are the losses.
+    Args:
+        loss: Loss from logits, or `None`. A dict if the label head returns a dict.
+        model: The method, for the message.
+        shape: Shape of the logits, or a dict of shapes.
 
     Raises:
-        ValueError: If it takes probabilities, if there are several, if none is given for a single
-            output, or if it is for several labels an example and the model compares classes; of
-            logits by name, unless the losses have the same names.
+        ValueError: If the loss takes probabilities, if there are several losses, if there is no
+            loss for a single output, if a multi-label loss meets a method that compares classes, or
+            if the names of losses and logits differ.
     """
     if isinstance(shape, dict):
         if not isinstance(loss, dict) or set(loss) != set(shape):
-            raise ValueError(f"Give losses by name, of {sorted(shape)}. Received: loss={loss!r}")
-        return {name: loss_of_logits(loss[name], model, one) for name, one in shape.items()}
+            raise ValueError(
+                f"Expected a dict of losses with the keys {sorted(shape)}. Received: loss={loss!r}."
+            )
+        return {name: get_logits_loss(loss[name], model, shape[name]) for name in shape}
     if loss is None:
         if shape[-1] == 1:
             raise ValueError(
-                "A label head with one output predicts a number; give `loss`, such as 'mse'. "
-                "Received: no loss, which means the cross-entropy of classes"
+                "Expected a `loss`, such as 'mse', because a label head with one output predicts a "
+                "number. Received: no loss, which means the cross-entropy of classes."
             )
         return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    parts = keras.tree.flatten(loss)
-    if len(parts) != 1:
-        raise ValueError(f"Give one loss, that of the labels. Received: loss={loss!r}")
-    loss = parts[0]
-    found = keras.losses.get(loss) if isinstance(loss, str) else loss
-    name = getattr(found, "__name__", "")
-    of_probabilities = name == "kl_divergence" or name.endswith("crossentropy")
-    is_keras = getattr(keras.losses, name, None) is found
-    if (is_keras and of_probabilities) or not getattr(found, "from_logits", True):
+    losses = keras.tree.flatten(loss)
+    if len(losses) != 1:
+        raise ValueError(f"Expected one loss, for the labels. Received: loss={loss!r}.")
+    loss = losses[0]
+    function = keras.losses.get(loss) if isinstance(loss, str) else loss
+    name = getattr(function, "__name__", "")
+    takes_probabilities = name == "kl_divergence" or name.endswith("crossentropy")
+    is_keras = getattr(keras.losses, name, None) is function
+    if (is_keras and takes_probabilities) or not getattr(function, "from_logits", True):
         raise ValueError(
-            "Argument `loss` must take logits, because that is what the label head gives, such as "
-            "`keras.losses.CategoricalCrossentropy(from_logits=True)`, or "
-            "`BinaryCrossentropy(from_logits=True)` for several labels an example. Received: "
-            f"loss={loss!r} of probabilities"
+            "Expected a `loss` of logits, because the label head returns logits. Received: "
+            f"loss={loss!r}, a loss of probabilities. Use `keras.losses.CategoricalCrossentropy("
+            "from_logits=True)`, or `BinaryCrossentropy(from_logits=True)` for multi-label data."
         )
     if isinstance(loss, SIGMOIDS):
-        refuse_classes(model, f"{type(loss).__name__}, which is for several labels an example")
+        reject_class_comparison(model, f"{type(loss).__name__}, a multi-label loss")
     return loss
 
 
-def metrics_of_logits(metrics: Any, loss: Any) -> Any:
-    """Returns the metrics for `compile`: with a sigmoid, outputs above 0 mean the class.
+def get_logits_metrics(metrics: Any, loss: Any) -> Any:
+    """Returns the metrics for `compile`, with a multi-label accuracy for a multi-label loss.
 
-    Keras tells the other accuracies by the shapes of labels and outputs.
+    Keras would choose an accuracy that compares labels with probabilities; a logit predicts its
+    class if it is above 0. Keras chooses the other accuracies by the shapes of labels and outputs.
     """
     if isinstance(loss, dict):
-        named = metrics or {}
-        return {name: metrics_of_logits(one, loss.get(name)) for name, one in named.items()}
+        return {
+            name: get_logits_metrics(metric, loss.get(name))
+            for name, metric in (metrics or {}).items()
+        }
 
-    def of_logits(metric):
+    def get_metric(metric):
         if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(loss, SIGMOIDS):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 
-    return keras.tree.map_structure(of_logits, metrics)
+    return keras.tree.map_structure(get_metric, metrics)
 
 
-def check_form(labels: Any, logits: Any, loss: Any) -> None:
-    """Raises `ValueError` if the loss takes numbers of classes and labels have a value for each
-    output, or the other way round.
+def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
+    """Checks that labels are class numbers or one value per output, as the loss requires.
 
-    Keras would stretch one number over all outputs.
+    Keras would broadcast a number over all outputs.
+
+    Raises:
+        ValueError: If labels are missing or have the other format.
+        TypeError: If labels are a dict or strings.
     """
     if isinstance(logits, dict):
-        for name, one in logits.items():
-            check_form(labels[name], one, loss[name])
+        for name, output in logits.items():
+            check_label_format(labels[name], output, loss[name])
         return
     if labels is None:
-        raise ValueError("Write `fit({'source': ..., 'target': ...}, labels)`. Received: no labels")
-    if isinstance(labels, dict):
-        raise TypeError(f"Give all labels as one array. Received: a dict of {list(labels)}")
-    reject_text_labels(labels)
-    outputs, fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
-    found = keras.losses.get(loss) if isinstance(loss, str) else loss
-    is_keras = getattr(found, "__module__", "").startswith("keras.")
-    if not is_keras or outputs == 1 or (labels.shape[-1] is None and not fewer_axes):
-        return
-    numbers = fewer_axes or labels.shape[-1] == 1
-    if numbers != isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         raise ValueError(
-            "Numbers of classes go with `SparseCategoricalCrossentropy`, which is meant without a "
-            f"loss. Labels with a value for each of the {outputs} outputs go with `compile(loss="
-            "keras.losses.CategoricalCrossentropy(from_logits=True))`, or, for several classes an "
-            "example, `keras.losses.BinaryCrossentropy(from_logits=True)`. Received: "
-            f"loss={loss!r} and labels of shape {tuple(labels.shape)}"
+            "Expected labels. Received: no labels. Write `fit({'source': ..., 'target': ...}, "
+            "labels)`."
+        )
+    if isinstance(labels, dict):
+        raise TypeError(f"Expected labels in one array. Received: a dict of {list(labels)}.")
+    reject_text_labels(labels)
+    outputs, has_fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
+    function = keras.losses.get(loss) if isinstance(loss, str) else loss
+    is_keras = getattr(function, "__module__", "").startswith("keras.")
+    if not is_keras or outputs == 1 or (labels.shape[-1] is None and not has_fewer_axes):
+        return
+    are_numbers = has_fewer_axes or labels.shape[-1] == 1
+    if are_numbers != isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        raise ValueError(
+            "Expected class numbers with `SparseCategoricalCrossentropy`, the default loss, or "
+            f"labels with {outputs} values per example with another loss. Received: loss={loss!r} "
+            f"and labels of shape {tuple(labels.shape)}. For one-hot labels use `compile(loss="
+            "keras.losses.CategoricalCrossentropy(from_logits=True))`, for multi-label data "
+            "`keras.losses.BinaryCrossentropy(from_logits=True)`."
         )
 
 
-def check_range(x: Any, y: Any, model: Any) -> None:
-    """Raises an error unless all labels are values that the loss and the method take.
+def check_labels(x: Any, y: Any, model: Any) -> None:
+    """Checks that labels in memory have values that the loss and the method accept.
 
-    It looks at arrays in memory alone.
+    Raises:
+        TypeError: If labels are a list or strings.
+        ValueError: If a value is out of range.
     """
-    if isinstance(y, list | tuple):  # Keras takes those for several outputs
-        raise TypeError("Give all labels as one array, `np.asarray(labels)`. Received: a list")
+    if isinstance(y, list | tuple):  # Keras would treat them as labels of several outputs
+        raise TypeError("Expected labels in one array. Received: a list. Use `np.asarray(labels)`.")
     domains = x.domains.values() if isinstance(x, Pairs) else ()
-    columns = [getattr(getattr(one, "examples", None), "columns", {}) for one in domains]
-    for labels in [y, *(one.get("labels") for one in columns)]:
+    columns = [getattr(getattr(domain, "examples", None), "columns", {}) for domain in domains]
+    for labels in [y, *(column.get("labels") for column in columns)]:
         if isinstance(labels, np.ndarray) and getattr(model, "loss", None):
             _check_values(labels, model)
 
@@ -125,35 +140,35 @@ def _check_values(labels, model):
         check_class_range("labels", labels[labels != loss.ignore_class], model.num_classes)
     elif isinstance(loss, SIGMOIDS) and not ((labels >= 0) & (labels <= 1)).all():
         raise ValueError(
-            f"{type(loss).__name__} takes labels from 0 to 1; for numbers of classes give "
-            f"`num_classes` and no loss. Received: from {labels.min()} to {labels.max()}"
+            f"Expected labels from 0 to 1 with {type(loss).__name__}. Received: labels from "
+            f"{labels.min()} to {labels.max()}. For class numbers give `num_classes` and no loss."
         )
     elif labels.ndim > 1 and labels.shape[-1] == model.num_classes > 1:
-        sums = labels.sum(axis=-1)  # 0 of an example that does not count
+        sums = labels.sum(axis=-1)  # 0 for an example without weight
         if labels.min() < 0 or not (np.isclose(sums, 1, atol=1e-3) | (sums == 0)).all():
-            refuse_classes(model, "labels with several values an example")
+            reject_class_comparison(model, "labels with several values per example")
             if isinstance(loss, SHARES):
                 raise ValueError(
-                    f"{type(loss).__name__} takes the shares of one class, which sum to 1; several "
-                    "classes an example go with `keras.losses.BinaryCrossentropy(from_logits=True)`"
-                    f". Received: sums from {sums.min()} to {sums.max()}"
+                    f"Expected labels that sum to 1 per example with {type(loss).__name__}. "
+                    f"Received: sums from {sums.min()} to {sums.max()}. For multi-label data use "
+                    "`keras.losses.BinaryCrossentropy(from_logits=True)`."
                 )
             if not isinstance(loss, SIGMOIDS) and np.isin(labels, (0, 1)).all():
-                model.is_multi_label = True  # which scores ask
+                model.is_multi_label = True  # for the scores of `dann.selection`
                 warnings.warn(
-                    "With a loss of one's own, `accuracy` takes labels of several classes an "
-                    "example for one class: give `keras.losses.BinaryCrossentropy(from_logits=True)"
-                    "`, or `keras.metrics.BinaryAccuracy(threshold=0.0)` as a metric",
+                    "The labels are multi-label, but with a custom loss Keras computes `accuracy` "
+                    "as if each example had one class. Use `keras.losses.BinaryCrossentropy("
+                    "from_logits=True)` or the metric `keras.metrics.BinaryAccuracy(threshold=0.0)`.",
                     stacklevel=2,
                 )
 
 
-def refuse_classes(model: Any, received: str) -> None:
-    """Raises `ValueError` if a method or one of its regularizers compares classes."""
-    parts = [model, *model.regularizers]
-    names = [f"`{type(part).__name__}`" for part in parts if part.needs_classes]
-    if names:
+def reject_class_comparison(model: Any, received: str) -> None:
+    """Raises a `ValueError` if a method or one of its regularizers compares classes."""
+    parts = [part for part in (model, *model.regularizers) if part.needs_classes]
+    if parts:
+        names = " and ".join(f"`{type(part).__name__}`" for part in parts)
         raise ValueError(
-            f"{' and '.join(names)} compare at least two classes, of which each example has one; "
-            f"`DANN` and `MDAN` take any labels. Received: {received}"
+            f"Expected at least two classes, one per example, because {names} compare classes. "
+            f"Received: {received}. `DANN` and `MDAN` accept any labels."
         )

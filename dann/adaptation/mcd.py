@@ -1,39 +1,44 @@
-from typing import Any
+from typing import Any, Unpack
 
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import at_least_single, labelled_parts
-from dann.adaptation.networks import second_label_head
+from dann.adaptation.batch import join_labelled_parts, upcast_half
+from dann.adaptation.networks import make_second_head
+from dann.adaptation.options import ReversalOptions
+from dann.schedules import StrengthSchedule
 
 
 @METHODS.register("mcd")
 class MCD(AdversarialModel):
     """Maximum classifier discrepancy, in one step.
 
-    Two heads learn the source's labels and learn to differ on the target. Through a gradient
-    reversal the backbone learns features for which they agree.
+    Two heads learn the labels of the source and learn to differ on the target. Through a gradient
+    reversal the backbone learns features on which they agree.
 
     With features `f`, heads `c1` and `c2`, `p1`, `p2` their probabilities and `L` the compiled
     loss, one step descends
 
     - for `c1` and `c2`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) - M`, where
-      `M = mean_t |p1(x_t) - p2(x_t)|`, a mean over the classes too
+      `M = mean_t |p1(x_t) - p2(x_t)|` is also a mean over the classes
     - for `f`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) + strength * M`
 
-    The paper alternates between the two, with several steps of the features; with a reversal, both
+    The paper alternates between the two, with several steps for the features. With a reversal both
     happen in one step. The classifier is `c1`.
 
-    In training the logs also hold `second_label/loss`, the label loss of `c2`, and
+    In training the logs also contain `second_label/loss`, the label loss of `c2`, and
     `discrepancy/loss`, which is `-M`.
 
     Args:
-        strength: As in `AdversarialModel`, but defaults to `10.0`, as in the script. The paper's is
-            1, with several steps of the features.
-        second_head: Functional model with the label head's shapes. Defaults to a new one with its
-            layers, whose initializers must not be constants: heads that begin alike stay alike.
-
-    The other arguments are those of `AdversarialModel`.
+        backbone: As in `AdversarialModel`.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        strength: As in `AdversarialModel`. Defaults to `10.0`, as in the script. The paper uses 1,
+            with several steps for the features.
+        second_head: Functional model with the label head's shapes. Defaults to a new one with the
+            label head's layers. Their initializers must not be constants, because heads that start
+            with equal weights stay equal.
+        **options: The other options of `AdversarialModel`.
 
     Example:
 
@@ -44,24 +49,33 @@ class MCD(AdversarialModel):
 
     Reference:
         - [Saito et al., 2018](https://arxiv.org/abs/1712.02560), section 3: the discrepancy and
-          steps A to C; the supplementary material for the reversal that makes them one.
+          steps A to C; the supplementary material describes the reversal that joins the steps.
     """
 
     terms = ("second_label/loss", "discrepancy/loss")
     arguments = ("second_head",)
     needs_classes = True
 
-    def __init__(self, *args, strength: Any = 10.0, second_head: Any = None, **kwargs):
-        super().__init__(*args, strength=strength, **kwargs)
-        self.second_head = second_label_head("second_head", second_head, self)
+    def __init__(
+        self,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
+        strength: float | StrengthSchedule = 10.0,
+        second_head: Any = None,
+        **options: Unpack[ReversalOptions],
+    ):
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
+        self.second_head = make_second_head("second_head", second_head, self)
 
-    def method_losses(self, batch, labels, reversal, training):
-        labelled = self.second_head(labelled_parts(batch.features), training=training)
-        label = self.label_loss(labels, at_least_single(labelled), batch.weights)
+    def method_losses(self, batch, reversal, training):
+        logits = self.second_head(join_labelled_parts(batch.features), training=training)
+        label_loss = self.label_loss(batch.labels, upcast_half(logits), batch.weights)
         target = reversal(batch.features["target"], training=training)
         first, second = (
-            ops.softmax(at_least_single(head(target, training=training)))
+            ops.softmax(upcast_half(head(target, training=training)))
             for head in (self.label_head, self.second_head)
         )
         discrepancy = ops.mean(ops.abs(first - second))
-        return {"second_label/loss": label, "discrepancy/loss": -discrepancy}
+        return {"second_label/loss": label_loss, "discrepancy/loss": -discrepancy}

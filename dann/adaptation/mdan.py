@@ -1,11 +1,17 @@
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing, size_of, weights_of_positions
-from dann.adaptation.networks import fitting_domain_head
+from dann.adaptation.batch import (
+    DOMAIN_TERMS,
+    check_smoothing,
+    count_examples,
+    expand_sample_weights,
+)
+from dann.adaptation.networks import make_domain_head
+from dann.adaptation.options import MethodOptions
 from dann.checks import check_choice, check_integer, check_number
 
 WEIGHTINGS = ("soft", "hard")
@@ -13,14 +19,14 @@ WEIGHTINGS = ("soft", "hard")
 
 @METHODS.register("mdan")
 class MDAN(AdversarialModel):
-    """Multisource domain adversarial network: DANN from several sources at once.
+    """Multisource domain adversarial network: DANN with several sources.
 
-    Each source has its own discriminator against the target. A source counts the more, the larger
-    its label loss and the smaller its discriminator's loss.
+    Each source has its own discriminator against the target. Sources with a large label loss and a
+    small discriminator loss have large weights.
 
     `E_i` is the mean label loss of source `i`. `D_i` is the loss of its discriminator: the mean of
     two binary cross-entropies from logits, over the examples of source `i` (domain label 0) and
-    over the target (1). With weights `w`, which get no gradient, one step descends
+    over the target (1). With weights `w`, which receive no gradient, one step descends
 
     - for the label head: `sum_i w_i E_i`
     - for the discriminators: `sum_i w_i D_i`
@@ -29,33 +35,39 @@ class MDAN(AdversarialModel):
     With `domain_label_smoothing` `e` the discriminators learn the labels `e` and `1 - e` (ELS).
 
     `weighting="soft"`: `w = softmax(gamma * (E - D))`, so that the features descend
-    `log(sum_i exp(gamma * (E_i - D_i))) / gamma`; `"hard"`: 1 for the source with the largest
-    `E_i - D_i` and 0 for the others, the maximum of the paper's bound. With one source it is DANN.
+    `log(sum_i exp(gamma * (E_i - D_i))) / gamma`. `weighting="hard"`: 1 for the source with the
+    largest `E_i - D_i` and 0 for the others, the maximum in the paper's bound. With one source the
+    method is DANN.
 
-    Pairs for `fit` hold `"source_domain"`, integers `(batch,)` below `num_sources`, as
-    `dann.data.join_sources` gives them. Without it, or if `num_sources` is 1, all examples are
-    of source 0. A number out of range makes the loss NaN. A source without an example in the batch
-    has no weight in that step.
+    Pairs for `fit` contain `"source_domain"`, integers `(batch,)` from 0 to `num_sources - 1`, such
+    as those of `dann.data.several_sources`. Without it, or with one source, all examples belong to
+    source 0. A number out of range makes the loss NaN. A source without an example in the batch has
+    weight 0 in that step.
 
-    Features may be maps, as in `DANN`; each mean is then over positions.
+    Features may be maps, as in `DANN`. Each mean then includes the positions.
 
-    In training the logs also hold `domain/loss`, which is `sum_i w_i D_i`, and `domain/accuracy` of
-    all discriminators.
+    In training the logs also contain `domain/loss`, which is `sum_i w_i D_i`, and the mean
+    `domain/accuracy` of all discriminators.
 
     Args:
-        domain_head: Functional model from features to one logit for each source, above 0 for the
-            target. A head with a single logit is copied for each source; each copy has weights of
-            its own. Defaults to such copies of `dann.networks.domain_head`.
-        domain_label_smoothing: See `DANN`; of each discriminator.
+        backbone: As in `AdversarialModel`; features may be maps.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        domain_head: Functional model from features to one logit per source, above 0 for the
+            target. A head with a single logit is copied, with new weights for each source.
+            Defaults to such copies of `dann.networks.domain_head`.
+        domain_label_smoothing: As in `DANN`, for each discriminator. Defaults to `0.0`.
         num_sources: Number of sources, at least 1. Defaults to `1`.
         weighting: `"soft"` (default) or `"hard"`.
-        gamma: How sharply the soft weights tell the sources apart, above 0. Defaults to `10.0`.
+        gamma: Sharpness of the soft weights, above 0. Defaults to `10.0`.
+        **options: Options of `AdversarialModel`.
 
-    The other arguments are those of `AdversarialModel`.
+    Raises:
+        ValueError: If a number is out of range, or the domain head has another number of logits.
 
     Reference:
         - [Zhao et al., 2018](https://arxiv.org/abs/1705.09684), equations 4 (the hard maximum), 5
-          (the smooth one) and 6 (the weights in its gradient), and algorithm 1.
+          (the soft maximum) and 6 (the weights in its gradient), and algorithm 1.
         - [Zhang et al., 2023](https://arxiv.org/abs/2302.00194), equation 3, for smoothed labels.
     """
 
@@ -65,82 +77,90 @@ class MDAN(AdversarialModel):
 
     def __init__(
         self,
-        *args,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
         num_sources: int = 1,
         weighting: str = "soft",
         gamma: float = 10.0,
-        **kwargs,
+        **options: Unpack[MethodOptions],
     ):
-        super().__init__(*args, **kwargs)
+        super().__init__(backbone, num_classes, label_head, **options)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.num_sources = check_integer("num_sources", num_sources, low=1)
         self.weighting = check_choice("weighting", weighting, WEIGHTINGS)
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        head = fitting_domain_head(domain_head, self.feature_shape, (1, self.num_sources))
-        self.domain_head = _for_each_source(head, self.feature_shape, self.num_sources)
+        head = make_domain_head(domain_head, self.feature_shape, (1, self.num_sources))
+        self.domain_head = _copy_per_source(head, self.feature_shape, self.num_sources)
 
     def domain_scores(self, batch, reversal, training):
-        # With several sources each example has a discriminator that is not meant for it.
+        # With several sources, most discriminators are not trained on a given source example.
         if self.num_sources > 1:
             return None
-        return batch.behind_reversal(self.domain_head, reversal, training)
+        return batch.apply_reversed(self.domain_head, reversal, training)
 
-    def method_losses(self, batch, labels, reversal, training):
-        scores = batch.behind_reversal(self.domain_head, reversal, training)
-        source, target = batch.split_domains(scores)
-        members = self._members(batch)
-        smoothing = self.domain_label_smoothing  # the label of the source; the target's is 1 - it
-        of_source = ops.softplus(source) - smoothing * source
-        of_target = ops.softplus(-target) + smoothing * target
-        domain = _halved_means(of_source, of_target, members)
-        errors = self._label_losses(batch, labels, members)
-        weights = self._weights(members, errors - ops.cast(domain, errors.dtype))
-        right_source, right_target = (ops.cast(one, "float32") for one in (source < 0, target > 0))
+    def method_losses(self, batch, reversal, training):
+        scores = batch.apply_reversed(self.domain_head, reversal, training)
+        source, target = batch.split_domains(scores)  # (batch, ..., num_sources) each
+        members = self._source_members(batch)
+        # BCE from logits z with label y is softplus(z) - y z; the label is `smoothing` for the
+        # source and `1 - smoothing` for the target.
+        smoothing = self.domain_label_smoothing
+        source_losses = ops.softplus(source) - smoothing * source
+        target_losses = ops.softplus(-target) + smoothing * target
+        domain_losses = _average_domains(source_losses, target_losses, members)  # D_i
+        label_losses = self._label_losses(batch, members)  # E_i
+        bounds = label_losses - ops.cast(domain_losses, label_losses.dtype)
+        weights = self._source_weights(members, bounds)
+        accuracies = _average_domains(
+            ops.cast(source < 0, "float32"), ops.cast(target > 0, "float32"), members
+        )
         return {
-            "label/loss": ops.sum(weights * errors),
-            "domain/loss": ops.sum(ops.cast(weights, domain.dtype) * domain),
-            "domain/accuracy": ops.mean(_halved_means(right_source, right_target, members)),
+            "label/loss": ops.sum(weights * label_losses),
+            "domain/loss": ops.sum(ops.cast(weights, domain_losses.dtype) * domain_losses),
+            "domain/accuracy": ops.mean(accuracies),
         }
 
-    def _members(self, batch):
-        """1 for the source of an example of the sources, otherwise 0: `(batch, num_sources)`."""
-        size = size_of(batch.features["source"])
+    def _source_members(self, batch):
+        """Returns the source of each source example, one-hot `(batch, num_sources)`."""
+        size = count_examples(batch.features["source"])
         sources = ops.zeros((size,), "int32")
         if self.num_sources > 1 and "source_domain" in batch.inputs:
             sources = ops.cast(ops.reshape(batch.inputs["source_domain"], (-1,)), "int32")
         members = ops.one_hot(sources, self.num_sources)
-        # A compiled step cannot raise an error, so a wrong number gives NaN.
+        # A compiled step cannot raise an error, so a number out of range gives NaN.
         return ops.where(ops.any(members != 0, axis=1, keepdims=True), members, float("nan"))
 
-    def _label_losses(self, batch, labels, members):
-        """`E_i` of each source, `(num_sources,)`."""
+    def _label_losses(self, batch, members):
+        """Returns `E_i` of each source, `(num_sources,)`."""
         logits = batch.label_logits
-        # The labelled target follows the source; every source learns from it.
-        others = ops.ones((size_of(logits) - size_of(members), self.num_sources))
-        members = ops.concatenate([members, others])
-        errors = []
+        # The labelled target follows the source and belongs to every source.
+        num_target = count_examples(logits) - count_examples(members)
+        members = ops.concatenate([members, ops.ones((num_target, self.num_sources))])
+        losses = []
         for index in range(self.num_sources):
-            # The mean over one source, as a mean over the batch with weights 0 for the others.
-            share = ops.maximum(ops.mean(members[:, index]), 1e-9)  # 0 examples are possible
-            weights = weights_of_positions(members[:, index] / share, logits)
+            # A mean over one source is a mean over the batch with weight 0 for other sources.
+            share = ops.maximum(ops.mean(members[:, index]), 1e-9)  # the source may be absent
+            weights = expand_sample_weights(members[:, index] / share, logits)
             if batch.weights is not None:
-                given = weights_of_positions(batch.weights, logits)
-                weights = weights * ops.cast(given, weights.dtype)
-            errors.append(self.label_loss(labels, logits, weights))
-        return ops.stack(errors)
+                sample_weights = expand_sample_weights(batch.weights, logits)
+                weights = weights * ops.cast(sample_weights, weights.dtype)
+            losses.append(self.label_loss(batch.labels, logits, weights))
+        return ops.stack(losses)
 
-    def _weights(self, members, bounds):
-        """`w` of each source, `(num_sources,)`."""
+    def _source_weights(self, members, bounds):
+        """Returns `w` of each source, `(num_sources,)`."""
         bounds = ops.where(ops.any(members != 0, axis=0), bounds, float("-inf"))
         if self.weighting == "hard" or self.num_sources == 1:
             return ops.one_hot(ops.argmax(bounds), self.num_sources, dtype=bounds.dtype)
         return ops.stop_gradient(ops.softmax(self.gamma * bounds))
 
 
-def _for_each_source(head, features, count):
-    """A network of one output for each source: the head, or copies of it side by side."""
+def _copy_per_source(head, features, count):
+    """Returns a network with one output per source: the head, or copies of it in parallel."""
     if count == 1 or head(keras.KerasTensor(features)).shape[-1] == count:
         return head
     inputs = keras.Input(features[1:], name="features")
@@ -150,10 +170,15 @@ def _for_each_source(head, features, count):
     return keras.Model(inputs, outputs, name=head.name)
 
 
-def _halved_means(of_source, of_target, members):
-    """Half of the mean of column `i` over source `i` and the target, `(num_sources,)`."""
-    axes = tuple(range(len(of_source.shape) - 1))
-    shape = (-1, *(1 for _ in axes[1:]), of_source.shape[-1])
-    weights = ops.ones_like(of_source) * ops.reshape(ops.cast(members, of_source.dtype), shape)
-    share = ops.maximum(ops.sum(weights, axis=axes), 1.0)
-    return (ops.sum(weights * of_source, axis=axes) / share + ops.mean(of_target, axis=axes)) / 2
+def _average_domains(source_values, target_values, members):
+    """Returns, per discriminator `i`, the average of two means, `(num_sources,)`.
+
+    The means are over the rows of source `i` and over all rows of the target.
+    """
+    axes = tuple(range(len(source_values.shape) - 1))
+    shape = (-1, *(1 for _ in axes[1:]), source_values.shape[-1])
+    members = ops.reshape(ops.cast(members, source_values.dtype), shape)
+    weights = ops.ones_like(source_values) * members
+    total = ops.maximum(ops.sum(weights, axis=axes), 1.0)
+    source_means = ops.sum(weights * source_values, axis=axes) / total
+    return (source_means + ops.mean(target_values, axis=axes)) / 2

@@ -1,15 +1,17 @@
-from typing import Any
+from typing import Any, Unpack
 
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import predicted
-from dann.adaptation.labels import refuse_classes
-from dann.adaptation.networks import second_label_head
+from dann.adaptation.batch import predict_one_hot
+from dann.adaptation.labels import reject_class_comparison
+from dann.adaptation.networks import make_second_head
+from dann.adaptation.options import ReversalOptions
 from dann.checks import check_choice, check_number
+from dann.schedules import StrengthSchedule
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")
-LOG_OFFSET = 1e-6  # keeps the logarithm finite where the adversarial head is certain
+LOG_OFFSET = 1e-6  # keeps the logarithm finite if the adversarial head is certain
 
 
 @METHODS.register("mdd")
@@ -17,7 +19,7 @@ class MDD(AdversarialModel):
     """Margin disparity discrepancy, for classification and for regression.
 
     An adversarial head with the label head's shape learns to agree with it on the source and to
-    disagree on the target. Through a gradient reversal the backbone learns features for which that
+    disagree on the target. Through a gradient reversal the backbone learns features on which that
     is impossible.
 
     With features `f`, label head `c`, adversarial head `a`, `L` the compiled loss and `CE` the
@@ -35,26 +37,27 @@ class MDD(AdversarialModel):
     For regression, where labels are numbers and the label head usually has one output:
     `agree = e` and `disagree = -e`, where `e` is the mean over the outputs of
 
-    - `disparity="absolute_error"`: `|a(f(x)) - c(f(x))|`, the disparity of most regression papers;
-      its slopes are bounded
+    - `disparity="absolute_error"`: `|a(f(x)) - c(f(x))|`, the disparity of most regression papers,
+      with bounded slopes
     - `disparity="squared_error"`: `(a(f(x)) - c(f(x)))**2`
 
-    Regression has no margin; `gamma=1` makes `-D` the plain disparity discrepancy. In both cases
-    the label head's output gets no gradient from `D`.
+    Regression has no margin; with `gamma=1`, `-D` is the plain disparity discrepancy. In both cases
+    the output of the label head receives no gradient from `D`.
 
-    In training the logs also hold `disparity/loss`, which is `D`.
+    In training the logs also contain `disparity/loss`, which is `D`.
 
     Args:
-        label_head: As in `AdversarialModel`; in regression it gives predictions.
-        strength: As in `AdversarialModel`, but defaults to `0.1`, to which the authors and
-            the script rise by `dann.schedules.WarmStart(high=0.1)`.
+        backbone: As in `AdversarialModel`.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`; in regression it returns predictions.
+        strength: As in `AdversarialModel`. Defaults to `0.1`. The authors and the script increase
+            the strength to it, with `dann.schedules.WarmStart(high=0.1)`.
         adversarial_head: Functional model with the label head's shapes. Defaults to a new one with
-            its layers.
+            the label head's layers.
         gamma: Weight of the source's part of `D`, above 0; the exponential of the margin. Defaults
             to `4.0`.
         disparity: `"margin"` (default), `"absolute_error"` or `"squared_error"`.
-
-    The other arguments are those of `AdversarialModel`.
+        **options: The other options of `AdversarialModel`.
 
     Raises:
         ValueError: If `disparity` is unknown or does not fit the label head.
@@ -78,32 +81,40 @@ class MDD(AdversarialModel):
 
     def __init__(
         self,
-        *args,
-        strength: Any = 0.1,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
+        strength: float | StrengthSchedule = 0.1,
         adversarial_head: Any = None,
         gamma: float = 4.0,
         disparity: str = "margin",
-        **kwargs,
+        **options: Unpack[ReversalOptions],
     ):
-        super().__init__(*args, strength=strength, **kwargs)
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
         self.disparity = check_choice("disparity", disparity, DISPARITIES)
         self.needs_classes = disparity == "margin"
         if self.num_classes == 1:
-            refuse_classes(self, f"a label head of 1 output; errors are {DISPARITIES[1:]}")
+            received = f"a label head of 1 output; disparities of numbers are {DISPARITIES[1:]}"
+            reject_class_comparison(self, received)
         self.gamma = check_number("gamma", gamma, low=0, above=True)
-        self.adversarial_head = second_label_head("adversarial_head", adversarial_head, self)
+        self.adversarial_head = make_second_head("adversarial_head", adversarial_head, self)
 
-    def method_losses(self, batch, labels, reversal, training):
-        scores = batch.behind_reversal(self.adversarial_head, reversal, training)
+    def method_losses(self, batch, reversal, training):
+        scores = batch.apply_reversed(self.adversarial_head, reversal, training)
         source, target = batch.split_domains(scores)
-        of_source, of_target = (
+        source_logits, target_logits = (
             ops.stop_gradient(batch.logits[name]) for name in ("source", "target")
         )
         if self.disparity == "margin":
-            agree = -ops.sum(predicted(of_source) * ops.log_softmax(source), axis=-1)
-            others = ops.sum((1 - predicted(of_target)) * ops.softmax(target), axis=-1)
-            disagree = -ops.log(others + LOG_OFFSET)
+            log_p = ops.log_softmax(source)
+            agree = -ops.sum(predict_one_hot(source_logits) * log_p, axis=-1)
+            # 1 - softmax_k as a sum over the other classes, which does not cancel.
+            complement = ops.sum(
+                (1 - predict_one_hot(target_logits)) * ops.softmax(target), axis=-1
+            )
+            disagree = -ops.log(complement + LOG_OFFSET)
         else:
-            size = ops.abs if self.disparity == "absolute_error" else ops.square
-            agree, disagree = size(source - of_source), -size(target - of_target)
+            error = ops.abs if self.disparity == "absolute_error" else ops.square
+            agree, disagree = error(source - source_logits), -error(target - target_logits)
         return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}

@@ -1,4 +1,4 @@
-"""Labels of which some are missing: -1 or NaN."""
+"""Labels with missing values: -1 or NaN."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,59 +7,65 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation.batch import size_of
+from dann.adaptation.batch import count_examples
 from dann.checks import check_class_range
 from dann.data.nuisances import NUMBER
 
-LEAST = 1e-12  # to divide by
+EPSILON = 1e-12  # lower bound of a divisor that may be 0
 
 
-def flat(values: Any) -> Any:
+def flatten(values: Any) -> Any:
     """Returns values `(batch,)` or `(batch, 1)` as float32 `(batch,)`."""
     return ops.cast(ops.reshape(values, (-1,)), "float32")
 
 
-def weighted(known: Any, weights: Any, name: str) -> Any:
-    """Returns `known` times the sample weights, which may be given by name or not at all."""
-    given = weights.get(name) if isinstance(weights, Mapping) else weights
-    return known if given is None else known * flat(given)
-
-
-def over_known(known: Any) -> Any:
-    """Returns weights with which a mean over all examples is one over those that are known."""
-    return known / ops.maximum(ops.mean(known), LEAST)
-
-
-def filled(values: Any, classes: bool) -> tuple[Any, Any]:
-    """Returns values with 0 in place of missing ones, and which examples have one.
+def split_missing(values: Any, is_class: bool) -> tuple[Any, Any]:
+    """Replaces missing values by 0 and returns which examples are complete.
 
     Args:
-        values: Tensor `(batch, ...)`; NaN is missing, and with `classes` what is below 0.
-        classes: Whether the values are numbers of classes.
+        values: Tensor `(batch, ...)`. NaN is missing, and with `is_class` every number below 0.
+        is_class: Whether the values are class numbers.
 
     Returns:
-        The values, and float32 `(batch,)`: 1 for each example of which nothing is missing, else 0.
+        The values, and a float32 mask `(batch,)`: 1 for each example without a missing value, 0 for
+        the other examples.
     """
     values = ops.convert_to_tensor(values)
-    if keras.backend.standardize_dtype(values.dtype) == "bool":  # which TensorFlow does not order
+    if keras.backend.standardize_dtype(values.dtype) == "bool":  # TensorFlow does not compare bools
         values = ops.cast(values, "int32")
-    # Comparisons with NaN are false.
-    there = values >= 0 if classes else ops.equal(values, values)
-    known = ops.all(ops.reshape(there, (size_of(values), -1)), axis=1) if values.ndim > 1 else there
-    return ops.where(there, values, ops.zeros_like(values)), ops.cast(known, "float32")
+    # Every comparison with NaN is false.
+    is_valid = values >= 0 if is_class else ops.equal(values, values)
+    mask = is_valid
+    if values.ndim > 1:
+        mask = ops.all(ops.reshape(is_valid, (count_examples(values), -1)), axis=1)
+    return ops.where(is_valid, values, ops.zeros_like(values)), ops.cast(mask, "float32")
 
 
-def weights_of_classes(y: Mapping[str, Any], class_weight: Mapping[int, float]) -> dict[str, Any]:
-    """Returns sample weights by name: those of the `"label"` by its class, the others 1."""
+def normalize_mask(mask: Any) -> Any:
+    """Returns weights that turn a mean over all examples into a mean over the complete ones."""
+    return mask / ops.maximum(ops.mean(mask), EPSILON)
+
+
+def apply_sample_weights(mask: Any, weights: Any, name: str) -> Any:
+    """Returns a mask `(batch,)` times the sample weights, which may be a dict or `None`."""
+    sample_weights = weights.get(name) if isinstance(weights, Mapping) else weights
+    return mask if sample_weights is None else mask * flatten(sample_weights)
+
+
+def class_sample_weights(
+    y: Mapping[str, Any], class_weight: Mapping[int, float]
+) -> dict[str, np.ndarray]:
+    """Returns sample weights by name: for `"label"` the weight of its class, otherwise 1."""
     weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
     labels = np.asarray(y["label"])
-    labels = labels.argmax(axis=1) if labels.ndim > 1 and labels.shape[1] > 1 else labels
-    weights["label"] = np.array([class_weight.get(int(one), 1.0) for one in labels.flat], "float32")
-    return weights
+    if labels.ndim > 1 and labels.shape[1] > 1:
+        labels = labels.argmax(axis=1)
+    label_weights = [class_weight.get(int(label), 1.0) for label in labels.flat]
+    return weights | {"label": np.array(label_weights, "float32")}
 
 
-def check_ranges(y: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` for arrays with numbers of classes beyond the sizes of their names."""
+def check_class_numbers(y: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
+    """Raises a `ValueError` for arrays with class numbers beyond the number of classes."""
     for name, size in sizes.items():
         values = y.get(name)
         if isinstance(values, np.ndarray) and size != NUMBER:

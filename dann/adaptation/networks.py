@@ -1,21 +1,23 @@
-"""The networks of a method: whether they fit each other, and those that are not given."""
+"""Networks of a method: checks that they fit each other, and default heads."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import keras
 
+from dann.checks import check_integer
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
+# Argument names of the package `adapt` and the names in this package.
 NAMES_OF_ADAPT = {"encoder": "backbone", "task": "label_head", "discriminator": "domain_head"}
 
 
-class OneCall(keras.layers.Layer):
-    """Runs a function of networks as one call, in which Keras keeps the losses of all their layers.
+class TrackedCall(keras.layers.Layer):
+    """Runs a function as one layer call, so that Keras keeps the losses of all layers within.
 
-    Keras forgets the losses of a network whenever it is the outermost layer that is called. A step
-    on JAX runs the model's `call` alone, where each pass of the backbone would be the outermost.
+    Keras clears the losses of a network whenever the network is the outermost layer of a call. A
+    step on JAX runs only the model's `call`, in which each pass of the backbone would be outermost.
     """
 
     def __init__(self, *networks: keras.Layer):
@@ -27,185 +29,217 @@ class OneCall(keras.layers.Layer):
         return function()
 
 
-def features_of(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
+def trace_features(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
     """Returns the symbolic inputs and features of a built backbone.
 
     Raises:
-        TypeError: If it is not a Keras model or layer.
-        ValueError: If it is not built, or its features are not one tensor `(batch, num_features)`,
-            with `supports_maps` also `(batch, ..., num_features)`; or if they carry a mask.
+        TypeError: If the backbone is not a Keras model or layer.
+        ValueError: If the backbone is not built, if the features are not one tensor `(batch,
+            num_features)` or, with `supports_maps`, `(batch, ..., num_features)`, or if the
+            features carry a mask.
     """
     check_network("backbone", backbone)
-    inputs, features = get_graph(backbone) or _graph_as_built(backbone)
+    inputs, features = get_graph(backbone) or _trace_built_network(backbone)
     shape = getattr(features, "shape", ())
     if len(shape) < 2 or shape[-1] is None or (len(shape) > 2 and not supports_maps):
         raise ValueError(
-            "The backbone must end in flat features of fixed length `(batch, num_features)`: give "
-            "`keras.Sequential([backbone, keras.layers.GlobalAveragePooling2D()])`, or take a "
-            f"method that supports maps, such as `DANN`. Received: features of shape {tuple(shape)}"
+            "Expected flat features of fixed length `(batch, num_features)`. Received: features of "
+            f"shape {tuple(shape)}. Use `keras.Sequential([backbone, keras.layers."
+            "GlobalAveragePooling2D()])`, or a method that supports maps, such as `DANN`."
         )
     # Keras has no public name for the mask of a tensor.
     if getattr(features, "_keras_mask", None) is not None:
         raise ValueError(
-            "A discriminator would see the positions that a mask leaves out: pool over time first, "
-            "`keras.Sequential([backbone, keras.layers.GlobalAveragePooling1D()])`. Received: "
-            "features with a Keras mask"
+            "Expected features without a mask, because a discriminator would see the masked "
+            "positions. Received: features with a Keras mask. Pool over time first: "
+            "`keras.Sequential([backbone, keras.layers.GlobalAveragePooling1D()])`."
         )
     return inputs, features
 
 
 def check_network(name: str, network: Any) -> Any:
-    """Returns `network`, the argument called `name`, if it is a Keras model or layer.
+    """Returns the argument `name` if it is a Keras model or layer.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If the argument is anything else.
     """
     if not isinstance(network, keras.Layer):
-        raise TypeError(f"Argument `{name}` must be a Keras model or layer. Received: {network!r}")
+        raise TypeError(f"Expected `{name}` to be a Keras model or layer. Received: {network!r}")
     return network
 
 
 def get_graph(network: Any) -> tuple[Any, Any] | None:
-    """Returns the symbolic inputs and outputs of a functional or built sequential model."""
+    """Returns the symbolic inputs and outputs of a functional or built sequential model.
+
+    Returns `None` for any other layer or model.
+    """
     try:
         inputs, outputs = network.inputs, network.outputs
     except AttributeError:
         return None
     if isinstance(network, keras.Sequential):
         return inputs[0], outputs[0]
-    both = [*keras.tree.flatten(inputs), *keras.tree.flatten(outputs)]
-    if not all(isinstance(tensor, keras.KerasTensor) for tensor in both):
+    tensors = [*keras.tree.flatten(inputs), *keras.tree.flatten(outputs)]
+    if not all(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
         return None
     return network.input, network.output
 
 
-def fitting_label_head(head: Any, features: Sequence[int | None], num_classes: int | None) -> Any:
-    """Returns the label head, built for features of a shape; makes one if it is `None`.
+def make_label_head(head: Any, features: Sequence[int | None], num_classes: int | None) -> Any:
+    """Returns the label head, built for features of a shape.
 
-    Of maps, one that is made is a single layer that classifies each position.
+    Args:
+        head: Keras model or layer. `None` makes `dann.networks.label_head`, for maps a single layer
+            that classifies each position.
+        features: Shape of the features.
+        num_classes: Number of classes, or `None` if a head is given.
+
+    Raises:
+        ValueError: If both are `None`, or the head has another number of outputs.
     """
+    if num_classes is not None:
+        num_classes = check_integer("num_classes", num_classes, low=1)
     if head is None:
         if num_classes is None:
-            raise ValueError("Give `num_classes` or a `label_head`. Received: neither")
-        settings: Any = {"hidden_units": ()} if len(features) > 2 else {}
-        return build_label_head(_any_size(features), num_classes, **settings)
-    found = _output_shape("label_head", head, features)
-    found = list(found) if isinstance(found, dict) else found[-1]
-    if num_classes not in (None, found):
+            raise ValueError("Expected `num_classes` or a `label_head`. Received: neither.")
+        options: Any = {"hidden_units": ()} if len(features) > 2 else {}
+        return build_label_head(_example_shape(features), num_classes, **options)
+    shape = _output_shape("label_head", head, features)
+    outputs = list(shape) if isinstance(shape, dict) else shape[-1]
+    if num_classes not in (None, outputs):
         raise ValueError(
-            f"`num_classes={num_classes}` and the label head must agree. Received: a head with "
-            f"{found} outputs"
+            f"Expected a label head with `num_classes={num_classes}` outputs. Received: a head "
+            f"with {outputs} outputs."
         )
     return head
 
 
-def fitting_domain_head(
+def make_domain_head(
     head: Any,
     features: Sequence[int | None],
     outputs: Collection[int] = (1,),
     name: str = "domain_head",
 ) -> Any:
-    """Returns the domain head, built for features of a shape; makes one if it is `None`.
+    """Returns the domain head, built for features of a shape.
 
-    A head that is given must have as many outputs as one of `outputs`, of maps for each position or
-    for parts or the whole of an example. One that is made judges each position by itself.
+    Args:
+        head: Keras model or layer, or a function from the number of input features to one. `None`
+            makes `dann.networks.domain_head`, which scores each position of maps separately.
+        features: Shape of the head's inputs. The output of a given head may cover each position of
+            maps, regions, or the whole example.
+        outputs: Accepted numbers of outputs.
+        name: Name of a default head.
+
+    Raises:
+        ValueError: If the head has another number of outputs.
     """
     if head is None:
-        return build_domain_head(_any_size(features), name=name)
-    found = _output_shape("domain_head", head, features)
-    if found[-1] not in outputs:
-        wanted = " or ".join(map(str, dict.fromkeys(outputs)))
+        return build_domain_head(_example_shape(features), name=name)
+    if callable(head) and not isinstance(head, keras.Layer):
+        head = head(features[-1])
+    shape = _output_shape("domain_head", head, features)
+    if shape[-1] not in outputs:
+        expected = " or ".join(map(str, dict.fromkeys(outputs)))
         raise ValueError(
-            f"The domain head must have {wanted} output(s). Received: output shape {found}"
+            f"Expected a domain head with {expected} output(s). Received: output shape {shape}."
         )
     return head
 
 
-def second_label_head(name: str, head: Any, model: Any) -> Any:
-    """Returns a head with the label head's shapes and weights of its own.
+def make_second_head(name: str, head: Any, model: Any) -> Any:
+    """Returns a head with the label head's shapes and its own weights.
 
-    `None` makes one with the label head's layers. `name` is that of the argument and of a head that
-    is made.
+    Args:
+        name: Name of the argument, and of a default head.
+        head: Keras model or layer. `None` makes one with the layers of the label head.
+        model: The method, whose `label_head` it reads.
+
+    Raises:
+        ValueError: If the head is the label head itself, or its output shape differs.
     """
     label_head = model.label_head
     if head is None:
-        config = _reseeded(label_head.get_config())  # so that initializers with seeds differ too
+        config = _change_seeds(label_head.get_config())  # so that seeded initializers differ too
         config = {**config, "name": name} if "name" in config else config
         head = type(label_head).from_config(config)
     if head is label_head:
         raise ValueError(
-            f"Argument `{name}` must have weights of its own. Received: the label head itself"
+            f"Expected `{name}` to have its own weights. Received: the label head itself."
         )
-    wanted, found = (_output_shape(name, one, model.feature_shape) for one in (label_head, head))
-    if found != wanted:
+    expected = _output_shape(name, label_head, model.feature_shape)
+    shape = _output_shape(name, head, model.feature_shape)
+    if shape != expected:
         raise ValueError(
-            f"Argument `{name}` must have the label head's output shape {wanted}. Received: {found}"
+            f"Expected `{name}` to have the output shape of the label head, {expected}. "
+            f"Received: output shape {shape}."
         )
     return head
 
 
 def copy_network(network: Any) -> Any:
-    """Returns a network of the same layers with new weights, built where the network is."""
+    """Returns a network of the same layers with new weights, built if the network is built."""
     if isinstance(network, keras.Sequential) or get_graph(network):
         return keras.models.clone_model(network)
     return keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(network))
 
 
-def _graph_as_built(network):
-    """Symbolic inputs of the shapes that a layer or subclassed model was built for, and outputs."""
+def _trace_built_network(network):
+    """Returns symbolic inputs of the shapes that a network was built for, and its outputs."""
     config = network.get_build_config() if network.built else None
     shapes = (config or {}).get("input_shape")
     if not shapes:
         raise ValueError(
-            "The backbone must be built: call it on a batch, or `backbone.build((None, 28, 28, 3))`"
-            f" with the shape of its inputs. Received: {network.name!r}, which is not"
+            f"Expected a built backbone. Received: {network.name!r}, which is not built. Call it "
+            "on a batch, or call `backbone.build((None, 28, 28, 3))` with its input shape."
         )
-    inputs = _inputs_of(shapes)
+    inputs = _make_inputs(shapes)
     return inputs, network(inputs)
 
 
-def _inputs_of(shapes, name=None):
-    """Inputs of a structure of shapes; Keras wants those of a dict to be named as their keys."""
+def _make_inputs(shapes, name=None):
+    """Returns inputs for a structure of shapes; Keras requires the keys of a dict as names."""
     if isinstance(shapes, dict):
-        return {key: _inputs_of(shape, key) for key, shape in shapes.items()}
+        return {key: _make_inputs(shape, key) for key, shape in shapes.items()}
     if all(isinstance(size, int | None) for size in shapes):
         return keras.Input(batch_shape=(None, *shapes[1:]), name=name)
-    return [_inputs_of(shape) for shape in shapes]
+    return [_make_inputs(shape) for shape in shapes]
 
 
 def _output_shape(name, head, features):
-    """The shape of a head's output, or a dict of shapes; Keras refuses features that do not fit."""
+    """Returns the output shape of a head, or a dict of shapes; Keras rejects unfit features."""
     activation = _last_activation(check_network(name, head))
     if activation in (keras.activations.softmax, keras.activations.sigmoid):
         raise ValueError(
-            f"Argument `{name}` must give logits, because the losses apply the "
-            f"{activation.__name__}. Received: '{head.name}', whose last layer applies it too"
+            f"Expected `{name}` to return logits, because the losses apply the "
+            f"{activation.__name__}. Received: '{head.name}', whose last layer applies it too."
         )
     outputs = head(keras.KerasTensor(features, keras.config.floatx()))
     if isinstance(outputs, dict):
-        return {name: tuple(one.shape) for name, one in outputs.items()}
+        return {name: tuple(output.shape) for name, output in outputs.items()}
     return tuple(outputs.shape)
 
 
 def _last_activation(network: Any) -> Callable | None:
-    """The function that a network's last layer applies, or `None` if that is not known."""
-    last = network
-    while (isinstance(last, keras.Sequential) or get_graph(last)) and last.layers:
-        last = last.layers[-1]
-    if isinstance(last, keras.layers.Softmax):
+    """Returns the function that a network's last layer applies, or `None` if it is unknown."""
+    last_layer = network
+    while (isinstance(last_layer, keras.Sequential) or get_graph(last_layer)) and last_layer.layers:
+        last_layer = last_layer.layers[-1]
+    if isinstance(last_layer, keras.layers.Softmax):
         return keras.activations.softmax
-    return getattr(last, "activation", None)
+    return getattr(last_layer, "activation", None)
 
 
-def _reseeded(config: Any) -> Any:
+def _change_seeds(config: Any) -> Any:
     if isinstance(config, dict):
-        own = {k: v + 1 for k, v in config.items() if k == "seed" and isinstance(v, int)}
-        return {**{key: _reseeded(value) for key, value in config.items()}, **own}
+        return {
+            key: value + 1 if key == "seed" and isinstance(value, int) else _change_seeds(value)
+            for key, value in config.items()
+        }
     if isinstance(config, list | tuple):
-        return type(config)(_reseeded(each) for each in config)
+        return type(config)(map(_change_seeds, config))
     return config
 
 
-def _any_size(features: Sequence[int | None]) -> Any:
-    """The shape of one example's features; of maps with any size."""
+def _example_shape(features: Sequence[int | None]) -> Any:
+    """Returns the shape of one example's features, with unknown size for maps."""
     return (*(None for _ in features[1:-1]), features[-1])

@@ -1,4 +1,4 @@
-"""A scope in which running a network leaves it as it was."""
+"""A scope that runs a network without changing its state."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,15 @@ import keras
 
 
 def preserve_state(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
-    """Returns a scope in which nothing that a model or layer assigns to its variables survives.
+    """Returns a scope that discards everything a model or layer assigns to its variables.
 
-    Every scope begins with the same seeds, so that two passes draw the same noise. `values` are
-    pairs of a variable and the tensor that it reads as instead. The scope holds the losses that
-    layers add.
+    Every scope begins with the same seeds, so two passes draw the same noise. The scope collects
+    the losses that layers add.
+
+    Args:
+        model: The model or layer.
+        values: Pairs of a variable and the tensor that replaces its value within the scope.
     """
     variables = [*model.variables, *getattr(model, "metrics_variables", [])]
-    return keras.StatelessScope([*((v, v.value) for v in variables), *values], collect_losses=True)
+    current_values = [(variable, variable.value) for variable in variables]
+    return keras.StatelessScope([*current_values, *values], collect_losses=True)

@@ -1,6 +1,6 @@
-"""Losses at weights that were moved up the task's loss: smooth domain-adversarial training.
+"""Smooth domain-adversarial training: losses at weights moved up the slope of the task's loss.
 
-`sdat` is CDAN with it, and registered beside CDAN; any method takes `task_radius`.
+Any method accepts `task_radius`. The registered method `sdat` is `CDAN` with a radius of 0.05.
 """
 
 from typing import Any
@@ -9,65 +9,68 @@ import keras
 from keras import ops
 
 from dann.adaptation.batch import sum_losses
-from dann.adaptation.fitting import mean_over_replicas
 from dann.adaptation.preserve_state import preserve_state
+from dann.adaptation.replicas import average_over_replicas
 from dann.autodiff import gradients
 
 
-def smooth_terms(model: Any, x: Any, y: Any, sample_weight: Any) -> tuple[dict[str, Any], list]:
+def smooth_terms(
+    model: Any, x: Any, labels: Any, sample_weight: Any
+) -> tuple[dict[str, Any], list]:
     """Returns the terms of a step at the nearby weights where the task's loss is largest.
 
-    With the model's trainable weights `w`, `L(w)` the loss of all labels and what layers add to it,
-    and `radius` the model's `task_radius`,
+    With the trainable weights `w`, the task's loss `L(w)`, which is the loss of all labels plus
+    the losses that layers add, and the radius `model.task_radius`,
 
-    - `epsilon = radius * dL/dw / ||dL/dw||`, the norm over all weights together
+    - `epsilon = radius * dL/dw / ||dL/dw||`, with the norm over all weights together
     - value: `losses(w + epsilon)`; gradient with respect to `w`: `dlosses/dw` at `w + epsilon`
 
-    Both passes draw the same noise (dropout, augmentation). A step changes the model's state as one
-    pass does; it takes about twice as long.
+    Both passes draw the same noise (dropout, augmentation). A step changes the state of the model
+    as one pass does and takes about twice as long.
 
     Returns:
-        The terms, as `AdversarialModel.loss_terms`, and the losses that layers have added.
+        The terms, as in `AdversarialModel.loss_terms`, and the losses that layers added.
 
     Reference:
-        - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), the objective of SDAT, in which
-          the task's loss alone is the worst nearby.
+        - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), the objective of SDAT, which
+          perturbs the weights for the task's loss alone.
         - [Foret et al., 2021](https://arxiv.org/abs/2010.01412), equation 2, for `epsilon`.
     """
-    weights, others = model.trainable_variables, model.non_trainable_variables
+    weights, states = model.trainable_variables, model.non_trainable_variables
 
-    def losses(scope):
-        model.repeats_pass = True
+    def compute_losses(scope):
+        model.is_second_pass = True
         try:
-            batch = model(x, training=True)._replace(weights=sample_weight)
+            batch = model(x, training=True)._replace(labels=labels, weights=sample_weight)
         finally:
-            model.repeats_pass = False
-        # The scope holds what layers add for their outputs; penalties of weights are not among it.
-        penalized = [one for one in weights if one.regularizer is not None]
-        of_layers = [*scope.losses, *(one.regularizer(one.value) for one in penalized)]
-        before = [scope.get_current_value(variable) for variable in others]
-        return model.loss_terms(x, y, batch), of_layers, before
+            model.is_second_pass = False
+        # The scope collects losses of outputs. It does not collect penalties of weights.
+        penalties = [w.regularizer(w.value) for w in weights if w.regularizer is not None]
+        layer_losses = [*scope.losses, *penalties]
+        states_before = [scope.get_current_value(state) for state in states]
+        return model.loss_terms(batch), layer_losses, states_before
 
-    def task(*values):
+    def task_loss(*values):
         with preserve_state(model, list(zip(weights, values, strict=True))) as scope:
-            terms, of_layers, _ = losses(scope)
-            of_labels = [term for name, term in terms.items() if name.endswith("label/loss")]
-            return sum_losses([*of_labels, *of_layers])
+            terms, layer_losses, _ = compute_losses(scope)
+            label_losses = [term for name, term in terms.items() if name.endswith("label/loss")]
+            return sum_losses([*label_losses, *layer_losses])
 
-    mine = gradients(task, [ops.convert_to_tensor(weight.value) for weight in weights])
-    slopes = mean_over_replicas(mine)  # of the whole batch, so that all move the weights alike
+    slopes = gradients(task_loss, [ops.convert_to_tensor(weight.value) for weight in weights])
+    slopes = average_over_replicas(slopes)  # so that every replica moves the weights alike
     dtype = keras.backend.result_type(*(slope.dtype for slope in slopes), "float32")
     length = ops.sqrt(sum_losses(ops.square(ops.cast(slope, dtype)) for slope in slopes))
-    scale = model.task_radius / ops.maximum(length, 1e-12)
-    moved = [
+    scale = model.task_radius / ops.maximum(length, 1e-12)  # finite if all slopes are 0
+    moved_weights = [
         (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
         for weight, slope in zip(weights, slopes, strict=True)
     ]
-    with preserve_state(model, moved) as scope:
-        terms, of_layers, before = losses(scope)
-    # The step's own pass has assigned what a pass assigns; the losses move on what they draw from.
-    for variable, old in zip(others, before, strict=True):
-        new = scope.get_current_value(variable)
-        if new is not old:
-            variable.assign(new)
-    return terms, of_layers
+    with preserve_state(model, moved_weights) as scope:
+        terms, layer_losses, states_before = compute_losses(scope)
+    # The first pass of the step already updated the state of the networks. The losses update the
+    # state that only they use, such as random generators.
+    for state, value_before in zip(states, states_before, strict=True):
+        value = scope.get_current_value(state)
+        if value is not value_before:
+            state.assign(value)
+    return terms, layer_losses

@@ -1,42 +1,67 @@
+from typing import Any, Unpack
+
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch import is_pair
+from dann.adaptation.options import NetworkOptions, reject_reversal_options
 
 
 @METHODS.register("source_only")
 class SourceOnly(AdversarialModel):
-    """The baseline: trains on the source alone.
+    """The baseline without adaptation: trains on the source.
 
-    `fit` takes the same pairs as every method and ignores the unlabelled target; it also takes
-    plain images with labels. The loss is the label loss.
+    The loss is the label loss. `fit` accepts the same pairs as every method and ignores the
+    unlabelled target. It also accepts plain inputs with labels.
 
-    With `regularizers` it is the method without an adversary: the target trains those alone, and
-    `fit` needs pairs.
+    With `regularizers` the model is a method without an adversary: only the regularizers use the
+    target, and `fit` requires pairs.
 
     Args:
-        joint_forward: As in `AdversarialModel`; it matters if there is a labelled target.
+        backbone: As in `AdversarialModel`; features may be maps.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
+        **options: Options of `AdversarialModel` except those of a gradient reversal.
+            `joint_forward` applies to pairs with a labelled target.
 
-    The other arguments are those of `AdversarialModel`, without those of a reversal.
+    Raises:
+        TypeError: If `strength` or `implementation` is given.
     """
 
     supports_maps = True
-    trains_on_plain_inputs = True
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, strength=None, **kwargs)
+    def __init__(
+        self,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        **options: Unpack[NetworkOptions],
+    ):
+        reject_reversal_options(type(self).__name__, options)
+        super().__init__(backbone, num_classes, label_head, strength=None, **options)
+
+    def call(self, inputs, training=False):
+        if training and not self.regularizers and not is_pair(inputs):
+            return self.run_parts({"source": inputs}, training)
+        return super().call(inputs, training=training)
 
     def augment(self, inputs, training):
-        used = {k: part for k, part in inputs.items() if k != "target" or self.regularizers}
-        return super().augment(used, training)
+        if not self.regularizers:
+            inputs = {name: part for name, part in inputs.items() if name != "target"}
+        return super().augment(inputs, training)
 
 
 @METHODS.register("target_only")
 class TargetOnly(SourceOnly):
-    """An oracle, not a method: trains on the labels of the target.
+    """An oracle instead of a method: trains on the labels of the target.
 
-    It shows what adaptation could reach at most with this network; the literature calls it "train
-    on target". It learns like `SourceOnly`, from pairs whose labelled part is the target:
-    `dann.data.DomainPair.oracle().batches(...)` gives them, and `dann.training.train_run` uses them.
+    It estimates the best accuracy that adaptation could reach with this network; the literature
+    calls it "train on target". It learns like `SourceOnly`, from pairs whose labelled part is the
+    target: `dann.data.DomainPair.oracle().batches(...)` returns such pairs, and
+    `dann.training.train_run` uses them.
 
-    The arguments are those of `SourceOnly`; of the augmentation it uses the target's.
+    The arguments are the same as in `SourceOnly`. Of the augmentation only the target's layers
+    apply.
     """
 
-    oracle = True
+    def augmentation_layers(self):
+        # The part named "source" contains labelled target examples.
+        return {**self.augmentation, "source": self.augmentation.get("target")}

@@ -1,11 +1,12 @@
-from typing import Any
+from typing import Any, Unpack
 
 import keras
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import size_of
-from dann.adaptation.networks import fitting_domain_head
+from dann.adaptation.batch import count_examples
+from dann.adaptation.networks import make_domain_head
+from dann.adaptation.options import MethodOptions
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
@@ -15,7 +16,8 @@ from dann.checks import check_integer, check_number
 class WDGRL(AdversarialModel):
     """Wasserstein distance guided representation learning.
 
-    A critic estimates how far apart the domains' features are; the backbone brings them closer.
+    A critic estimates the distance between the features of the domains, and the backbone reduces
+    it.
 
     With features `f`, label head `c`, critic `d` and the points `h`, which are all `f(x_s)`, all
     `f(x_t)` and a random point on the line from each `f(x_s)` to an `f(x_t)`,
@@ -28,23 +30,26 @@ class WDGRL(AdversarialModel):
     - for `d`: `-W + gradient_penalty * P`
     - for `f` and `c`, on every `critic_steps`-th step: `mean_s CE(c(f(x_s)), y_s) + strength * W`
 
-    The paper takes `critic_steps` steps of the critic on one batch and then one step of the rest.
-    Here every step has a new batch, and only on every `critic_steps`-th step do the backbone and
-    the label head get a gradient other than 0. So they learn from fewer batches, and a run needs
-    `critic_steps` times the steps. On the other steps the optimizer does what it does with a
-    gradient of 0: momentum and Adam move on by what they have gathered, weight decay continues. A
-    loss that runs `classifier` itself, such as `VirtualAdversarial`, trains on every step.
+    The paper takes `critic_steps` steps of the critic on one batch and then one step of the other
+    networks. Here every step has a new batch, and the backbone and the label head receive a nonzero
+    gradient only on every `critic_steps`-th step. They learn from fewer batches, so a run requires
+    `critic_steps` times the steps. On the other steps the optimizer applies a gradient of 0:
+    momentum and Adam continue with their averages, and so does weight decay. A loss that runs
+    `classifier`, such as `VirtualAdversarial`, trains on every step.
 
-    In training the logs also hold `critic/loss`, `critic/distance` (`W`) and `critic/penalty`.
+    In training the logs also contain `critic/loss`, `critic/distance` (`W`) and `critic/penalty`.
 
     Args:
+        backbone: As in `AdversarialModel`.
+        num_classes: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`.
         domain_head: The critic: functional model from features to one number, higher for the
             source. Defaults to `dann.networks.domain_head`.
         gradient_penalty: Factor of the penalty, at least 0. Defaults to `10.0`.
-        critic_steps: Steps of the critic for one of the rest, at least 1. Defaults to `5`.
+        critic_steps: Steps of the critic per step of the other networks, at least 1. Defaults to
+            `5`.
         seed: Seed of the points between the domains. Defaults to a random one.
-
-    The other arguments are those of `AdversarialModel`.
+        **options: Options of `AdversarialModel`.
 
     Example:
 
@@ -62,37 +67,40 @@ class WDGRL(AdversarialModel):
 
     def __init__(
         self,
-        *args,
+        backbone: Any,
+        num_classes: int | None = None,
+        label_head: Any = None,
+        *,
         domain_head: Any = None,
         gradient_penalty: float = 10.0,
         critic_steps: int = 5,
         seed: int | None = None,
-        **kwargs,
+        **options: Unpack[MethodOptions],
     ):
-        super().__init__(*args, **kwargs)
+        super().__init__(backbone, num_classes, label_head, **options)
         self.gradient_penalty = check_number("gradient_penalty", gradient_penalty, low=0)
         self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
-        self.domain_head = fitting_domain_head(domain_head, self.feature_shape, name="critic")
+        self.domain_head = make_domain_head(domain_head, self.feature_shape, name="critic")
 
     def make_batch(self, inputs, features, training):
-        batch = super().make_batch(inputs, self._gated(features, training), training)
-        return batch._replace(logits=self._gated(batch.logits, training))
+        batch = super().make_batch(inputs, self._gate_gradient(features, training), training)
+        return batch._replace(logits=self._gate_gradient(batch.logits, training))
 
-    def _gated(self, tensors, training):
-        """Lets the gradient through on every `critic_steps`-th training step only."""
+    def _gate_gradient(self, tensors, training):
+        """Stops the gradient except on every `critic_steps`-th training step."""
         if not training or self.critic_steps == 1:
             return tensors
-        # The reversal counts the steps; it has not counted this one yet.
-        closed = (self.reversal.step + 1) % self.critic_steps != 0
+        # The reversal counts the steps and has not counted this step yet.
+        is_closed = (self.reversal.step + 1) % self.critic_steps != 0
         return {
-            name: ops.where(closed, ops.stop_gradient(tensor), tensor)
+            name: ops.where(is_closed, ops.stop_gradient(tensor), tensor)
             for name, tensor in tensors.items()
         }
 
-    def method_losses(self, batch, labels, reversal, training):
-        scores = batch.behind_reversal(self.domain_head, reversal, training)
+    def method_losses(self, batch, reversal, training):
+        scores = batch.apply_reversed(self.domain_head, reversal, training)
         source, target = batch.split_domains(scores)
         distance = ops.mean(source) - ops.mean(target)
         penalty = self._penalty(batch.features["source"], batch.features["target"], training)
@@ -101,18 +109,18 @@ class WDGRL(AdversarialModel):
 
     def _penalty(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
-        drawn = keras.random.uniform((size_of(source), 1), seed=self.generator)
-        share = ops.cast(drawn, source.dtype)
-        # If the target has fewer examples than the source, they repeat.
-        partners = ops.arange(size_of(source)) % size_of(target)
+        random = keras.random.uniform((count_examples(source), 1), seed=self.generator)
+        share = ops.cast(random, source.dtype)
+        # If the target has fewer examples than the source, target examples repeat.
+        partners = ops.arange(count_examples(source)) % count_examples(target)
         line = source + share * (ops.take(target, partners, axis=0) - source)
-        points = ops.concatenate([source, target, line])
+        points = ops.concatenate([source, target, line])  # (3 batch, features)
 
-        def total(points):
+        def critic_sum(points):
             with preserve_state(self.domain_head):
                 return ops.sum(self.domain_head(points, training=training))
 
-        (slopes,) = gradients(total, [points])
+        (slopes,) = gradients(critic_sum, [points])
         squares = ops.sum(ops.square(ops.cast(slopes, "float32")), axis=-1)
-        # The derivative of the root at 0, where a dead critic is, would be NaN.
+        # The derivative of the root at 0, the slope of a constant critic, would be NaN.
         return ops.mean(ops.square(ops.sqrt(squares + 1e-12) - 1))

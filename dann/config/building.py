@@ -61,7 +61,9 @@ class ConfigError(ValueError):
 @functools.cache
 def target_names() -> frozenset[str]:
     """Returns what all other groups of a config may name."""
-    found = {f"dann.networks.{name}" for name, _ in inspect.getmembers(networks, inspect.isfunction)}
+    found = {
+        f"dann.networks.{name}" for name, _ in inspect.getmembers(networks, inspect.isfunction)
+    }
     found |= {"dann.diagnostics.Diagnostics", "dann.training.EpochTable", "keras.Sequential"}
     for name in _MODULES:
         module = importlib.import_module(name)
@@ -153,9 +155,9 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         domains: The data, whose nuisances `method=invariant` hides.
 
     Returns:
-        The model. The method gets those parts of the network that its constructor takes. The input
-        length of a domain head comes from `adversary_inputs` of the method. A method with a
-        `teacher` starts from that model's weights.
+        The model. The method receives the parts of the network that its constructor accepts, and
+        calls the domain head with the number of its inputs. A method with a `teacher` starts from
+        the weights of that model.
     """
     # Entries without a target are values that the parts and the optimizer refer to.
     network = {
@@ -187,8 +189,7 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         "augmentation": instantiate(cfg.augmentation),
     }
     if "domain_head" in build.func.arguments:
-        length = build.func.adversary_inputs(features, num_classes, **build.keywords)
-        parts["domain_head"] = network["domain_head"](length)
+        parts["domain_head"] = network["domain_head"]
     if "num_sources" in build.func.arguments:
         parts["num_sources"] = domains.num_sources
     if kinds is not None:

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.adaptation import AdversarialModel
+from dann.adaptation import AdversarialModel, TargetOnly
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients, vjp
 from dann.diagnostics.model_reversal import find_reversals, measure_model
@@ -120,8 +120,8 @@ def _measure_method(model, data, mode):
     spread = float(values.std(axis=0).max() / max(np.abs(values).max(), 1.0))
     measurements: dict[str, Any] = {"features/spread": spread}
     if model.reversal is None:
-        adapts = model.terms or model.regularizers
-        state = "oracle" if model.oracle else "no adversary" if adapts else "none"
+        state = "no adversary" if model.terms or model.regularizers else "none"
+        state = "oracle" if isinstance(model, TargetOnly) else state
         return measurements | {"reversal/state": state}
     training, reversal_inputs = trains_backbone(adversarial(model)), []
 

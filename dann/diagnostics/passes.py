@@ -94,7 +94,7 @@ def trains_backbone(model: AdversarialModel) -> bool:
     A model that trains its critic more often than its backbone (`WDGRL`) gives the backbone none on
     most training steps, but always some outside training.
     """
-    return model.critic_steps == 1
+    return getattr(model, "critic_steps", 1) == 1
 
 
 def extract_features(model: AdversarialModel, x: dict, training: bool) -> dict[str, Any]:
@@ -120,9 +120,9 @@ def step_losses(
             to `None`: the reversal of the model.
     """
     x, y = data
-    batch = model.make_batch(x, features, training)
+    batch = model.make_batch(x, features, training)._replace(raw_inputs=x, labels=y)
     layer_losses = list(model.losses)  # before the method calls its own networks
-    terms = model.loss_terms(x, y, batch, reversal, training)
+    terms = model.loss_terms(batch, reversal, training)
     label = sum_losses(layer_losses, terms["label/loss"])
     regularizers = [
         regularizer.weight * terms[f"{regularizer.name}/loss"] for regularizer in model.regularizers

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 import pandas
 
-from dann.adaptation import METHODS
+from dann.adaptation import METHODS, TargetOnly
 from dann.adaptation.prediction import predict
 from dann.checks import check_choice
 from dann.data import DomainPair
@@ -98,13 +98,14 @@ def compare(
         start(seed, keras.config.dtype_policy().name)
         model: Any = method(backbone(), domains.num_classes)
         compile_model(model, optimizer(), Trainer(steps, steps_per_epoch=steps))
-        batches = (domains.oracle() if model.oracle else domains).batches(batch_size, seed)
+        is_oracle = isinstance(model, TargetOnly)
+        batches = (domains.oracle() if is_oracle else domains).batches(batch_size, seed)
         model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
-        rows.append(_make_row(setting, seed, model.oracle))
+        rows.append(_make_row(setting, seed, is_oracle))
         with contextlib.suppress(NotFiniteError):
             run = _compute_run_outputs(model, domains, features=setting == _SOURCE_ONLY)
             rows[-1] |= _measure(run, domains)
-            if not model.oracle:
+            if not is_oracle:
                 runs[setting, seed] = run
                 classifiers.setdefault(setting, {})[seed] = model.classifier
     candidates: dict[str, list[Outputs]] = {}

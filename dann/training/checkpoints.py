@@ -14,7 +14,7 @@ import filelock
 import keras
 import numpy as np
 
-from dann.adaptation.fitting import strategy_scope
+from dann.adaptation.replicas import strategy_scope
 
 LAST_MODEL = "last.keras"
 LOCK = "run.lock"

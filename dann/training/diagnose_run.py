@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dann.adaptation import AdversarialModel
+from dann.adaptation import AdversarialModel, TargetOnly
 from dann.data import DomainPair
 from dann.diagnostics import Diagnosis, measure, verdict
 from dann.diagnostics.check import QUICK
@@ -42,7 +42,7 @@ def diagnose_run(
         seed: Seed of the choice of examples.
         print_fn: Gets a line before each diagnostic.
     """
-    domains = domains.oracle() if model.oracle else domains
+    domains = domains.oracle() if isinstance(model, TargetOnly) else domains
     count = min(samples, len(domains.source_train[1]))
     batch = domains.batches(count, seed)[0]
     measurements, skip_reasons = measure(

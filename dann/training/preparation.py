@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.fitting import count_replicas
+from dann.adaptation.replicas import count_replicas
 from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, list_accelerators
 

@@ -8,8 +8,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.adaptation import AdversarialModel
-from dann.adaptation.fitting import check_optimizer, count_devices, count_replicas
+from dann.adaptation import AdversarialModel, TargetOnly
+from dann.adaptation.replicas import check_optimizer, count_devices, count_replicas
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures
@@ -151,7 +151,7 @@ def train_run(
         lines = [*watchers, EpochLines(), *callbacks]
         history, measures, predicted = train(name, model, pairs, run.checkpoints, clock, *lines)
         row |= measures
-        if scores and not (model.terms or model.regularizers or model.oracle):
+        if scores and not (model.terms or model.regularizers or isinstance(model, TargetOnly)):
             row |= scores.measure_source_only(model)
         row |= _final_scores(history, selection, steps_per_epoch)
         run.save_classifier(model.classifier)
@@ -172,7 +172,7 @@ def _make_pairs(model, domains, trainer, seed, position=None):
 
     A process at `position`, its number and the number of processes, reads its part of each batch.
     """
-    domains = domains.oracle() if model.oracle else domains
+    domains = domains.oracle() if isinstance(model, TargetOnly) else domains
     process, count = position or get_process_position()
     return domains.batches(trainer.batch_size, seed, process_id=process, num_processes=count)
 
@@ -192,7 +192,7 @@ def _describe_run(name, model, domains, trainer, seed):
     """Returns the columns of a run that are known before it trains."""
     row = {
         "method": name,
-        "oracle": model.oracle,
+        "oracle": isinstance(model, TargetOnly),
         "source": domains.source,
         "target": domains.target,
         "class_names": domains.class_names,

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pandas
 
+from dann.adaptation import TargetOnly
 from dann.adaptation.prediction import final_weights, predict, to_numpy
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
@@ -88,7 +89,7 @@ class EpochLines(keras.callbacks.Callback):
         self._last_end: float | None = None
 
     def on_epoch_end(self, epoch, logs=None):
-        domain = "target" if getattr(self.model, "oracle", False) else "source"
+        domain = "target" if isinstance(self.model, TargetOnly) else "source"
         domain = "label" if hasattr(self.model, "nuisances") else domain
         names = [name for name in self.fields if name in logs]
         if "domain/accuracy" in names and "loss" in names:

@@ -1,5 +1,7 @@
 """CDAN's loss and gradients, against NumPy on a linear network."""
 
+import functools
+
 import numpy as np
 import pytest
 from support.closed_forms import softmax
@@ -8,6 +10,7 @@ from support.networks import linear, linear_parts, read_weights
 from support.pair import ALL_INPUTS
 from support.training_step import MODES, check_adversarial_step
 
+import dann
 from dann.adaptation import CDAN
 
 EXACT, RANDOMISED = 12, 11  # of 4 features and 3 classes
@@ -55,6 +58,12 @@ def test_the_discriminator_gets_at_most_max_units():
     assert model.domain_head.input_shape == (None, RANDOMISED)
     shapes = [weight.shape for weight in model.multilinear_map.non_trainable_weights]
     assert shapes == [(4, RANDOMISED), (3, RANDOMISED)]
-    assert CDAN.adversary_inputs(4, 3) == 12
-    assert CDAN.adversary_inputs(4, 3, max_units=5, strength=0.5) == 5
-    assert CDAN.adversary_inputs(500, 10) == 4096
+
+
+@pytest.mark.parametrize(("method", "inputs"), [(dann.DANN, 4), (CDAN, RANDOMISED)])
+def test_domain_head_may_be_a_function_of_its_inputs(method, inputs):
+    options = {"max_units": RANDOMISED} if method is CDAN else {}
+    make_head = functools.partial(dann.networks.domain_head, hidden_units=(7,))
+    model = method(linear_parts()["backbone"], 3, domain_head=make_head, **options)
+    assert model.domain_head.input_shape == (None, inputs)
+    assert model.domain_head.layers[1].units == 7

@@ -23,5 +23,5 @@ def test_loss_and_every_gradient_match_the_formula(mode):
 )
 def test_it_is_largest_if_all_classes_are_equally_likely_and_0_if_one_is_certain(logits, expected):
     batch = Batch({}, {}, {"target": keras.ops.convert_to_tensor(logits)})
-    loss = ConditionalEntropy().loss(None, {}, batch)
+    loss = ConditionalEntropy().losses(None, batch, None, False)["entropy/loss"]
     assert float(loss) == pytest.approx(expected, abs=1e-6)

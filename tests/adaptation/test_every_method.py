@@ -84,14 +84,16 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     before = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
     inputs = model.augment(INPUTS, training=False)
-    batch = model.make_batch(inputs, model.extract_features(inputs, training=False), training=False)
-    terms = model.loss_terms(INPUTS, LABELS, batch, training=False)
+    features = model.extract_features(inputs, training=False)
+    batch = model.make_batch(inputs, features, training=False)
+    batch = batch._replace(raw_inputs=INPUTS, labels=LABELS)
+    terms = model.loss_terms(batch, training=False)
     after = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
     logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
     if name not in DRAWS:
         assert_all_equal(before, after)
         assert_all_equal(before[: len(model.variables)], model.variables)  # nor does `evaluate`
-        assert float(model.total(terms)) == pytest.approx(logs["loss"], rel=1e-5)
+        assert float(model.total_loss(terms)) == pytest.approx(logs["loss"], rel=1e-5)
     assert set(terms) <= set(logs)
 
 

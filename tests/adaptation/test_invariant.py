@@ -135,10 +135,11 @@ def test_counts_mean_and_deviation_are_those_of_all_batches():
     model.compile("sgd")
     model.fit(X, MASKED, batch_size=3, epochs=2, verbose=0)
     ages = MASKED["age"][~np.isnan(MASKED["age"])]
-    count, mean, squares = keras.ops.convert_to_numpy(model.seen["age"])
+    site, age = (keras.ops.convert_to_numpy(n.statistics) for n in model.nuisance_terms)
+    count, mean, squares = age
     assert (count, mean) == (10, pytest.approx(ages.mean()))
     assert squares / count == pytest.approx(ages.var(), rel=1e-5)
-    np.testing.assert_array_equal(keras.ops.convert_to_numpy(model.seen["site"]), [6, 4])
+    np.testing.assert_array_equal(site, [6, 4])
 
 
 def test_missing_labels_count_in_no_loss_and_no_metric():
@@ -207,7 +208,7 @@ def test_regularizers_layers_and_smooth_steps_join_it():
     kernel = np.array(backbone.weights[0])
     model.compile(keras.optimizers.SGD(0.0))
     logs = model.fit(X, {k: Y[k] for k in ("label", "site")}, batch_size=7, verbose=0).history
-    parts = float(model.total({k: logs[k][0] for k in logs if k.endswith("/loss")}))
+    parts = float(model.total_loss({k: logs[k][0] for k in logs if k.endswith("/loss")}))
     assert logs["loss"][0] - parts == pytest.approx(0.5 * np.sum(kernel**2), rel=1e-4)
     for name in ("mcc/loss", "vat/loss", "self_ensembling/loss"):
         assert np.isfinite(logs[name][0])
@@ -244,5 +245,5 @@ def test_arguments_that_do_not_fit_are_refused(arguments):
 def test_labels_without_names_are_refused():
     model = small(SITE)
     model.compile("sgd")
-    with pytest.raises(ValueError, match="Train on labels by name"):
+    with pytest.raises(ValueError, match="Expected a dict of labels"):
         model.fit(X, Y["label"], verbose=0)

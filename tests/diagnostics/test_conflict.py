@@ -69,8 +69,8 @@ def test_dropout_draws_the_same_in_all_passes():
     """With both losses the same but for the sign, the gradients must be opposite."""
 
     class OneLoss(dann.DANN):
-        def method_losses(self, batch, labels, reversal, training):
-            terms = super().method_losses(batch, labels, reversal, training)
+        def method_losses(self, batch, reversal, training):
+            terms = super().method_losses(batch, reversal, training)
             return {**terms, "label/loss": terms["domain/loss"]}
 
     inputs = keras.Input((3,))

@@ -59,8 +59,8 @@ def test_end_that_does_not_converge_lowers_converged():
 
 
 class TripleDomainLoss(DANN):
-    def method_losses(self, batch, labels, reversal, training):
-        terms = super().method_losses(batch, labels, reversal, training)
+    def method_losses(self, batch, reversal, training):
+        terms = super().method_losses(batch, reversal, training)
         return {**terms, "domain/loss": 3 * terms["domain/loss"]}
 
 

@@ -1,1 +1,1 @@
-"""Losses on the target that join any method, one a file."""
+"""Losses on the target that can be added to any method, one per file."""

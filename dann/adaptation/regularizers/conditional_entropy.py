@@ -1,3 +1,5 @@
+from typing import Any
+
 from keras import ops
 
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
@@ -5,14 +7,14 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 
 @REGULARIZERS.register("entropy")
 class ConditionalEntropy(Regularizer):
-    """Mean entropy of the target's predictions: pushes the decision boundary out of the data.
+    """Mean entropy of the target's predictions: moves the decision boundary away from the data.
 
     - loss: `mean_t H(p_t)` with `H(p) = -sum_k p_k log p_k` and `p_t = softmax(logits)`
 
-    Of maps of logits it is the mean over all positions.
+    For maps of logits the mean includes all positions.
 
-    Alone it is lowest when one class gets everything, so it joins a method that aligns the domains
-    and, in VADA, `VirtualAdversarial`.
+    The loss alone is lowest if every example has the same class. Combine it with a method that
+    aligns the domains and, as in VADA, with `VirtualAdversarial`.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
@@ -35,17 +37,17 @@ class ConditionalEntropy(Regularizer):
     def __init__(self, weight: float = 0.01):
         super().__init__(weight)
 
-    def loss(self, model, x, batch):
-        return ops.mean(entropy(batch.logits["target"]))
+    def losses(self, model, batch, reversal, training):
+        return {"entropy/loss": ops.mean(entropy(batch.logits["target"]))}
 
 
-def entropy(logits):
-    """Returns the entropy of the softmax of each row of `logits`, `(batch, ...)`."""
+def entropy(logits: Any) -> Any:
+    """Returns the entropy of the softmax of each row of logits, `(batch, ...)`."""
     log_p = ops.log_softmax(logits)
     return -ops.sum(ops.exp(log_p) * log_p, axis=-1)
 
 
-def certainty(logits):
-    """Returns `1 + exp(-H)` of each row, `H` its entropy, over their mean, without gradient."""
-    certain = 1 + ops.exp(-entropy(ops.stop_gradient(logits)))
-    return certain / ops.mean(certain)
+def certainty_weights(logits: Any) -> Any:
+    """Returns `1 + exp(-H)` of each row with entropy `H`, divided by its mean, as a constant."""
+    weights = 1 + ops.exp(-entropy(ops.stop_gradient(logits)))
+    return weights / ops.mean(weights)

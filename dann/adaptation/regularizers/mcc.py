@@ -1,26 +1,26 @@
 from keras import ops
 
-from dann.adaptation.regularizers.conditional_entropy import certainty
+from dann.adaptation.regularizers.conditional_entropy import certainty_weights
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
 
 
 @REGULARIZERS.register("mcc")
 class MCC(Regularizer):
-    """Minimum class confusion: classes must not share the target's predictions.
+    """Minimum class confusion: penalizes target predictions that mix classes.
 
-    With the softmax `p` of the target's logits over `temperature`, `(batch, classes)`, and the
-    entropy `H` of its rows,
+    With the softmax `p` of the target's logits divided by `temperature`, `(batch, classes)`, and
+    the entropy `H` of its rows,
 
-    - `w_i = batch * (1 + exp(-H_i)) / sum_k (1 + exp(-H_k))`, so that sure predictions count more
+    - `w_i = batch * (1 + exp(-H_i)) / sum_k (1 + exp(-H_k))`, larger for certain predictions
     - `C_jk = sum_i w_i p_ij p_ik`, and `C'_jk = C_jk / sum_l C_jl`
     - loss: `sum_{j != k} C'_jk / classes`
 
-    The weights `w` are constants to the gradient, as in the authors' code.
+    The weights `w` receive no gradient, as in the authors' code.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
-        temperature: Divides the logits, above 0. Defaults to `2.5`.
+        temperature: Divisor of the logits, above 0. Defaults to `2.5`.
 
     Example:
 
@@ -33,20 +33,19 @@ class MCC(Regularizer):
     """
 
     name = "mcc"
-    arguments = (
-        "weight",
-        "temperature",
-    )
+    arguments = ("weight", "temperature")
     needs_classes = True
 
     def __init__(self, weight: float = 1.0, temperature: float = 2.5):
         super().__init__(weight)
         self.temperature = check_number("temperature", temperature, low=0, above=True)
 
-    def loss(self, model, x, batch):
+    def losses(self, model, batch, reversal, training):
         logits = batch.logits["target"] / self.temperature
         p = ops.softmax(logits)
-        confusion = ops.matmul(ops.transpose(p) * certainty(logits), p)
-        # The row of a class that is never predicted underflows; that class confuses nothing.
-        share = confusion / ops.maximum(ops.sum(confusion, axis=1, keepdims=True), 1e-30)
-        return (ops.sum(share) - ops.trace(share)) / ops.shape(share)[0]
+        confusion = ops.matmul(
+            ops.transpose(p) * certainty_weights(logits), p
+        )  # (classes, classes)
+        # The row of a class that is never predicted underflows and must not become NaN.
+        shares = confusion / ops.maximum(ops.sum(confusion, axis=1, keepdims=True), 1e-30)
+        return {"mcc/loss": (ops.sum(shares) - ops.trace(shares)) / ops.shape(shares)[0]}

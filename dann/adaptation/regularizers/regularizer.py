@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dann.adaptation.batch import Batch
@@ -6,68 +6,90 @@ from dann.checks import check_number
 from dann.configured import Configured
 from dann.registry import Registry
 
-# The fact `needs`: arguments without a default, with values to try them.
+# The fact `needs` contains test values for arguments without a default.
 REGULARIZERS: Registry[type["Regularizer"]] = Registry(saved=True)
 
 
 class Regularizer(Configured):
-    """A loss on the target that joins any method.
+    """A loss on the target that can be added to any method.
 
-    A subclass has a `name`, under which its loss is logged as `name/loss`, and overrides `loss`. It
-    names its constructor's `arguments`, and keeps them in attributes of these names.
-    Random generators and counts belong into Keras layers that it lists in `layers`, so that they
-    are saved with the model. Layers that depend on the model's networks it makes in `join`.
+    A subclass sets `name`, lists the `arguments` of its constructor, stores them in attributes of
+    these names, and overrides `losses`. Random generators and counters belong into Keras layers
+    listed in `layers`, which are saved with the model. Layers that depend on the networks of the
+    model are created in `join`.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
 
     Raises:
-        ValueError: If `weight` or a number of a subclass is out of its range or not finite.
+        ValueError: If `weight` or a number of a subclass is out of range or not finite.
+
+    Example:
+
+    >>> import dann, keras
+    >>> class MeanSquare(dann.Regularizer):
+    ...     name = "mean_square"
+    ...
+    ...     def losses(self, model, batch, reversal, training):
+    ...         square = keras.ops.square(batch.logits["target"])
+    ...         return {"mean_square/loss": keras.ops.mean(square)}
+    >>> backbone = dann.networks.mlp_backbone((2,))
+    >>> model = dann.DANN(backbone, num_classes=3, regularizers=[MeanSquare(weight=0.1)])
     """
 
     name = ""
     arguments = ("weight",)
-    needs_target_logits = True  # whether it needs the target's logits
-    needs_classes = False  # whether it compares classes: at least two outputs, and a softmax
+    needs_target_logits = True  # whether the loss reads the target's logits
+    needs_classes = False  # whether the loss compares classes, with a softmax over the logits
     supports_maps = False  # whether logits may be maps `(batch, ..., num_classes)`
-    layers: Sequence[Any] = ()  # what the model saves: layers, and seed generators
+    layers: Sequence[Any] = ()  # layers and seed generators that the model saves
 
     def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight, low=0)
 
     def join(self, model: Any) -> None:
-        """Is called once, when the networks of the model that it joins are made."""
+        """Prepares for a model; called once, after the model has made its networks."""
 
     def before_step(self, model: Any) -> None:
-        """Is called at the beginning of each training step, before the forward pass."""
+        """Runs at the beginning of each training step, before the forward pass."""
 
-    def loss(self, model: Any, x: dict[str, Any], batch: Batch) -> Any:
-        """Returns the loss before it is multiplied by the weight, a scalar.
+    def losses(
+        self, model: Any, batch: Batch, reversal: Callable[..., Any], training: bool
+    ) -> dict[str, Any]:
+        """Returns the loss before its weight, a dict of the scalar `"<name>/loss"`.
 
         Args:
             model: The model that trains.
-            x: The pair of inputs.
-            batch: What the model gave for it; `batch.logits["target"]` holds the target's logits.
+            batch: The batch; `batch.logits["target"]` are the logits of the target.
+            reversal: Gradient reversal of the model; see `AdversarialModel.method_losses`.
+            training: Whether this is a training step.
         """
         raise NotImplementedError
 
 
 def check_regularizers(
-    regularizers: Sequence[Regularizer] | Regularizer, logits: Any = ()
+    regularizers: Sequence[Regularizer] | Regularizer, shape: Any = ()
 ) -> list[Regularizer]:
-    """Returns the regularizers as a list; one alone needs no list.
+    """Returns the regularizers as a list; a single regularizer needs no list.
+
+    Args:
+        regularizers: The regularizers.
+        shape: Shape of the logits.
 
     Raises:
-        ValueError: If two have one name, or one does not take maps and the logits' shape is theirs.
+        ValueError: If two regularizers have the same name, or if the logits are maps and a
+            regularizer does not support maps.
     """
-    listed = [regularizers] if isinstance(regularizers, Regularizer) else list(regularizers)
-    for one in listed:
-        if len(logits) > 2 and not one.supports_maps:
+    is_single = isinstance(regularizers, Regularizer)
+    regularizers = [regularizers] if is_single else list(regularizers)
+    for regularizer in regularizers:
+        if len(shape) > 2 and not regularizer.supports_maps:
             raise ValueError(
-                f"`{type(one).__name__}` compares whole examples: give a `label_head` that pools, "
-                f"or leave it out. Received: logits of shape {tuple(logits)}"
+                f"Expected logits `(batch, num_classes)`, because `{type(regularizer).__name__}` "
+                f"compares whole examples. Received: logits of shape {tuple(shape)}. Give a "
+                "`label_head` that pools, or remove the regularizer."
             )
-    names = [one.name for one in listed]
+    names = [regularizer.name for regularizer in regularizers]
     if len(set(names)) < len(names):
-        raise ValueError(f"Each regularizer may join once. Received: {names}")
-    return listed
+        raise ValueError(f"Expected regularizers with distinct names. Received: {names}.")
+    return regularizers

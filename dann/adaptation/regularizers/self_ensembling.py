@@ -3,7 +3,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.adaptation.batch import at_least_single
+from dann.adaptation.batch import upcast_half
 from dann.adaptation.networks import copy_network
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.checks import check_number
@@ -12,48 +12,48 @@ from dann.layers.state import add_state
 
 @REGULARIZERS.register("self_ensembling")
 class SelfEnsembling(Regularizer):
-    """Self-ensembling: the classifier agrees with a moving average of itself, its mean teacher.
+    """Self-ensembling: the classifier agrees with its own moving average, the mean teacher.
 
-    With `q` the teacher's softmax of a target example as it is, and `p` the classifier's of the
-    same example as it is trained on, that is augmented and with dropout,
+    With `q` the teacher's softmax for a target example without augmentation, and `p` the
+    classifier's softmax for the same example in training, with augmentation and dropout,
 
     - `S = mean_t [max_k q_k > threshold] * mean_k (p_k - q_k)^2`, where `q` is constant
 
-    Nothing in `S` keeps classes from dying out. So another term pulls the mean prediction
-    `m = mean_t p` of a batch to `C` equal shares, the more the teacher is sure of, `s = mean_t
-    [max_k q_k > threshold]`:
+    `S` does not prevent classes from disappearing. A second term therefore pulls the mean
+    prediction `m = mean_t p` of a batch towards `C` equal shares, in proportion to the share `s =
+    mean_t [max_k q_k > threshold]` of certain teacher predictions:
 
     - `B = s * sum_k BCE(m_k, 1 / C)`, with the binary cross-entropy `BCE(m, y) = -y log m - (1 - y)
       log(1 - m)`
     - loss: `S + balance * B`
 
-    A share of a class below 1e-7 counts as 1e-7 and has no gradient: `B` keeps a class alive, but
-    brings none back.
+    A share of a class below 1e-7 is treated as 1e-7 and receives no gradient: `B` preserves a
+    class but cannot restore one.
 
-    Before training step `n`, counted from 0, each number `w` of the classifier, its weights and its
-    moving statistics, goes into the teacher's `v`:
+    Before training step `n`, counted from 0, each number `w` of the classifier, a weight or a
+    moving statistic, updates the teacher's number `v`:
 
     - `v = d v + (1 - d) w` with `d = min(decay, n / (n + 1))`
 
-    So the teacher begins as the classifier and averages all its steps, until `decay` says which it
-    forgets. It runs in inference mode, and its numbers have the type of the classifier's: in plain
-    bfloat16 they may stand still. Its numbers and the count are saved with the model. After
-    training, `teacher.predict(images)` asks the teacher itself.
+    The teacher starts as a copy of the classifier and averages all steps until `n / (n + 1)`
+    reaches `decay`. It runs in inference mode. Its numbers have the types of the classifier's
+    numbers, so in plain bfloat16 they may not change. Its numbers and the number of steps are saved
+    with the model. After training, `teacher.predict(images)` returns the teacher's logits.
 
-    Without augmentation or dropout the two hardly differ and the loss does little.
+    Without augmentation or dropout the two networks hardly differ, and the loss has little effect.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `3.0`, as in the authors' code.
-        threshold: Confidence above which the teacher is believed, from 0 up to below 1. Defaults
+        threshold: Confidence above which a prediction of the teacher is used, in [0, 1). Defaults
             to `0.968`, as in the authors' code.
-        decay: Share of the teacher that each step keeps, in [0, 1). Defaults to `0.99`.
-        balance: Factor of `B`, at least 0. Defaults to `0.005`, as in the authors' code. `0.0`
-            leaves it out: for targets whose classes do not come in equal parts.
+        decay: Share of the teacher that each step retains, in [0, 1). Defaults to `0.99`.
+        balance: Factor of `B`, at least 0. Defaults to `0.005`, as in the authors' code. Use `0.0`
+            for targets whose classes have different frequencies.
 
     Raises:
-        NotImplementedError: If the classifier cannot be copied, because a class of its own lacks
+        NotImplementedError: If the classifier cannot be copied because a custom class has no
             `get_config`.
-        ValueError: If it joins a second model: each teacher has one classifier.
+        ValueError: If the regularizer is given to a second model: each teacher has one classifier.
 
     Example:
 
@@ -66,8 +66,8 @@ class SelfEnsembling(Regularizer):
     ... )
 
     Reference:
-        - [French et al., 2018](https://arxiv.org/abs/1706.05208), section 3. There both
-          views are augmented, and each domain has its own batch statistics.
+        - [French et al., 2018](https://arxiv.org/abs/1706.05208), section 3. There the inputs of
+          both networks are augmented, and each domain has its own batch statistics.
         - [Tarvainen and Valpola, 2017](https://arxiv.org/abs/1703.01780): the mean teacher.
     """
 
@@ -91,36 +91,37 @@ class SelfEnsembling(Regularizer):
     def join(self, model):
         if self.teacher is not None:
             raise ValueError(
-                "A teacher has one classifier: give each model its own `SelfEnsembling()`. "
-                "Received: one that has joined a model before"
+                "Expected a new `SelfEnsembling()` for each model, because a teacher has one "
+                "classifier. Received: an object that already belongs to a model."
             )
         self.teacher = Teacher(copy_network(model.classifier), name="mean_teacher")
         self.layers = (self.teacher,)
 
     def before_step(self, model):
         step = ops.cast(self.teacher.step.value, "float32")
-        self.teacher.learn_from(model.classifier, ops.minimum(self.decay, step / (step + 1)))
+        self.teacher.update(model.classifier, ops.minimum(self.decay, step / (step + 1)))
 
-    def loss(self, model, x, batch):
-        # On JAX the teacher of this step is a function of the weights.
-        q = ops.stop_gradient(ops.softmax(at_least_single(self.teacher(x["target"]))))
+    def losses(self, model, batch, reversal, training):
+        # A constant: on JAX the teacher of this step is a function of the classifier's weights.
+        q = ops.stop_gradient(ops.softmax(upcast_half(self.teacher(batch.raw_inputs["target"]))))
         p = ops.softmax(batch.logits["target"])
-        sure = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
-        agreement = ops.mean(sure * ops.mean(ops.square(p - q), axis=-1))
-        return agreement + self.balance * ops.mean(sure) * _imbalance(ops.mean(p, axis=0))
+        is_certain = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
+        disagreement = ops.mean(is_certain * ops.mean(ops.square(p - q), axis=-1))
+        imbalance = ops.mean(is_certain) * _imbalance(ops.mean(p, axis=0))
+        return {"self_ensembling/loss": disagreement + self.balance * imbalance}
 
 
 def _imbalance(shares):
-    """The binary cross-entropies of the classes' shares `(classes,)` from equal ones, summed."""
-    equal = ops.full_like(shares, 1 / shares.shape[0])
-    return ops.sum(ops.binary_crossentropy(equal, shares))
+    """Returns the summed binary cross-entropies between class shares `(classes,)` and `1 / C`."""
+    equal_shares = ops.full_like(shares, 1 / shares.shape[0])
+    return ops.sum(ops.binary_crossentropy(equal_shares, shares))
 
 
 class Teacher(keras.layers.Layer):
-    """A network whose weights follow another's, in inference mode; it counts its steps.
+    """A network in inference mode whose weights follow another network; counts its updates.
 
     Args:
-        network: A network with the same weights' shapes as the other.
+        network: A network whose weights have the same shapes as those of the other network.
     """
 
     def __init__(self, network: keras.Model, **kwargs):
@@ -133,17 +134,17 @@ class Teacher(keras.layers.Layer):
     def call(self, inputs):
         return self.network(inputs, training=False)
 
-    def learn_from(self, other: keras.Model, kept: Any) -> None:
-        """Moves each weight to `kept * weight + (1 - kept) * its`, and counts the step."""
-        for mine, its in zip(self.network.weights, other.weights, strict=True):
-            if keras.backend.is_float_dtype(mine.dtype):
-                share = ops.cast(1 - kept, mine.dtype)
-                moved = mine.value + share * (its.value - mine.value)
-                mine.assign(ops.where(kept > 0, moved, its.value))  # without rounding at 0
+    def update(self, student: keras.Model, decay: Any) -> None:
+        """Sets each weight to `decay * weight + (1 - decay) * student_weight`; counts the step."""
+        for weight, source in zip(self.network.weights, student.weights, strict=True):
+            if keras.backend.is_float_dtype(weight.dtype):
+                share = ops.cast(1 - decay, weight.dtype)
+                average = weight.value + share * (source.value - weight.value)
+                weight.assign(ops.where(decay > 0, average, source.value))  # exact copy at 0
             else:
-                mine.assign(ops.where(kept < 1, its.value, mine.value))
+                weight.assign(ops.where(decay < 1, source.value, weight.value))
         self.step.assign_add(1)
 
     def predict(self, inputs: Any) -> Any:
-        """Returns the logits of inputs, as `keras.Model.predict` gives them."""
+        """Returns the logits of inputs, as `keras.Model.predict` does."""
         return self.network.predict(inputs, verbose=0)

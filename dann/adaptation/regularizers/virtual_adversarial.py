@@ -1,18 +1,19 @@
 import keras
 from keras import ops
 
-from dann.adaptation.batch import HALF, at_least_single, is_movable
+from dann.adaptation.batch import HALF_TYPES, is_continuous, upcast_half
 from dann.adaptation.preserve_state import preserve_state
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.autodiff import gradients
 from dann.checks import check_number
 
-PROBE, PROBE_IN_HALF = 0.01, 1.0  # share of the radius; in half precision .01 is rounded away
+# Length of the first perturbation as a share of the radius. Half precision would round 0.01 away.
+PROBE, PROBE_IN_HALF = 0.01, 1.0
 
 
 @REGULARIZERS.register("vat", needs={"radius": 0.5})
 class VirtualAdversarial(Regularizer):
-    """Predictions must not change within a small ball around each target input.
+    """Virtual adversarial training: predictions stay constant in a small ball around each input.
 
     With `p(x)` the softmax of the classifier's logits and a random direction `d` of length 1,
 
@@ -20,33 +21,31 @@ class VirtualAdversarial(Regularizer):
     - `r_adv = radius * g / ||g||`
     - loss: `mean_t KL(p(x_t) || p(x_t + r_adv))`, where `p(x_t)` and `r_adv` are constants
 
-    The radius is the length of a perturbation of a whole input, in the units of the inputs. VADA's
-    3.5 for inputs between -1 and 1 is about 450 for images of 0 to 255, also if the network begins
-    with a `Rescaling`.
+    The radius is the length of the perturbation of a whole input, in the units of the inputs.
+    VADA's radius of 3.5 for inputs between -1 and 1 corresponds to about 450 for images of 0 to
+    255, also if the network begins with a `Rescaling`.
 
-    In half precision, mixed or not, a hundredth of the radius would be rounded away; there
-    `r = radius * d`.
+    In half precision, mixed or not, `r = radius * d`, because a hundredth would be rounded away.
 
-    Of several inputs, such as an image and numbers, all that are floating-point or bytes are
-    perturbed together, and the radius is that of all of them.
-
-    Of maps of logits the mean is over all positions.
+    Of several inputs, such as an image and numbers, all floats and bytes are perturbed together,
+    and the radius is the length of the joint perturbation. For maps of logits the mean includes all
+    positions.
 
     The classifier runs on inputs without augmentation, twice with the same noise (dropout), with
-    the batch's own statistics as in training, and keeps its state.
+    the statistics of the batch as in training. Its state does not change.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
-        radius: Length of the perturbation in the units of the inputs, above 0. Must be given,
-            because no default suits all inputs.
-        source_weight: Factor of the same loss on the source, which is added to the target's before
-            `weight` multiplies both. Defaults to `0.0`; VADA uses 0 or 100.
+        radius: Length of the perturbation in the units of the inputs, above 0. Required, because
+            no default fits all inputs.
+        source_weight: Factor of the same loss on the source, which is added to the target's loss
+            before `weight` multiplies both. Defaults to `0.0`; VADA uses 0 or 100.
         seed: Seed of the directions. Defaults to a random one.
 
     Raises:
         TypeError: If `radius` is not given.
-        ValueError: In training, if no part of the inputs can be moved, because they are strings or
-            integers of more than a byte, such as numbers of tokens.
+        ValueError: In training, if no input can be perturbed, because all inputs are strings or
+            integers of more than one byte, such as token indices.
 
     Example:
 
@@ -80,31 +79,32 @@ class VirtualAdversarial(Regularizer):
         self.generator = keras.random.SeedGenerator(seed)
         self.layers = (self.generator,)
 
-    def loss(self, model, x, batch):
-        loss = self._divergence(model, x["target"])
+    def losses(self, model, batch, reversal, training):
+        loss = self._divergence(model, batch.raw_inputs["target"])
         if self.source_weight:
-            loss = loss + self.source_weight * self._divergence(model, x["source"])
-        return loss
+            source_loss = self._divergence(model, batch.raw_inputs["source"])
+            loss = loss + self.source_weight * source_loss
+        return {"vat/loss": loss}
 
     def _divergence(self, model, inputs):
-        parts = keras.tree.flatten(inputs)
-        places = [place for place, part in enumerate(parts) if is_movable(part)]
-        if not places:
+        leaves = keras.tree.flatten(inputs)
+        indices = [index for index, leaf in enumerate(leaves) if is_continuous(leaf)]
+        if not indices:
             raise ValueError(
-                "`VirtualAdversarial` perturbs inputs, so at least one must be floating-point, or "
-                f"images of bytes. Received: types {[str(part.dtype) for part in parts]}"
+                "Expected floating-point inputs or images of bytes, which `VirtualAdversarial` "
+                f"perturbs. Received: types {[str(leaf.dtype) for leaf in leaves]}."
             )
-        for place in places:
-            parts[place] = ops.cast(parts[place], keras.config.floatx())
+        for index in indices:
+            leaves[index] = ops.cast(leaves[index], keras.config.floatx())
 
-        def log_probabilities(*moves):
-            moved = list(parts)
-            for place, move in zip(places, moves, strict=False):  # none at first
-                moved[place] = parts[place] + move
+        def log_probabilities(perturbations=()):
+            moved = list(leaves)
+            for index, perturbation in zip(indices, perturbations, strict=False):
+                moved[index] = leaves[index] + perturbation
             x = keras.tree.pack_sequence_as(inputs, moved)
             with preserve_state(model):
                 logits = model.label_head(model.backbone(x, training=True), training=True)
-                return ops.log_softmax(at_least_single(logits))
+                return ops.log_softmax(upcast_half(logits))
 
         log_p = ops.stop_gradient(log_probabilities())
         p = ops.exp(log_p)
@@ -112,29 +112,28 @@ class VirtualAdversarial(Regularizer):
         def divergence(log_q):
             return ops.sum(p * (log_p - log_q), axis=-1)
 
-        def magnified(*moves):
-            log_q = log_probabilities(*moves)
-            # The slope's length does not matter. It begins at 256 at the logits, because it would
-            # underflow in half precision on its way to the inputs.
+        def scaled_divergence(*perturbations):
+            log_q = log_probabilities(perturbations)
+            # Only the direction of the slope matters. Its size at the logits is set to 256, because
+            # it would underflow in half precision on its way to the inputs.
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(divergence(log_q))
 
-        in_half = any(layer.compute_dtype in HALF for layer in model.classifier.layers)
-        share = PROBE_IN_HALF if in_half else PROBE
-        shapes = [ops.shape(parts[place]) for place in places]
-        drawn = _unit([keras.random.normal(shape, seed=self.generator) for shape in shapes])
-        slopes = gradients(magnified, [share * self.radius * direction for direction in drawn])
-        moves = [ops.stop_gradient(self.radius * direction) for direction in _unit(slopes)]
-        return ops.mean(divergence(log_probabilities(*moves)))
+        is_half = any(layer.compute_dtype in HALF_TYPES for layer in model.classifier.layers)
+        length = (PROBE_IN_HALF if is_half else PROBE) * self.radius
+        shapes = [ops.shape(leaves[index]) for index in indices]
+        noise = [keras.random.normal(shape, seed=self.generator) for shape in shapes]
+        probes = [length * direction for direction in _normalize(noise)]
+        directions = _normalize(gradients(scaled_divergence, probes))
+        perturbations = [ops.stop_gradient(self.radius * direction) for direction in directions]
+        return ops.mean(divergence(log_probabilities(perturbations)))
 
 
-def _unit(tensors):
-    """Scales the tensors of each example together to length 1 and keeps 0.
-
-    In two steps, or the squares may underflow.
-    """
+def _normalize(tensors):
+    """Scales the tensors of each example together to length 1; zeros remain zeros."""
     rows = [ops.reshape(x, (ops.shape(x)[0], -1)) for x in tensors]
     joined = ops.concatenate(rows, axis=1)
+    # First divided by the largest number, because the squares of small numbers may underflow.
     largest = ops.maximum(ops.max(ops.abs(joined), axis=1, keepdims=True), 1e-30)
     squares = ops.sum(ops.square(joined / largest), axis=1, keepdims=True)
     length = ops.maximum(ops.sqrt(squares), 1.0)

@@ -1,0 +1,41 @@
+"""Constructor options that the methods share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from dann.adaptation.regularizers.regularizer import Regularizer
+from dann.schedules import StrengthSchedule
+
+
+class NetworkOptions(TypedDict, total=False):
+    """Options of every method; see `AdversarialModel`. The last three are options of Keras."""
+
+    joint_forward: bool
+    augmentation: dict[str, Any] | None
+    regularizers: Sequence[Regularizer] | Regularizer
+    name: str | None
+    dtype: Any
+    trainable: bool
+
+
+class ReversalOptions(NetworkOptions, total=False):
+    """Options of a method with a gradient reversal."""
+
+    implementation: str
+    task_radius: float
+
+
+class MethodOptions(ReversalOptions, total=False):
+    """Options of a method that uses the default strength of `AdversarialModel`."""
+
+    strength: float | StrengthSchedule
+
+
+def reject_reversal_options(name: str, options: Mapping[str, Any]) -> None:
+    """Raises a `TypeError` for options of a gradient reversal, for a method without a reversal."""
+    received = [f"{key}={options[key]}" for key in ("strength", "implementation") if key in options]
+    if received:
+        raise TypeError(
+            f"Expected no options of a gradient reversal, because `{name}` has no reversal. "
+            f"Received: {', '.join(received)}. Remove them, or use a method such as `DANN`."
+        )

@@ -1,0 +1,149 @@
+"""A Keras model that trains on pairs of domains: its `fit`, `compile` and files."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from dann.adaptation.batch import is_pair, select_parts
+from dann.adaptation.labels import check_labels, get_logits_loss, get_logits_metrics
+from dann.adaptation.replicas import (
+    check_optimizer,
+    count_devices,
+    count_replicas,
+    strategy_scope,
+    use_each_device_separately,
+)
+from dann.adaptation.saving import deserialize_arguments, load_state, save_state
+from dann.data.examples import Examples, check_matching_inputs, convert_strings
+from dann.data.pairs import Pairs
+from dann.data.tensorflow_pairs import as_tensorflow_dataset
+
+
+class PairModel(keras.Model):
+    """The interface of Keras for `AdversarialModel`, which creates the attributes.
+
+    Attributes:
+        classifier: The plain network from inputs to logits.
+        label_head: The network from features to logits.
+        logits_shape: Shape of the logits, or a dict of shapes.
+        num_classes: Number of classes.
+    """
+
+    classifier: Any
+    label_head: Any
+    logits_shape: Any
+    num_classes: int
+
+    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+        loss = get_logits_loss(loss, self, self.logits_shape)
+        for key in ("metrics", "weighted_metrics"):
+            kwargs[key] = get_logits_metrics(kwargs.get(key), loss)
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def compile_from_config(self, config):
+        # Keras requires this method of a class that overrides `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def fit(self, x=None, y=None, *args, **kwargs):
+        is_tuple = isinstance(x, tuple | list) and len(self.classifier.inputs) == 1
+        _check_call("fit(dann.data.pair((inputs, labels), target_inputs))", is_tuple, x, y, *args)
+        check_labels(x, y, self)
+        if is_pair(x):
+            _check_inputs(select_parts(x))
+        if not isinstance(x, Pairs):
+            return super().fit(x, y, *args, **kwargs)
+        steps, batches = self._repeat_pairs(x, "steps_per_epoch", kwargs)
+        dataset: Any = batches
+        if count_devices(self) == 1:
+            dataset = as_tensorflow_dataset(batches) or batches
+        kwargs = {"shuffle": False, **kwargs, "steps_per_epoch": steps}
+        history: Any = super().fit(dataset, y, *args, **kwargs)
+        if x.num_batches and x.by_index:
+            x.start += steps * len(history.epoch)  # the next `fit` continues with these batches
+        return history
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        _check_call("evaluate(inputs, labels)", isinstance(x, tuple), x, y, *args)
+        check_labels(x, y, self)
+        with use_each_device_separately():
+            if not isinstance(x, Pairs):
+                return super().evaluate(convert_strings(x), y, *args, **kwargs)
+            steps, batches = self._repeat_pairs(x, "steps", kwargs)
+            return super().evaluate(batches, y, *args, **{**kwargs, "steps": steps})
+
+    def predict(self, x, *args, **kwargs):
+        _check_call("predict(inputs)", isinstance(x, Pairs) or is_pair(x), x, *args)
+        with use_each_device_separately():
+            return super().predict(convert_strings(x), *args, **kwargs)
+
+    def _repeat_pairs(self, pairs, name, kwargs):
+        """Returns the number of steps, as Keras rounds it up, and endless batches from `start` on.
+
+        Keras reads batches ahead, so a finite sequence would lose its position.
+        """
+        steps = kwargs.get(name) or pairs.num_batches
+        if steps is None:
+            raise ValueError(f"Expected `{name}` with endless pairs. Received: no number of steps.")
+        pairs.check_devices(count_devices(self))
+        calls = -(-steps // self.steps_per_execution)
+        return calls * self.steps_per_execution, pairs.endless(count_replicas(self))
+
+    def make_train_function(self, force=False):
+        if getattr(self, "domain_head", None) is self.label_head:
+            raise ValueError(
+                "Expected `domain_head` to have its own weights. Received: the label head itself."
+            )
+        check_optimizer(self.optimizer, count_replicas(self))
+        # TensorFlow would trace the step twice if it created the variables in the first step.
+        with strategy_scope(self):
+            if not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
+            is_sparse = isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy)
+            for metric in self.metrics if is_sparse else ():
+                if not getattr(metric, "built", True):  # the container of the metrics of `compile`
+                    logits = keras.KerasTensor((None, self.num_classes))
+                    metric.build(keras.KerasTensor((None,)), logits)
+        return super().make_train_function(force)
+
+    def export(self, filepath, *args, **kwargs):
+        # Keras would export a subclassed model with the input shapes of its first call, a pair.
+        return self.classifier.export(filepath, *args, **kwargs)
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**deserialize_arguments(config))
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        save_state(self, store)
+
+    def load_own_variables(self, store):
+        super().load_own_variables({k: store[k] for k in store.keys() if k.isdigit()})  # noqa: SIM118
+        load_state(self, store)
+
+
+def _check_inputs(parts):
+    """Raises a `ValueError` for arrays with NaN, or whose columns differ between the domains.
+
+    A network may hide a NaN.
+    """
+    specs = {
+        name: Examples({"inputs": part}, name).input_spec()
+        for name, part in parts.items()
+        if not any(map(ops.is_tensor, keras.tree.flatten(part)))
+    }
+    for name, spec in specs.items():
+        check_matching_inputs(next(iter(specs.values()))._replace(inputs=spec.inputs), spec, name)
+
+
+def _check_call(expected_call, is_wrong, *arguments):
+    """Raises a `TypeError` for arguments in the order of scikit-learn or of other packages.
+
+    Keras's third positional argument is an integer or a string.
+    """
+    third = arguments[2] if len(arguments) > 2 else None
+    if is_wrong or not isinstance(third, int | str | None):
+        names = ", ".join(type(argument).__name__ for argument in arguments)
+        raise TypeError(f"Expected `{expected_call}`. Received: arguments of types {names}.")
