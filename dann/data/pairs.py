@@ -120,6 +120,11 @@ class Pairs(keras.utils.PyDataset):
         inputs = convert_strings(collect_inputs(columns))
         if len(labels) == 1:  # the usual case; concatenation takes a tenth of a batch's time
             return inputs, *labels[0]
+        if len(labels[0]) != len(labels[1]):
+            raise ValueError(
+                "Expected weights of both the source and the labelled target, or of neither. "
+                "Received: weights of one of them"
+            )
         return inputs, *(
             keras.tree.map_structure(lambda *leaves: _interleave(leaves, self.replicas), *parts)
             for parts in zip(*labels, strict=True)

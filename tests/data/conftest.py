@@ -15,7 +15,7 @@ def idx(array):
 
 @pytest.fixture
 def usps_digits():
-    """Thousandths from -1000 to 1000 `(n, 256)`, in train each of them, and labels."""
+    """Returns thousandths from -1000 to 1000 `(n, 256)`, in train each value, and labels."""
     rng = np.random.default_rng(0)
     return {
         split: (rng.permutation(np.arange(size * 256) % 2001 - 1000).reshape(size, 256), labels)
@@ -25,7 +25,7 @@ def usps_digits():
 
 @pytest.fixture
 def usps_files(tmp_path, usps_digits):
-    """A folder `usps` with those digits in both formats."""
+    """Writes a folder `usps` with `usps_digits` in both formats."""
     folder = tmp_path / "usps"
     folder.mkdir()
     for split, name in (("train", "usps.bz2"), ("test", "usps.t.bz2")):
@@ -35,7 +35,7 @@ def usps_files(tmp_path, usps_digits):
             file[f"{split}/target"] = labels.astype("int32")
         lines = []
         for values, label in zip(thousandths, labels, strict=True):
-            # As LIBSVM has it: labels from 1, values of 0 left out.
+            # LIBSVM's format: labels from 1, without values of 0.
             pixels = (f"{i}:{value / 1000:g}" for i, value in enumerate(values, 1) if value)
             lines.append(" ".join([str(label + 1), *pixels]))
         (folder / name).write_bytes(bz2.compress("\n".join(lines).encode()))
@@ -44,7 +44,7 @@ def usps_files(tmp_path, usps_digits):
 
 @pytest.fixture
 def raw_files(tmp_path, usps_files):
-    """A folder as the builders read it: 12 + 6 digits of MNIST and of USPS, and two photos."""
+    """Writes raw files of the builders: 12 + 6 digits of MNIST and of USPS, and two photos."""
     rng = np.random.default_rng(0)
     (tmp_path / "mnist").mkdir()
     for name, size in (("train", 12), ("t10k", 6)):

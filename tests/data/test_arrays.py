@@ -19,36 +19,36 @@ def test_every_example_is_in_one_part_with_its_label():
     assert (domains.num_classes, domains.class_names) == (3, None)
     np.testing.assert_array_equal(np.bincount(domains.source_test[1]), [4, 4, 4])
     target_train = domains.target_train, domains.target_train_labels
-    for train, test, whole, labels in (
+    for train, test, all_inputs, labels in (
         (domains.source_train, domains.source_test, X, Y),
         (target_train, domains.target_test, X + 9, Y[::-1]),
     ):
         assert (len(train[1]), len(test[1])) == (48, 12)
-        assert row_set(train[0]) | row_set(test[0]) == row_set(whole)
-        expected = {row.tobytes(): label for row, label in zip(whole, labels, strict=True)}
-        for inputs, found in (train, test):
-            assert found.dtype == np.int64
-            np.testing.assert_array_equal(found, [expected[row.tobytes()] for row in inputs])
+        assert row_set(train[0]) | row_set(test[0]) == row_set(all_inputs)
+        expected = {row.tobytes(): label for row, label in zip(all_inputs, labels, strict=True)}
+        for inputs, part_labels in (train, test):
+            assert part_labels.dtype == np.int64
+            np.testing.assert_array_equal(part_labels, [expected[row.tobytes()] for row in inputs])
 
 
 @pytest.mark.parametrize("labels", [Y, NAMED], ids=["integers", "names"])
-def test_the_targets_labels_change_no_inputs_and_no_classes(labels):
+def test_target_labels_change_neither_inputs_nor_classes(labels):
     expected = arrays((X, labels), (X + 9, labels))
     one_class = np.full_like(labels, labels[0])
-    for others in (np.random.default_rng(0).permutation(labels), one_class):
-        domains = arrays((X, labels), (X + 9, others))
+    for target_labels in (np.random.default_rng(0).permutation(labels), one_class):
+        domains = arrays((X, labels), (X + 9, target_labels))
         assert_same_inputs(domains, expected)
         assert (domains.num_classes, domains.class_names) == (3, expected.class_names)
 
 
 def test_another_seed_draws_other_test_sets():
-    first, again, other = (arrays((X, Y), (X + 9, Y), seed=seed) for seed in (0, 0, 1))
+    first, again, different = (arrays((X, Y), (X + 9, Y), seed=seed) for seed in (0, 0, 1))
     assert_same_inputs(first, again)
-    for inputs, others in zip(collect_inputs(first), collect_inputs(other), strict=True):
-        assert not np.array_equal(inputs, others)
+    for inputs, other_inputs in zip(collect_inputs(first), collect_inputs(different), strict=True):
+        assert not np.array_equal(inputs, other_inputs)
 
 
-def test_test_sets_that_are_given_are_kept_and_nothing_is_drawn():
+def test_given_test_sets_are_used_unchanged():
     copy = X.copy()
     domains = arrays((X, Y), X, source_test=(copy[:7], Y[:7]), target_test=(copy[7:9], Y[7:9]))
     np.testing.assert_array_equal(domains.source_train[0], X)
@@ -58,14 +58,16 @@ def test_test_sets_that_are_given_are_kept_and_nothing_is_drawn():
     assert domains.target_train_labels is None
 
 
-def test_parts_of_one_array_without_overlap_are_apart():
-    whole = np.concatenate([X, X + 1])
-    domains = arrays((whole[::2], Y), (whole[1::2], Y))
-    assert row_set(domains.source_train[0]) | row_set(domains.source_test[0]) == row_set(whole[::2])
+def test_interleaved_views_of_one_array_are_accepted():
+    all_inputs = np.concatenate([X, X + 1])
+    domains = arrays((all_inputs[::2], Y), (all_inputs[1::2], Y))
+    assert row_set(domains.source_train[0]) | row_set(domains.source_test[0]) == row_set(
+        all_inputs[::2]
+    )
 
 
 @pytest.mark.parametrize(("labels", "unknown"), [(Y, -1), (NAMED, "")])
-def test_only_labelled_examples_of_the_target_are_tested_on(labels, unknown):
+def test_target_test_set_has_only_labelled_examples(labels, unknown):
     partly = labels.copy()
     partly[10:] = unknown
     domains = arrays((X, labels), (X + 9, partly))
@@ -83,15 +85,15 @@ def test_a_target_may_have_no_labels():
         assert [len(batch) for batch in domains.test_batches("target", 8)] == [1, 1]
 
 
-def test_classes_can_be_given():
+def test_class_names_set_the_order_of_classes():
     names = ["cat", "bee", "dog", "ant"]
     domains = arrays((X, NAMED), (X + 9, NAMED), class_names=names, source_test=(X + 1, NAMED))
     assert (domains.num_classes, domains.class_names) == (4, tuple(names))
     np.testing.assert_array_equal(np.array(names)[domains.source_test[1]], NAMED)
     assert arrays((X, Y), (X + 9, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
-    numbers = np.array(["10", "-1", "9"])[Y]  # which are in their order
+    numbers = np.array(["10", "-1", "9"])[Y]  # sorted as numbers
     assert arrays((X, numbers), X + 9).class_names == ("-1", "9", "10")
-    odd = np.array(["nan", "2", "1"])[Y]  # nan has no place among numbers
+    odd = np.array(["nan", "2", "1"])[Y]  # nan is not a number to sort by
     assert arrays((X, odd), X + 9).class_names == ("1", "2", "nan")
     alike = np.array(["1", "01", "0"])[Y]
     assert arrays((X, alike), X + 9).class_names == ("0", "01", "1")
@@ -100,6 +102,7 @@ def test_classes_can_be_given():
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64", "bool"])
 def test_only_wide_floats_change_their_type(dtype):
     domains = arrays((X.astype(dtype), Y), (X.astype(dtype).view(np.memmap), Y))
-    kept = np.dtype("float32" if dtype == "float64" else dtype)
-    found = {(type(inputs), inputs.dtype) for inputs in collect_inputs(domains)}
-    assert found == {(np.ndarray, kept)}  # memory maps are read, so that Keras takes their rows
+    expected_dtype = np.dtype("float32" if dtype == "float64" else dtype)
+    types = {(type(inputs), inputs.dtype) for inputs in collect_inputs(domains)}
+    # Memory maps are read, because Keras accepts only arrays.
+    assert types == {(np.ndarray, expected_dtype)}

@@ -18,7 +18,7 @@ def write(path, rows, header=HEADER):
 
 
 def people(count, seed):
-    """Rows with incomes in ascending order, no two of them alike."""
+    """Returns rows with different incomes, in ascending order."""
     rng = np.random.default_rng(seed)
     return [
         [rng.integers(18, 80), rng.choice(CITIES), 1000 * seed + i + 0.5, ["no", "yes"][i % 2]]
@@ -34,28 +34,28 @@ def files(tmp_path):
     return write(tmp_path / "a.csv", SOURCE), write(tmp_path / "b.csv", TARGET)
 
 
-def rows_of(domains):
-    """Which rows of the files these are, told from the order of the incomes."""
+def file_rows(domains):
+    """Returns the file row of each input, from the order of the incomes."""
     return np.argsort(np.argsort(np.concatenate(collect_inputs(domains))[:, 1]))
 
 
-def test_columns_are_standardised_and_categories_encoded_by_the_training_rows(files):
+def test_columns_are_encoded_by_training_rows(files):
     domains = csv_table(*files, "label")
     assert (domains.name, domains.class_names) == ("a → b", ("no", "yes"))
     parts = collect_inputs(domains)
     assert [part.shape for part in parts] == [(32, 6), (8, 6), (24, 6), (6, 6)]
     assert {part.dtype for part in parts} == {np.dtype("float32")}
-    found, rows = np.concatenate(parts), [(SOURCE + TARGET)[i] for i in rows_of(domains)]
+    inputs, rows = np.concatenate(parts), [(SOURCE + TARGET)[i] for i in file_rows(domains)]
     train = rows[:32] + rows[40:64]
     for feature, column in ((0, 0), (1, 2)):
-        its = np.array([row[column] for row in train])
-        expected = [(row[column] - its.mean()) / its.std() for row in rows]
-        np.testing.assert_allclose(found[:, feature], expected, rtol=1e-4, atol=1e-6)
+        values = np.array([row[column] for row in train])
+        expected = [(row[column] - values.mean()) / values.std() for row in rows]
+        np.testing.assert_allclose(inputs[:, feature], expected, rtol=1e-4, atol=1e-6)
     expected = [[float(row[1] == city) for city in CITIES] for row in rows]
-    np.testing.assert_array_equal(found[:, 2:], expected)
+    np.testing.assert_array_equal(inputs[:, 2:], expected)
     labels = [domains.source_train[1], domains.source_test[1]]
     labels += [domains.target_train_labels, domains.target_test[1]]
-    np.testing.assert_array_equal(np.concatenate(labels), rows_of(domains) % 2)
+    np.testing.assert_array_equal(np.concatenate(labels), file_rows(domains) % 2)
 
 
 @pytest.mark.parametrize("column", ["empty", "absent"])
@@ -68,7 +68,7 @@ def test_a_target_may_have_no_labels(files, column):
     assert_same_inputs(domains, expected)
 
 
-def test_test_rows_have_no_part_in_the_scale(files, tmp_path):
+def test_scale_ignores_test_rows(files, tmp_path):
     trained, test = [], tmp_path / "test.csv"
     for factor in (1, 1000):
         write(test, [[factor, f"town {factor}", factor, "yes"]] * 3)
@@ -80,7 +80,7 @@ def test_test_rows_have_no_part_in_the_scale(files, tmp_path):
     np.testing.assert_array_equal(*trained)
 
 
-def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
+def test_missing_numbers_become_the_training_median(tmp_path):
     rows = [[value, "", "yx"[i > 0]] for i, value in enumerate((1, 2, "", 9, "NA", "NaN", 4))]
     a, b = (write(tmp_path / f"{name}.csv", rows, ["size", "none", "kind"]) for name in "ab")
     write(b, [[100, "", "x"], ["", "", "x"]], ["size", "none", "kind"])
@@ -95,7 +95,7 @@ def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "features"),
+    ("options", "features"),
     [
         ({}, 3 + 4),
         ({"categorical": ["label2"]}, 2 + 4 + 2),
@@ -104,15 +104,15 @@ def test_a_missing_number_becomes_the_median_of_the_training_rows(tmp_path):
         ({"numeric": [], "categorical": ["city"]}, 4),
     ],
 )
-def test_columns_can_be_chosen(tmp_path, chosen, features):
+def test_numeric_and_categorical_select_columns(tmp_path, options, features):
     header = [*HEADER[:3], "label2", "label"]
     rows = [[20 + i % 36, CITIES[i % 4], i, i % 2, ["no", "yes"][i % 2]] for i in range(72)]
     a, b = (write(tmp_path / name, rows, header) for name in ("a.csv", "b.csv"))
-    domains = csv_table(a, a, "label", source_test=b, target_test=b, **chosen)
+    domains = csv_table(a, a, "label", source_test=b, target_test=b, **options)
     assert domains.input_shape == (features,)
 
 
-def test_the_order_of_columns_the_delimiter_and_spaces_make_no_difference(files):
+def test_column_order_delimiter_and_spaces_do_not_matter(files):
     expected = csv_table(*files, "label")
     write(files[1], [row[::-1] for row in TARGET], HEADER[::-1])
     for file in files:
@@ -132,16 +132,16 @@ def test_rare_categories_share_a_column(tmp_path):
 
 
 @pytest.mark.parametrize(("odd", "count"), [("?", 1), ("12%", 29), ("1,000", 30)])
-def test_a_column_of_which_most_cells_are_numbers_is_no_category(files, odd, count):
+def test_mostly_numeric_column_is_not_categorical(files, odd, count):
     write(files[1], [[*row[:2], odd, row[3]] for row in TARGET[:count]] + TARGET[count:])
     with pytest.raises(ValueError, match="'income' must contain finite numbers.*`categorical`"):
         csv_table(*files, "label")
     assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
 
 
-def test_a_nuisance_that_also_groups_keeps_its_missing_values(tmp_path):
+def test_nuisance_used_as_group_keeps_missing_values(tmp_path):
     sites = np.array(["a", "b", "c", "d", "e", ""])[np.arange(60) % 6]
     table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) // 6 % 2, "site": sites})
     table.to_csv(tmp_path / "a.csv", index=False)
-    found = csv_table(tmp_path / "a.csv", None, "label", nuisances=["site"], groups="site")
-    assert found.nuisances.kinds == {"site": 5}
+    domains = csv_table(tmp_path / "a.csv", None, "label", nuisances=["site"], groups="site")
+    assert domains.nuisances.kinds == {"site": 5}

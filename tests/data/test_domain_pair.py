@@ -14,19 +14,20 @@ def with_oracle(labels=LABELS):
     return dataclasses.replace(PAIR, target_train_labels=labels)
 
 
-def test_labels_of_the_oracle_reach_no_batch():
-    """What training gets does not change with them."""
+def test_oracle_labels_reach_no_batch():
     assert (PAIR.input_shape, PAIR.name) == ((4, 4, 1), "a → b")
-    first, other = with_oracle(), with_oracle(LABELS[::-1].copy())
-    both = zip(first.batches(2, seed=1).endless(), other.batches(2, seed=1), strict=False)
-    for (inputs, labels), (others, other_labels) in itertools.islice(both, 5):
+    first, reversed_pair = with_oracle(), with_oracle(LABELS[::-1].copy())
+    batches = zip(
+        first.batches(2, seed=1).endless(), reversed_pair.batches(2, seed=1), strict=False
+    )
+    for (inputs, labels), (inputs_again, labels_again) in itertools.islice(batches, 5):
         assert inputs.keys() == {"source", "target"}
         for name, images in inputs.items():
-            np.testing.assert_array_equal(images, others[name])
-        np.testing.assert_array_equal(labels, other_labels)
+            np.testing.assert_array_equal(images, inputs_again[name])
+        np.testing.assert_array_equal(labels, labels_again)
 
 
-def test_the_oracle_trains_on_the_known_labels_of_the_target():
+def test_oracle_trains_on_known_target_labels():
     oracle = with_oracle(np.array([0, -1, 2, -1, 1, 2])).oracle()
     np.testing.assert_array_equal(oracle.source_train[0][:, 0, 0, 0], [0, 2, 4, 5])
     np.testing.assert_array_equal(oracle.source_train[1], [0, 2, 1, 2])
@@ -34,7 +35,7 @@ def test_the_oracle_trains_on_the_known_labels_of_the_target():
     assert oracle.name == "b (labelled) → b"
 
 
-def test_a_few_target_labels_may_be_learnt_from():
+def test_labelled_target_examples_are_drawn():
     domains = with_oracle().with_target_labelled(per_class=1, seed=3)
     images, labels = domains.target_labelled
     np.testing.assert_array_equal(np.sort(labels), [0, 1, 2])
@@ -49,7 +50,7 @@ def test_a_few_target_labels_may_be_learnt_from():
         np.testing.assert_array_equal(np.sort(two[:, 0, 0, 0]), np.arange(6))
 
 
-def test_a_test_set_comes_in_order_and_whole():
+def test_test_batches_are_ordered_and_complete():
     batches = list(PAIR.test_batches("target", 4))
     assert [len(labels) for _, labels in batches] == [4, 2]
     np.testing.assert_array_equal(np.concatenate([y for _, y in batches]), LABELS)

@@ -9,14 +9,14 @@ from dann.data.image_files import EXTENSIONS, ImageFiles
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 6, 8, 3)).astype("uint8")
 SIZE = (6, 8)
-FLIPPED = (3, 4, 7, 8), (2, 3, 6, 7)  # orientations whose rows and whose columns are
+FLIPPED = (3, 4, 7, 8), (2, 3, 6, 7)  # orientations with flipped rows, with flipped columns
 RED_AND_BLUE = np.array([[[255, 0, 0], [0, 0, 255]]] * 2, "uint8")
 DEEP = np.full((2, 2), 77 * 256 + 200)  # 16 bits
 
 
 @pytest.fixture
 def paths(tmp_path):
-    """Five PNG files of those pixels."""
+    """Writes five PNG files of `PIXELS`."""
     names = [tmp_path / f"{index}.png" for index in range(len(PIXELS))]
     for name, pixels in zip(names, PIXELS, strict=True):
         Image.fromarray(pixels).save(name)
@@ -24,19 +24,19 @@ def paths(tmp_path):
 
 
 def decoded(path, image, size=(2, 2), channels=3, **options):
-    """An image after it was in a file."""
+    """Writes an image to a file and reads it."""
     image.save(path, **options)
     return ImageFiles([path], size, channels)[0]
 
 
 @pytest.mark.parametrize(
-    "chosen", [2, -1, slice(1, 4), slice(0, 0), np.array([4, 0, 0]), np.arange(5) % 2 == 0], ids=str
+    "index", [2, -1, slice(1, 4), slice(0, 0), np.array([4, 0, 0]), np.arange(5) % 2 == 0], ids=str
 )
-def test_images_are_indexed_like_an_array(paths, chosen):
+def test_images_are_indexed_like_an_array(paths, index):
     images = ImageFiles(paths, SIZE)
     assert (images.shape, images.dtype, len(images)) == (PIXELS.shape, np.dtype("uint8"), 5)
-    np.testing.assert_array_equal(images[chosen], PIXELS[chosen])
-    assert images[chosen].dtype == np.uint8
+    np.testing.assert_array_equal(images[index], PIXELS[index])
+    assert images[index].dtype == np.uint8
     with pytest.raises(IndexError):
         images[5]
 
@@ -47,8 +47,8 @@ def test_every_format_is_read(tmp_path, suffix):
     options = {".webp": {"lossless": True}, ".jpg": jpeg, ".jpeg": jpeg}.get(suffix, {})
     if suffix == ".gif":  # of an animation the first frame is read
         options = {"save_all": True, "append_images": [Image.new("RGB", (2, 2), "blue")]}
-    found = decoded(tmp_path / f"a{suffix}", Image.fromarray(RED_AND_BLUE), **options)
-    assert np.abs(found.astype(int) - RED_AND_BLUE).max() <= (3 if "jp" in suffix else 0)
+    pixels = decoded(tmp_path / f"a{suffix}", Image.fromarray(RED_AND_BLUE), **options)
+    assert np.abs(pixels.astype(int) - RED_AND_BLUE).max() <= (3 if "jp" in suffix else 0)
 
 
 @pytest.mark.parametrize(
@@ -65,50 +65,55 @@ def test_every_format_is_read(tmp_path, suffix):
         ("a.tif", Image.fromarray(DEEP.astype(">u2")), [77, 77, 77]),
     ],
 )
-def test_every_mode_becomes_colours_or_their_luma(tmp_path, name, image, expected):
-    found = decoded(tmp_path / name, image, channels=len(expected))
-    np.testing.assert_array_equal(found[0, 0], expected)
+def test_every_mode_is_converted(tmp_path, name, image, expected):
+    pixels = decoded(tmp_path / name, image, channels=len(expected))
+    np.testing.assert_array_equal(pixels[0, 0], expected)
 
 
-WIDE = [("float32", 0.5), ("int32", 70000), ("int32", -1), ("int32", 200)]  # than 16 bits
+WIDE = [
+    ("float32", 0.5),
+    ("int32", 70000),
+    ("int32", -1),
+    ("int32", 200),
+]  # values of more than 16 bits
 NO_IMAGES = [(Image.fromarray(np.full((1, 1), value, dtype)), "TIFF") for dtype, value in WIDE]
 # Pillow would start Ghostscript for a PostScript file.
 NO_IMAGES += [(Image.new("RGB", (4, 4)), kind) for kind in ("EPS", "TGA", "ICO", "PDF")]
 
 
 @pytest.mark.parametrize(("image", "kind"), NO_IMAGES)
-def test_other_values_and_formats_are_refused_under_any_name(tmp_path, image, kind):
+def test_other_formats_are_refused(tmp_path, image, kind):
     with pytest.raises(ValueError, match="a.png"):
         decoded(tmp_path / "a.png", image, format=kind)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("name", ["a.png", "a.tif"])
-def test_an_image_is_turned_as_its_exif_entry_says(tmp_path, orientation, name):
+def test_exif_orientation_is_applied(tmp_path, orientation, name):
     exif = Image.Exif()
     exif[0x112] = orientation
     upright = PIXELS[0]
     if orientation >= 5:  # rows and columns are exchanged
         upright = upright.swapaxes(0, 1)
     upright = np.flip(upright, [axis for axis in (0, 1) if orientation in FLIPPED[axis]])
-    found = decoded(tmp_path / name, Image.fromarray(PIXELS[0]), upright.shape[:2], exif=exif)
-    np.testing.assert_array_equal(found, upright)
+    pixels = decoded(tmp_path / name, Image.fromarray(PIXELS[0]), upright.shape[:2], exif=exif)
+    np.testing.assert_array_equal(pixels, upright)
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_a_large_jpeg_is_close_to_its_full_decoding(tmp_path, orientation):
+def test_draft_decoding_of_large_jpeg_is_close(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x112] = orientation
     photo = Image.fromarray(load_sample_image("flower.jpg"))
-    found = decoded(tmp_path / "a.jpg", photo, (20, 60), exif=exif).astype(int)
+    pixels = decoded(tmp_path / "a.jpg", photo, (20, 60), exif=exif).astype(int)
     full = Image.open(tmp_path / "a.jpg").convert("RGB")
     if orientation == 6:
         full = full.transpose(Image.Transpose.ROTATE_270)
     full = np.asarray(full.resize((60, 20), Image.Resampling.BILINEAR)).astype(int)
-    assert np.abs(found - full).mean() < 2
+    assert np.abs(pixels - full).mean() < 2
 
 
-def test_broken_images_are_named_when_they_are_read(paths):
+def test_damaged_images_are_named(paths):
     paths[1].write_bytes(paths[1].read_bytes()[:100])
     paths[3].write_text("no image")
     images = ImageFiles(paths, SIZE)
@@ -120,7 +125,7 @@ def test_broken_images_are_named_when_they_are_read(paths):
 
 @pytest.fixture
 def cache(paths, tmp_path, capsys):
-    """A function that caches images; tells what they are and whether they were decoded for it."""
+    """Returns a function that caches images and reports whether it decoded them."""
 
     def cached(paths=paths, size=SIZE, **arguments):
         images = ImageFiles(paths, size, **arguments).cached(tmp_path / "cache")
@@ -131,7 +136,7 @@ def cache(paths, tmp_path, capsys):
     return cached
 
 
-def test_a_cache_is_made_once_and_only_read_from_then_on(cache, tmp_path, monkeypatch):
+def test_cache_is_written_once(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(image_files, "_CHUNK", 2)
     images, was_decoded = cache()
     assert was_decoded
@@ -146,15 +151,15 @@ def test_a_cache_is_made_once_and_only_read_from_then_on(cache, tmp_path, monkey
 
 def test_changed_images_are_decoded_again(cache, paths):
     cache()
-    for other in ({"size": (8, 6)}, {"channels": 1}, {"paths": paths[::-1]}):
-        assert cache(**other)[1]
+    for change in ({"size": (8, 6)}, {"channels": 1}, {"paths": paths[::-1]}):
+        assert cache(**change)[1]
     Image.fromarray(PIXELS[4]).save(paths[0])
     images, was_decoded = cache()
     np.testing.assert_array_equal(images[0], PIXELS[4])
     assert was_decoded
 
 
-def test_an_interrupted_caching_leaves_nothing_and_starts_again(cache, tmp_path, monkeypatch):
+def test_interrupted_cache_starts_again(cache, tmp_path, monkeypatch):
     decode = image_files._decode_into
 
     def interrupted(image, path, **form):

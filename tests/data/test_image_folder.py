@@ -75,7 +75,7 @@ def write_list(root, name, domain, numbers, labels=(0, 1, 2)):
     (root / name).write_text("\n".join(lines))
 
 
-def test_official_splits_are_taken_as_they_are(load, root):
+def test_list_files_define_splits(load, root):
     lists = {}
     for domain, name in (("source", "photo"), ("target", "sketch")):
         for part, numbers in (("list", range(1, 20)), ("test_list", range(1))):
@@ -89,7 +89,7 @@ def test_official_splits_are_taken_as_they_are(load, root):
     assert (50, 0, 0) not in colours(pair.target_train)
 
 
-def test_classes_of_lists_are_in_the_order_of_their_numbers(load, root):
+def test_list_classes_follow_their_numbers(load, root):
     write_list(root, "source.txt", "photo", range(20), labels=(7, 0, 3))
     pair = load(source_list="source.txt")
     assert pair.class_names == ("cup", "pen", "bike")
@@ -98,7 +98,7 @@ def test_classes_of_lists_are_in_the_order_of_their_numbers(load, root):
     np.testing.assert_array_equal(expected, pair.target_train_labels)
 
 
-def test_shared_classes_are_those_of_both(load, root):
+def test_shared_classes_are_kept(load, root):
     (root / "sketch/bike").rename(root / "sketch/hat")
     with pytest.raises(ValueError, match="only in the source: bike; only in the target: hat$"):
         load()
@@ -109,7 +109,7 @@ def test_shared_classes_are_those_of_both(load, root):
     assert len(pair.source_train[1]) + len(pair.source_test[1]) == 32
 
 
-def test_the_target_may_lack_classes_but_not_have_others(load, root):
+def test_target_may_lack_but_not_add_classes(load, root):
     shutil.rmtree(root / "sketch/cup")
     pair = load(classes="source")
     assert pair.class_names == ("bike", "cup", "pen")

@@ -7,7 +7,7 @@ from dann.data.image_paths import class_names, read_images
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder with the domain `photo` of two classes, of empty files."""
+    """Creates a folder with the domain `photo` of two classes, with empty files."""
     for name in ("bike/0", "bike/1", "cup/0", "cup/1", "cup/2"):
         (tmp_path / "photo" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / f"photo/{name}.png").touch()
@@ -18,7 +18,7 @@ def relative(root, paths):
     return [os.path.relpath(path, root) for path in paths]
 
 
-def names_of(images):
+def label_names(images):
     return class_names({"source": images})["source"]
 
 
@@ -29,14 +29,14 @@ def test_folders_are_classes(root, capsys, level):
         (root / "photo").mkdir()
         (root / "images").rename(root / "photo/images")
     (root / f"photo/{level}bike/notes.txt").touch()
-    found = read_images(root, "photo")
-    assert list(found.values()) == ["bike"] * 2 + ["cup"] * 3
-    assert relative(root, found)[:2] == [f"photo/{level}bike/{number}.png" for number in (0, 1)]
-    assert names_of(found) == {"bike": "bike", "cup": "cup"}
+    images = read_images(root, "photo")
+    assert list(images.values()) == ["bike"] * 2 + ["cup"] * 3
+    assert relative(root, images)[:2] == [f"photo/{level}bike/{number}.png" for number in (0, 1)]
+    assert label_names(images) == {"bike": "bike", "cup": "cup"}
     assert "Ignored 1 files of photo that are not images" in capsys.readouterr().out
 
 
-def test_deeper_folders_and_links_count_and_hidden_files_and_pipes_do_not(root):
+def test_deep_files_and_links_are_found(root):
     for name in ("bike/left/old/a.PNG", "bike/._a.png", "bike/.old/a.png", ".trash/a.png"):
         (root / "photo" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "photo" / name).touch()
@@ -45,36 +45,36 @@ def test_deeper_folders_and_links_count_and_hidden_files_and_pipes_do_not(root):
     (root / "photo/bike/nowhere.png").symlink_to("nowhere")
     (root / "photo/bike/again").symlink_to(".")
     os.mkfifo(root / "photo/bike/pipe.png")
-    found = read_images(root, "photo")
-    assert list(found.values()) == ["bike"] * 4 + ["cup"] * 3 + ["hat"] * 3
-    bikes = relative(root / "photo/bike", found)[:4]
+    images = read_images(root, "photo")
+    assert list(images.values()) == ["bike"] * 4 + ["cup"] * 3 + ["hat"] * 3
+    bikes = relative(root / "photo/bike", images)[:4]
     assert bikes == ["0.png", "1.png", "b.png", "left/old/a.PNG"]
 
 
 def test_a_folder_without_folders_has_no_classes(root):
     (root / "photo/cup/.hidden").mkdir()
-    found = read_images(root / "photo", "cup")
-    assert (set(found.values()), names_of(found)) == ({None}, {})
-    assert relative(root, found) == [f"photo/cup/{number}.png" for number in range(3)]
+    images = read_images(root / "photo", "cup")
+    assert (set(images.values()), label_names(images)) == ({None}, {})
+    assert relative(root, images) == [f"photo/cup/{number}.png" for number in range(3)]
 
 
 @pytest.mark.parametrize(
     ("name", "prefix"),
     [("list.txt", "photo/"), ("a/list/list.txt", "../../photo/"), ("photo/list.txt", "")],
 )
-def test_paths_in_a_list_are_relative_and_may_have_spaces(root, name, prefix):
+def test_list_paths_are_relative_with_spaces(root, name, prefix):
     (root / "a/list").mkdir(parents=True)
     (root / "photo/bike").rename(root / "photo/my bike")
     text = f"\ufeff{prefix}cup/1.png\t3\r\n\r\n{prefix}my bike/0.png  1\r\n"
     (root / name).write_text(text, encoding="utf-8")
-    found = read_images(root, "photo", name)
-    assert relative(root, found) == ["photo/cup/1.png", "photo/my bike/0.png"]
-    assert names_of(found) == {1: "my bike", 3: "cup"}
+    images = read_images(root, "photo", name)
+    assert relative(root, images) == ["photo/cup/1.png", "photo/my bike/0.png"]
+    assert label_names(images) == {1: "my bike", 3: "cup"}
 
 
 @pytest.mark.parametrize("labels", [(0, 1, 1), (0, 0, 0)])
-def test_classes_are_numbers_where_folders_do_not_tell_them(root, labels):
+def test_list_classes_without_own_folders_are_numbers(root, labels):
     lines = ("photo/bike/0.png {}", "photo/bike/1.png {}", "photo/cup/0.png {}")
     (root / "list.txt").write_text("\n".join(lines).format(*labels))
-    found = read_images(root, "photo", "list.txt")
-    assert names_of(found) == {label: str(label) for label in set(labels)}
+    images = read_images(root, "photo", "list.txt")
+    assert label_names(images) == {label: str(label) for label in set(labels)}

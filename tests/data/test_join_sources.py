@@ -23,9 +23,9 @@ def pair_from(value, size=20, name="source"):
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_batches_hold_equal_parts_of_each_source(lazy):
+def test_batches_contain_equal_parts_of_sources(lazy):
     pairs = [pair_from(5.0, 40, "far"), pair_from(1.0, 20, "near")]
-    for index, (inputs, labels) in enumerate([one.source_train for one in pairs] if lazy else []):
+    for index, (inputs, labels) in enumerate([pair.source_train for pair in pairs] if lazy else []):
         lazy_inputs = LazyArray(inputs.shape, inputs.dtype, inputs.__getitem__)
         pairs[index] = dataclasses.replace(pairs[index], source_train=(lazy_inputs, labels))
     domains = join_sources(pairs)
@@ -41,13 +41,13 @@ def test_batches_hold_equal_parts_of_each_source(lazy):
         assert labels.shape == (8,)
 
 
-@pytest.mark.parametrize("chosen", [1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int)])
+@pytest.mark.parametrize("index", [1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int)])
 @pytest.mark.parametrize(
     ("lazy", "expected"), [(select_rows(LAZY, ROWS), VALUES[ROWS]), (JOINED, VALUES)]
 )
-def test_they_are_indexed_like_an_array(lazy, expected, chosen):
+def test_lazy_arrays_are_indexed_like_arrays(lazy, expected, index):
     assert (lazy.shape, lazy.dtype, len(lazy)) == (expected.shape, expected.dtype, len(expected))
-    np.testing.assert_array_equal(lazy[chosen], expected[chosen])
-    assert lazy[chosen].dtype == np.uint8
+    np.testing.assert_array_equal(lazy[index], expected[index])
+    assert lazy[index].dtype == np.uint8
     with pytest.raises(IndexError):
         lazy[6]

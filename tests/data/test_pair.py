@@ -19,10 +19,10 @@ EXTRA = 200 + np.arange(4.0)[:, np.newaxis], np.array([2, 0, 1, 1])
 
 
 def as_datasets(size=3):
-    return [tf.data.Dataset.from_tensor_slices(one).batch(size) for one in (SOURCE, TARGET)]
+    return [tf.data.Dataset.from_tensor_slices(arrays).batch(size) for arrays in (SOURCE, TARGET)]
 
 
-def test_an_epoch_is_one_pass_over_the_source_and_a_smaller_target_is_recycled():
+def test_epoch_covers_source_and_recycles_smaller_target():
     batches = list(pair(SOURCE, TARGET, batch_size=3))
     assert len(batches) == 3  # the tenth example would make a partial batch
     for inputs, labels in batches:
@@ -35,42 +35,42 @@ def test_an_epoch_is_one_pass_over_the_source_and_a_smaller_target_is_recycled()
     assert sorted(counts) == [2, 2, 2, 3]
 
 
-def test_a_larger_target_goes_on_in_the_next_epoch():
+def test_larger_target_continues_in_next_epoch():
     pairs = pair(SOURCE, np.arange(1000.0)[:, np.newaxis], batch_size=5, seed=1)
-    seen = [np.concatenate([inputs["target"] for inputs, _ in pairs]) for _ in range(2)]
-    assert len(np.intersect1d(*seen)) < 5
+    targets = [np.concatenate([inputs["target"] for inputs, _ in pairs]) for _ in range(2)]
+    assert len(np.intersect1d(*targets)) < 5
 
 
 @pytest.mark.parametrize("target", [(TARGET, np.zeros(4)), (TARGET, None), as_datasets()[0]])
-def test_target_labels_are_dropped_on_the_way_in(target):
+def test_target_labels_are_dropped(target):
     inputs, labels = pair(SOURCE, target, batch_size=2)[0]
     assert set(inputs) == {"source", "target"}
     assert (inputs["target"].shape, labels.shape) == ((2, 1), (2,))
 
 
 @pytest.mark.parametrize("shape", [(10,), (10, 1)])
-def test_continuous_labels_stay_as_they_are(shape):
+def test_continuous_labels_are_unchanged(shape):
     labels = (0.1 * SOURCE[0] - 0.25).astype("float32").reshape(shape)
     batches = tf.data.Dataset.from_tensor_slices((SOURCE[0], labels)).batch(4)
     extra = EXTRA[0], np.full((4, *shape[1:]), 0.75, "float32")
     for source in ((SOURCE[0], labels), batches):
-        inputs, given = pair(source, TARGET, 4, target_labelled=extra)[0]
-        assert (given.dtype, given.shape) == (np.float32, (8, *shape[1:]))
+        inputs, batch_labels = pair(source, TARGET, 4, target_labelled=extra)[0]
+        assert (batch_labels.dtype, batch_labels.shape) == (np.float32, (8, *shape[1:]))
         expected = 0.1 * inputs["source"][:, 0] - 0.25
-        np.testing.assert_allclose(given.ravel(), [*expected, *[0.75] * 4], rtol=1e-5)
+        np.testing.assert_allclose(batch_labels.ravel(), [*expected, *[0.75] * 4], rtol=1e-5)
 
 
-def test_lists_frames_and_bytes_are_arrays():
+def test_lists_and_frames_become_arrays():
     inputs, _ = pair((SOURCE[0].tolist(), SOURCE[1].tolist()), TARGET[:1].tolist(), 2)[0]
     np.testing.assert_array_equal(inputs["target"], TARGET[[0, 0]])
     frame = pandas.DataFrame({"age": [1.0, 2.0], "height": [3.0, 4.0]})
     labels = pandas.Series([0, 1], index=[5, 6])
-    inputs, found = pair((frame, labels), (frame, labels), 2, shuffle=False)[0]
+    inputs, batch_labels = pair((frame, labels), (frame, labels), 2, shuffle=False)[0]
     np.testing.assert_array_equal(inputs["target"], frame)
-    np.testing.assert_array_equal(found, labels)
+    np.testing.assert_array_equal(batch_labels, labels)
 
 
-def test_endless_pairs_are_not_fitted_for_ever():
+def test_endless_pairs_need_a_number_of_steps():
     source = np.ones((8, 2), "float32"), np.arange(8) % 2
     endless = tf.data.Dataset.from_tensor_slices(source).batch(3).repeat()
     model = dann.DANN(dann.networks.mlp_backbone((2,), hidden_units=(3,)), num_classes=2)
@@ -84,11 +84,11 @@ def test_endless_pairs_are_not_fitted_for_ever():
         assert len(model.fit(pairs, steps_per_epoch=3, verbose=0).history["loss"]) == 1
 
 
-def test_the_identity_tells_other_settings_and_other_examples():
+def test_identity_differs_for_other_settings_and_examples():
     def identity(source=SOURCE, target=TARGET, size=4, **arguments):
         return pair(source, target, size, **{"seed": 0, **arguments}).identity
 
-    others = [
+    identities = [
         identity((SOURCE[0] + 1, SOURCE[1])),
         identity((SOURCE[0], SOURCE[1][::-1])),
         identity(target=TARGET[:3]),
@@ -98,16 +98,16 @@ def test_the_identity_tells_other_settings_and_other_examples():
         identity(balanced=True),
     ]
     assert identity() == identity() == json.loads(json.dumps(identity()))
-    assert all(other != identity() for other in others)
+    assert all(changed != identity() for changed in identities)
 
 
 @pytest.mark.parametrize("domains", [(SOURCE, TARGET), as_datasets()])
-def test_the_first_examples_are_taken_without_moving_on(domains):
+def test_take_does_not_advance_pairs(domains):
     pairs = pair(*domains, 2, shuffle=False)
     pairs[0], pairs[1]
     inputs, labels = pairs.take(3)
-    found = inputs["source"], inputs["target"], labels
-    for values, expected in zip(found, (SOURCE[0], TARGET, SOURCE[1]), strict=True):
+    batch = inputs["source"], inputs["target"], labels
+    for values, expected in zip(batch, (SOURCE[0], TARGET, SOURCE[1]), strict=True):
         np.testing.assert_array_equal(values, expected[:3])
     assert len(pairs.take(100)[1]) in (4, 6)  # the target, or about that
     np.testing.assert_array_equal(pairs[2][0]["source"], SOURCE[0][4:6])
@@ -126,13 +126,13 @@ def test_only_the_rows_of_batches_are_read():
     assert counts == [3, 3, 3]
 
 
-def test_a_labelled_target_follows_the_source_in_each_replica():
+def test_labelled_target_follows_source_in_each_replica():
     pairs = pair(SOURCE, TARGET, 4, target_labelled=EXTRA, seed=0)
     plain, labels = pairs[0]
     assert plain["target_labelled"].shape == (4, 1)
     np.testing.assert_array_equal(labels[:4], plain["source"][:, 0] % 10 % 3)
-    chosen = plain["target_labelled"][:, 0].astype(int) - 200
-    np.testing.assert_array_equal(labels[4:], EXTRA[1][chosen])
+    extra_rows = plain["target_labelled"][:, 0].astype(int) - 200
+    np.testing.assert_array_equal(labels[4:], EXTRA[1][extra_rows])
     inputs, split = pairs.endless(replicas=2)[0]
     keras.tree.map_structure(np.testing.assert_array_equal, inputs, plain)
     np.testing.assert_array_equal(split[:4], [*labels[:2], *labels[4:6]])
@@ -147,14 +147,14 @@ def test_sources_and_classes_are_drawn_in_equal_parts(sources, balanced):
     labels, domains = np.arange(100) % 5 % 2, np.repeat([0, 1], [80, 20])
     source = np.arange(100.0)[:, np.newaxis], labels
     options = {"source_domain": domains if sources > 1 else None, "balanced": balanced}
-    seen = set()
+    drawn_rows = set()
     for inputs, batch_labels in itertools.islice(pair(source, TARGET, 8, **options).endless(), 50):
         rows = inputs["source"][:, 0].astype(int)
-        seen |= {*rows}
+        drawn_rows |= {*rows}
         np.testing.assert_array_equal(batch_labels, labels[rows])
         if sources > 1:
             np.testing.assert_array_equal(inputs["source_domain"], domains[rows])
             np.testing.assert_array_equal(np.bincount(domains[rows]), [4, 4])
         if balanced:
             np.testing.assert_array_equal(np.bincount(batch_labels), [4, 4])
-    assert len(seen) > 90
+    assert len(drawn_rows) > 90

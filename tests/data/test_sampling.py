@@ -1,4 +1,4 @@
-"""Batches are a function of the seed and the step: on every backend, in every process."""
+"""Batches depend on the seed and the step alone, on every backend and in every process."""
 
 import hashlib
 import itertools
@@ -22,20 +22,22 @@ GROUPINGS = strategies.integers(1, 40) | strategies.lists(
 
 @settings
 @hypothesis.given(GROUPINGS, strategies.booleans(), strategies.integers(0, 2**31))
-def test_each_group_is_drawn_once_a_round_and_each_example_once_a_pass(groups, shuffle, seed):
+def test_rounds_cover_groups_and_passes_cover_examples(groups, shuffle, seed):
     sampler = Sampler(groups, shuffle, seed, domain=0)
     count = len(sampler.members)
     largest = max(map(len, sampler.members))
-    chosen = sampler.examples(np.arange(2 * largest * count)).reshape(-1, count)
+    indices = sampler.examples(np.arange(2 * largest * count)).reshape(-1, count)
     group_of = np.empty(sum(map(len, sampler.members)), int)
     for group, members in enumerate(sampler.members):
         group_of[members] = group
     rounds = np.tile(np.arange(count), (2 * largest, 1))
-    np.testing.assert_array_equal(np.sort(group_of[chosen]), rounds)
+    np.testing.assert_array_equal(np.sort(group_of[indices]), rounds)
     for group, members in enumerate(sampler.members):
-        its = chosen[group_of[chosen] == group]
-        for one_pass in its[: len(its) // len(members) * len(members)].reshape(-1, len(members)):
-            np.testing.assert_array_equal(np.sort(one_pass), members)
+        group_indices = indices[group_of[indices] == group]
+        for pass_indices in group_indices[
+            : len(group_indices) // len(members) * len(members)
+        ].reshape(-1, len(members)):
+            np.testing.assert_array_equal(np.sort(pass_indices), members)
 
 
 @settings
@@ -44,15 +46,15 @@ def test_each_group_is_drawn_once_a_round_and_each_example_once_a_pass(groups, s
     strategies.integers(0, 2**31),
     strategies.lists(strategies.tuples(strategies.integers(0, 900), strategies.integers(1, 100))),
 )
-def test_an_order_may_be_read_from_anywhere_in_pieces_of_any_size(groups, seed, pieces):
-    whole = Sampler(groups, True, seed, domain=1).examples(np.arange(1000))
+def test_order_can_be_read_from_any_position(groups, seed, pieces):
+    sequence = Sampler(groups, True, seed, domain=1).examples(np.arange(1000))
     sampler = Sampler(groups, True, seed, domain=1)
     for first, length in pieces:
-        found = sampler.examples(np.arange(first, first + length))
-        np.testing.assert_array_equal(found, whole[first : first + length])
+        indices = sampler.examples(np.arange(first, first + length))
+        np.testing.assert_array_equal(indices, sequence[first : first + length])
 
 
-def test_seeds_and_domains_have_orders_of_their_own_each_about_uniform():
+def test_orders_differ_by_seed_and_domain():
     keys = itertools.product(range(500), (0, 1))
     orders = {tuple(Sampler(5, True, *key).examples(np.arange(40))) for key in keys}
     assert len(orders) == 1000
@@ -61,7 +63,7 @@ def test_seeds_and_domains_have_orders_of_their_own_each_about_uniform():
 
 
 def batches(**kwargs):
-    """Source of three domains with classes, target, labelled target: all that a batch may hold."""
+    """Returns pairs whose batches contain every kind of entry."""
     rng = np.random.default_rng(0)
     inputs = rng.integers(0, 255, (100, 4), "uint8")
     labels = np.arange(100) % 5
@@ -77,31 +79,31 @@ def batches(**kwargs):
 
 
 def digest(values):
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for leaf in keras.tree.flatten(values):
-        found.update(f"{leaf.dtype.str} {leaf.shape}".encode() + leaf.tobytes())
-    return found.hexdigest()[:16]
+        checksum.update(f"{leaf.dtype.str} {leaf.shape}".encode() + leaf.tobytes())
+    return checksum.hexdigest()[:16]
 
 
-def test_the_batches_of_a_seed_are_these_on_every_backend():
-    """Computed once, on TensorFlow; a training that goes on elsewhere must find the same."""
+def test_batches_of_a_seed_are_pinned():
+    # Computed once, on TensorFlow; a run that resumes elsewhere must read the same batches.
     pairs = batches()
     assert [digest(pairs[step]) for step in (0, 1, 1000)] == PINNED
 
 
 @pytest.mark.parametrize("num_processes", [2, 3])
-def test_the_parts_of_the_processes_are_the_batch(num_processes):
+def test_process_parts_form_the_batch(num_processes):
     shared = {"num_processes": num_processes, "target_labelled": None}
     parts = [batches(process_id=p, **shared) for p in range(num_processes)]
     for step in (0, 5, 77):
-        found = [part[step] for part in parts]
-        joined = keras.tree.map_structure(lambda *pieces: np.concatenate(pieces), *found)
+        pieces = [part[step] for part in parts]
+        joined = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *pieces)
         assert digest(joined) == digest(batches(target_labelled=None)[step])
-        counts = [len(labels) for _, labels, _ in found]
+        counts = [len(labels) for _, labels, _ in pieces]
         assert max(counts) - min(counts) <= 1
 
 
-def test_epochs_go_on_where_the_last_one_ended_and_pairs_start_at_any_step():
+def test_epochs_continue_and_start_sets_the_step():
     finite, endless = batches(repeat=False), batches()
     assert len(finite) == 100 // 13
     expected = [digest(batch) for batch in itertools.islice(endless, 21)]
@@ -114,14 +116,14 @@ def test_epochs_go_on_where_the_last_one_ended_and_pairs_start_at_any_step():
 
 
 class Trace(keras.layers.Layer):
-    """Passes its inputs on and keeps a number that tells which batches came, and in which order."""
+    """Identity that accumulates a number that depends on the batches and their order."""
 
     def build(self, shape):
-        self.seen = self.add_weight(shape=(), initializer="zeros", trainable=False)
+        self.trace = self.add_weight(shape=(), initializer="zeros", trainable=False)
 
     def call(self, inputs, training=False):
         if training:
-            self.seen.assign(0.5 * self.seen + keras.ops.mean(inputs[:, 0]))
+            self.trace.assign(0.5 * self.trace + keras.ops.mean(inputs[:, 0]))
         return inputs
 
     def compute_output_shape(self, shape):
@@ -137,7 +139,7 @@ class Trace(keras.layers.Layer):
     ],
     ids=["two fits", "short epochs", "endless pairs"],
 )
-def test_fit_sees_the_batches_of_its_steps_in_order(fits, repeat):
+def test_fit_reads_batches_in_order(fits, repeat):
     values = np.random.default_rng(0).random((20, 1), "float32")
     trace, images = Trace(), keras.Input((1,))
     model = DANN(keras.Model(images, trace(images)), num_classes=2)
@@ -148,7 +150,7 @@ def test_fit_sees_the_batches_of_its_steps_in_order(fits, repeat):
         expected = 0.5 * expected + np.mean([inputs["source"], inputs["target"]])
     for arguments in fits:
         model.fit(pairs, verbose=0, **arguments)
-    np.testing.assert_allclose(trace.seen, expected, rtol=1e-5)
+    np.testing.assert_allclose(trace.trace, expected, rtol=1e-5)
     assert pairs.start == (0 if repeat else 18)
     model.evaluate(pairs, steps=1, verbose=0)
     assert pairs.start == (0 if repeat else 18)

@@ -1,4 +1,4 @@
-"""On an archive of the real form with sentences of our own, and on the real one where it lies."""
+"""Sentiment sentences, from a generated archive and, if present, from the real one."""
 
 import importlib.util
 import io
@@ -29,7 +29,7 @@ def packed(files):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """20 reviews a domain of 4 sentences: good, bad, neither, and one with a broken byte."""
+    """Writes 20 reviews per domain of 4 sentences: good, bad, neutral, and one invalid byte."""
     files = {}
     for domain, stem in FILES.items():
         rows = [
@@ -51,7 +51,7 @@ def parts(domains):
     return domains.source_train, domains.source_test, domains.target_test
 
 
-def test_texts_keep_their_labels_and_reviews_are_on_one_side(folder):
+def test_reviews_are_split_whole(folder):
     domains = sentiment("amazon", "tweets", data_dir=folder, output_mode=None)
     assert domains.name == "amazon → tweets"
     assert domains.class_names == ("negative", "positive")
@@ -63,7 +63,7 @@ def test_texts_keep_their_labels_and_reviews_are_on_one_side(folder):
     assert all(text.split()[1] == '"tweets' for text in domains.target_train)
 
 
-def test_words_are_those_of_both_training_sets(folder):
+def test_vocabulary_comes_from_training_texts(folder):
     texts = sentiment("amazon", "tweets", data_dir=folder, output_mode=None)
     words = {
         word.strip('"').lower()
@@ -78,12 +78,12 @@ def test_words_are_those_of_both_training_sets(folder):
     # A test review's number is a word that was not seen, unless the other domain has it.
     assert domains.source_test[0][:, 0].max() == 1
     assert not domains.source_train[0][:, 0].any()
-    few = sentiment("amazon", "tweets", data_dir=folder, max_tokens=5)
-    assert few.input_shape == (5,)
+    limited = sentiment("amazon", "tweets", data_dir=folder, max_tokens=5)
+    assert limited.input_shape == (5,)
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("wordllama"), reason="needs wordllama")
-def test_word_vectors_are_means_of_those_of_a_network_that_saw_other_texts(folder):
+def test_word_vectors_are_not_fitted(folder):
     options = {"data_dir": folder, "output_mode": "word_vectors"}
     domains = sentiment("amazon", "tweets", **options)
     assert domains.input_shape == (256,)
@@ -92,14 +92,14 @@ def test_word_vectors_are_means_of_those_of_a_network_that_saw_other_texts(folde
     np.testing.assert_array_equal(swapped.target_train, domains.source_train[0])
 
 
-def test_without_their_package_one_line_says_what_to_install(folder, monkeypatch):
+def test_missing_package_names_the_install_command(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "wordllama", None)
     with pytest.raises(ImportError, match=r"pip install dann\[wordllama\]"):
         sentiment("amazon", "tweets", data_dir=folder, output_mode="word_vectors")
 
 
 @pytest.mark.parametrize(
-    ("names", "options", "error", "told"),
+    ("names", "options", "error", "words"),
     [
         (("amazon", "books"), {}, ValueError, "books"),
         (("amazon", "amazon"), {}, ValueError, "must differ"),
@@ -107,8 +107,8 @@ def test_without_their_package_one_line_says_what_to_install(folder, monkeypatch
         (("amazon", "nyt"), {"data_dir": "nowhere"}, FileNotFoundError, "pip download --no-binary"),
     ],
 )
-def test_what_is_not_there_is_told(folder, names, options, error, told):
-    with pytest.raises(error, match=told):
+def test_unusable_arguments_are_refused(folder, names, options, error, words):
+    with pytest.raises(error, match=words):
         sentiment(*names, **{"data_dir": folder, **options})
 
 
@@ -122,9 +122,9 @@ def test_what_is_not_there_is_told(folder, names, options, error, told):
         ("nyt", 2788, 0.395),
     ],
 )
-def test_the_real_sentences_have_the_known_shares(domain, count, share):
-    other = "nyt" if domain == "tweets" else "tweets"
-    domains = sentiment(domain, other, data_dir=REAL, output_mode=None)
+def test_real_sentences_have_known_shares(domain, count, share):
+    target = "nyt" if domain == "tweets" else "tweets"
+    domains = sentiment(domain, target, data_dir=REAL, output_mode=None)
     labels = np.concatenate([domains.source_train[1], domains.source_test[1]])
     assert len(labels) == count
     assert labels.mean() == pytest.approx(share, abs=5e-4)

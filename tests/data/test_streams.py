@@ -26,7 +26,7 @@ def tf_data():
 
 
 class ArrayBatches(keras.utils.PyDataset):
-    """Batches of 5, of which it tells how many there are."""
+    """Two batches of 5 examples, with a length."""
 
     def __len__(self):
         return 2
@@ -36,7 +36,7 @@ class ArrayBatches(keras.utils.PyDataset):
 
 
 class Batches:
-    """An iterable of batches that gives a new iterator each time, and does not tell how many."""
+    """An iterable of batches without a length, which can be read again."""
 
     def __init__(self, rows=(range(7), range(7, 10))):
         self.rows = rows
@@ -48,9 +48,9 @@ class Batches:
 @pytest.mark.parametrize(
     ("make", "length"), [(ArrayBatches, 2), (Batches, None), (loader, 3), (tf_data, 3)]
 )
-def test_a_dataset_is_read_in_order_and_its_length_sets_the_epoch(make, length):
-    given = make()
-    pairs = pair(given, given, 4)
+def test_dataset_is_read_in_order(make, length):
+    dataset = make()
+    pairs = pair(dataset, dataset, 4)
     assert pairs.num_batches == length
     pairs[0]  # Keras looks at the first batches before it trains
     for step in range(5):
@@ -65,7 +65,7 @@ def test_a_dataset_is_read_in_order_and_its_length_sets_the_epoch(make, length):
         pairs[9]
 
 
-def test_a_generator_gives_one_pass():
+def test_generator_provides_one_pass():
     pairs = pair(((X[i : i + 2], Y[i : i + 2]) for i in range(0, 10, 2)), TARGET, 4)
     np.testing.assert_array_equal(np.concatenate([pairs[i][1] for i in range(2)]), Y[:8])
     with pytest.raises(ValueError, match="can be read only once"):
@@ -73,8 +73,8 @@ def test_a_generator_gives_one_pass():
 
 
 @pytest.mark.parametrize("make", [Batches, lambda: iter(list(Batches()) * 9)])
-def test_each_fit_reads_a_dataset_anew_and_goes_on_with_an_iterator(make):
-    """Keras reads ahead, in a thread that may outlive the call."""
+def test_each_fit_restarts_a_dataset(make):
+    # Keras reads ahead, in a thread that may outlive the call.
     model = DANN(keras.Sequential([keras.Input((1,)), keras.layers.Dense(2)]), num_classes=3)
     model.compile("sgd")
     pairs = pair(make(), TARGET, 4)
@@ -87,12 +87,12 @@ def test_each_fit_reads_a_dataset_anew_and_goes_on_with_an_iterator(make):
 @hypothesis.given(
     strategies.lists(strategies.integers(1, 5), min_size=1, max_size=4), strategies.integers(1, 7)
 )
-def test_batches_of_any_size_are_cut_to_one(sizes, batch_size):
-    ends = np.cumsum(sizes)
-    rows = np.arange(ends[-1]) % 10
-    pairs = pair(Batches(np.split(rows, ends[:-1])), TARGET, batch_size, repeat=True)
+def test_batches_are_cut_to_one_size(sizes, batch_size):
+    limits = np.cumsum(sizes)
+    rows = np.arange(limits[-1]) % 10
+    pairs = pair(Batches(np.split(rows, limits[:-1])), TARGET, batch_size, repeat=True)
     for step in range(6):
-        expected = rows[np.arange(step * batch_size, (step + 1) * batch_size) % ends[-1]]
+        expected = rows[np.arange(step * batch_size, (step + 1) * batch_size) % limits[-1]]
         np.testing.assert_array_equal(pairs[step][0]["source"], X[expected])
         np.testing.assert_array_equal(pairs[step][1], Y[expected])
 
@@ -111,11 +111,11 @@ def test_inputs_may_be_nested():
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 4, 4)])
-def test_weights_are_those_of_examples_or_of_the_labels_of_a_map(shape):
+def test_weights_per_example_or_per_map_label(shape):
     images, maps = np.ones((6, 4, 4, 1)), np.arange(6 * 16).reshape(6, 4, 4)
     weights = np.random.default_rng(0).uniform(size=shape)
     labelled = {"target_labelled": (images, maps, np.ones(shape))}
-    _, labels, found = pair((images, maps, weights), images, 6, seed=0, **labelled)[0]
-    assert (labels.shape, found.dtype) == ((12, 4, 4), np.float32)
-    np.testing.assert_allclose(found[:6], weights[labels[:6, 0, 0] // 16], rtol=1e-6)
-    np.testing.assert_array_equal(found[6:], np.ones(shape))
+    _, labels, weights_read = pair((images, maps, weights), images, 6, seed=0, **labelled)[0]
+    assert (labels.shape, weights_read.dtype) == ((12, 4, 4), np.float32)
+    np.testing.assert_allclose(weights_read[:6], weights[labels[:6, 0, 0] // 16], rtol=1e-6)
+    np.testing.assert_array_equal(weights_read[6:], np.ones(shape))

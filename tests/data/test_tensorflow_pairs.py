@@ -1,4 +1,4 @@
-"""Batches that TensorFlow gathers are those of the pairs."""
+"""Batches that TensorFlow gathers equal the batches of pairs."""
 
 import itertools
 import subprocess
@@ -41,11 +41,11 @@ def assert_same(tensor, array):
 
 
 @pytest.mark.parametrize(("source", "target", "options"), CASES.values(), ids=CASES)
-def test_batches_are_those_of_the_pairs(source, target, options):
+def test_dataset_equals_pairs(source, target, options):
     pairs = pair(source, target, 4, seed=3, **options)
     pairs.start = 5
     endless, dataset = pairs.endless(), as_tensorflow_dataset(pairs)
-    for step, batch in enumerate(itertools.islice(dataset, 100)):  # more than are chosen at once
+    for step, batch in enumerate(itertools.islice(dataset, 100)):  # more than one block
         expected = endless[step]
         keras.tree.map_structure(assert_same, batch, expected)
     assert pairs.start == 5
@@ -61,12 +61,12 @@ def test_batches_are_those_of_the_pairs(source, target, options):
         ((X.astype(">f4"), Y), TARGET.astype(">f4"), {}),
     ],
 )
-def test_what_it_does_not_know_is_left_to_python(source, target, options):
+def test_unsupported_pairs_have_no_dataset(source, target, options):
     assert as_tensorflow_dataset(pair(source, target, 4, seed=0, **options)) is None
 
 
-def test_a_training_is_that_of_the_batches_by_python(monkeypatch):
-    """Large arrays are not held twice, so there Python gives the batches."""
+def test_training_equals_training_on_python_batches(monkeypatch):
+    """TensorFlow does not copy arrays above the limit, so Python reads their batches."""
     size, weights = X.nbytes + Y.nbytes + TARGET.nbytes, []
     for largest in (size, size - 1):
         monkeypatch.setattr("dann.data.tensorflow_pairs._MAX_BYTES", largest)
@@ -113,9 +113,9 @@ sys.exit(3)
 """
 
 
-def test_python_ends_while_a_thread_of_tensorflow_asks_for_examples():
+def test_python_exits_while_tensorflow_reads():
     command = [sys.executable, "-c", ENDS_EARLY]
-    # It hung for ever; the time is for an import of TensorFlow on a busy machine.
+    # The process used to hang; the timeout allows for importing TensorFlow on a busy machine.
     done = subprocess.run(command, timeout=300, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "asked" in done.stdout

@@ -1,4 +1,4 @@
-"""Inputs of strings: a pair of domains of them, and all that follows."""
+"""Inputs of strings, from the pair of domains to the scores."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ def model():
 
 
 @pytest.mark.parametrize("dtype", ["U", object, np.dtypes.StringDType()], ids=str)
-def test_texts_of_every_kind_are_objects_in_the_pair(dtype):
+def test_strings_become_objects(dtype):
     domains = arrays((TEXTS.astype(dtype), LABELS), (TARGET.astype(dtype), LABELS))
     assert domains.input_shape == ()
     for part in (domains.source_train[0], domains.target_train, domains.target_test[0]):
@@ -41,16 +41,11 @@ def test_texts_of_every_kind_are_objects_in_the_pair(dtype):
     np.testing.assert_array_equal(oracle.source_train[0], domains.target_train)
 
 
-def test_texts_and_numbers_do_not_make_a_pair():
-    with pytest.raises(ValueError, match="strings"):
-        arrays((TEXTS, LABELS), np.ones((80, 3)))
-
-
 @tensorflow
 @pytest.mark.parametrize("kind", ["arrays", "by hand"])
-def test_a_model_of_texts_trains_predicts_and_is_scored(model, kind):
+def test_text_model_trains_predicts_and_is_scored(model, kind):
     domains = arrays((TEXTS, LABELS), (TARGET, LABELS))
-    if kind == "by hand":  # `<U` arrays stay what they are
+    if kind == "by hand":  # `<U` arrays are not converted
         test = TARGET[60:], LABELS[60:]
         domains = DomainPair(
             *("a", "b", (TEXTS, LABELS), (TEXTS, LABELS), TARGET[:60], test),
@@ -62,10 +57,10 @@ def test_a_model_of_texts_trains_predicts_and_is_scored(model, kind):
         inputs, labels = domains.target_test
         logits = model.predict(inputs, verbose=0)
         np.testing.assert_array_equal(logits.argmax(axis=1), labels)
-        for given in ((inputs, labels), (domains.test_batches("target", 7),)):
-            assert model.evaluate(*given, return_dict=True, verbose=0)["accuracy"] == 1
-        found = predict(model.classifier, inputs)
-        np.testing.assert_allclose(found, logits, rtol=1e-5, atol=1e-6)
+        for data in ((inputs, labels), (domains.test_batches("target", 7),)):
+            assert model.evaluate(*data, return_dict=True, verbose=0)["accuracy"] == 1
+        predictions = predict(model.classifier, inputs)
+        np.testing.assert_allclose(predictions, logits, rtol=1e-5, atol=1e-6)
         scores = compute_scores(model, source=domains.source_test, target=domains.target_train)
         assert scores.keys() == set(SCORES) - {"mix_val"}
         assert scores["source_accuracy"] == 1
@@ -73,7 +68,7 @@ def test_a_model_of_texts_trains_predicts_and_is_scored(model, kind):
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_another_backend_is_told_in_one_line(monkeypatch, backend):
+def test_strings_need_tensorflow(monkeypatch, backend):
     monkeypatch.setattr(keras.backend, "backend", lambda: backend)
     with pytest.raises(ValueError, match=f"TensorFlow backend.*{backend}.*map_inputs"):
         convert_strings({"source": TEXTS})
@@ -81,12 +76,12 @@ def test_another_backend_is_told_in_one_line(monkeypatch, backend):
     assert convert_strings(numbers)["source"] is numbers["source"]
 
 
-def test_inputs_are_mapped_part_by_part():
+def test_map_inputs_maps_every_part():
     domains = arrays((TEXTS, LABELS), (TARGET, LABELS)).with_target_labelled(2)
     lengths = domains.map_inputs(lambda part: np.float32([[len(text)] for text in part]))
     assert lengths.input_shape == (1,)
     for name in ("source_train", "source_test", "target_test", "target_labelled"):
-        (texts, labels), (numbers, same) = getattr(domains, name), getattr(lengths, name)
+        (texts, labels), (numbers, labels_kept) = getattr(domains, name), getattr(lengths, name)
         assert numbers.ravel().tolist() == list(map(len, texts))
-        assert same is labels
+        assert labels_kept is labels
     assert lengths.target_train.ravel().tolist() == list(map(len, domains.target_train))

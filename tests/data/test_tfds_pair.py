@@ -43,19 +43,19 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
         return {
             "train": self._generate_examples(4),
             "test": self._generate_examples(2),
-            "unknown": self._generate_examples(4, known=False),
+            "unknown": self._generate_examples(4, is_labelled=False),
         }
 
-    def _generate_examples(self, count, known=True):
+    def _generate_examples(self, count, is_labelled=True):
         config = self.builder_config.name
         for index in range(count):
             name = "ab"[index % 2]
             image = np.full((4 + index, 5, 3), 100 * (name == "a"), "uint8")
             label = name if config in ("ba", "renamed") else index % 2
-            yield index, {"image": image, self.label_key: label if known else -1}
+            yield index, {"image": image, self.label_key: label if is_labelled else -1}
 
 
-def test_grey_is_repeated_colour_becomes_its_luma_and_what_fits_stays():
+def test_unify_converts_channels():
     image = np.random.default_rng(0).integers(0, 256, (7, 5, 3)).astype("uint8")
     np.testing.assert_array_equal(unify(image, (7, 5), 3), image)
     grey = np.array([[[10], [200]]], "uint8")
@@ -65,7 +65,7 @@ def test_grey_is_repeated_colour_becomes_its_luma_and_what_fits_stays():
     assert abs(int(unify(colour, (1, 1), 1)[0, 0, 0]) - luma) <= 1
 
 
-def test_a_size_is_reached_by_antialiased_interpolation():
+def test_unify_antialiases():
     stripes = np.tile(np.array([0, 255], "uint8"), 8)[None, :, None].repeat(2, axis=0)
     even = unify(stripes, (2, 4), 1)[0, :, 0].astype(int)
     assert np.abs(even - 127.5).max() < 20  # without antialiasing: 0 or 255
@@ -73,7 +73,7 @@ def test_a_size_is_reached_by_antialiased_interpolation():
 
 @pytest.fixture(scope="module")
 def shapes(tmp_path_factory):
-    """A function that pairs two configurations of the shapes."""
+    """Returns a function that pairs two configurations of the shapes."""
     cache = str(tmp_path_factory.mktemp("cache"))
 
     def load(source="ab", target="ba", **arguments):
@@ -84,7 +84,7 @@ def shapes(tmp_path_factory):
 
 
 @pytest.mark.parametrize("target", ["ba", "renamed"])
-def test_classes_are_matched_by_name_and_sizes_brought_to_one(shapes, target):
+def test_classes_match_by_name_and_sizes_are_unified(shapes, target):
     domains = shapes(target=target)
     assert domains.name == f"coloured_shapes/ab → coloured_shapes/{target}"
     assert (domains.class_names, domains.input_shape) == (("a", "b"), (6, 6, 3))
@@ -100,43 +100,45 @@ def test_a_target_may_have_no_classes(shapes, target):
     assert (len(domains.target_train), len(domains.target_test[0])) == (4, 2)
 
 
-def test_an_unknown_class_of_the_target_stays_unknown(shapes):
+def test_unknown_target_classes_stay_unknown(shapes):
     domains = shapes(target_split="train+unknown")
     labels = domains.target_train_labels
     assert sorted(labels.tolist()) == [-1] * 4 + [0, 0, 1, 1]
-    known = labels >= 0
-    np.testing.assert_array_equal(labels[known] == 0, domains.target_train[known, 0, 0, 0] == 100)
-    drawn = domains.with_target_labelled(2).target_labelled
-    assert sorted(drawn[1].tolist()) == [0, 0, 1, 1]
+    is_labelled = labels >= 0
+    np.testing.assert_array_equal(
+        labels[is_labelled] == 0, domains.target_train[is_labelled, 0, 0, 0] == 100
+    )
+    labelled = domains.with_target_labelled(2).target_labelled
+    assert sorted(labelled[1].tolist()) == [0, 0, 1, 1]
     assert shapes(target_split="unknown").target_train_labels is None
     assert shapes(target_test_split="unknown").target_test[1] is None
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "words"),
     [
-        {"target": "ac"},
-        {"image_size": None},
-        {"source": "unlabelled", "target": "ab"},
-        {"target": "nested"},
-        {"target": "red"},
-        {"target_test_split": "test+unknown"},
-        {"source_split": "unknown"},
-        {"target_test_split": "train[:10%]"},
-        {"source_test_split": "train"},
-        {"channels": 2},
+        ({"target": "ac"}, "among .'a', 'b'.. Received: .'c'"),
+        ({"image_size": None}, "Images of several sizes need an `image_size`"),
+        ({"source": "unlabelled", "target": "ab"}, "must have a class label per image"),
+        ({"target": "nested"}, "must be a data set of images"),
+        ({"target": "red"}, "red.* not found"),
+        ({"target_test_split": "test+unknown"}, "Received: -1"),
+        ({"source_split": "unknown"}, "Received: 4 of 4 examples with an empty label"),
+        ({"target_test_split": "train[:10%]"}, "no data"),
+        ({"source_test_split": "train"}, "different splits"),
+        ({"channels": 2}, "`channels`"),
     ],
 )
-def test_data_sets_that_do_not_fit_are_refused(shapes, arguments):
-    with pytest.raises(ValueError, match="Received|not found|no data"):
+def test_unusable_data_sets_are_refused(shapes, arguments, words):
+    with pytest.raises(ValueError, match=words):
         shapes(**arguments)
 
 
 @pytest.mark.parametrize("kind", ["tfrecord", "array_record"])
-def test_images_are_decoded_once_and_then_only_read(tmp_path, shapes, capsys, monkeypatch, kind):
+def test_images_are_decoded_once(tmp_path, shapes, capsys, monkeypatch, kind):
     if kind == "array_record":
         monkeypatch.setattr("dann.data.builders.load_builder.has_tensorflow", lambda: False)
-    found = shapes(cache_dir=str(tmp_path))
+    domains = shapes(cache_dir=str(tmp_path))
     assert capsys.readouterr().out.count("Decoding") == 4
     records: Any = load_builder("coloured_shapes/ab", str(tmp_path))
     assert records.info.file_format.value == kind
@@ -145,13 +147,13 @@ def test_images_are_decoded_once_and_then_only_read(tmp_path, shapes, capsys, mo
     else:
         examples = tfds.as_numpy(records.as_dataset(split="train"))
     expected = [unify(example["image"], (6, 6), 3) for example in examples]
-    np.testing.assert_array_equal(found.source_train[0], expected)
-    # As another user's, who may not write there.
+    np.testing.assert_array_equal(domains.source_train[0], expected)
+    # Another user may not write to the folder.
     monkeypatch.setattr(filelock.FileLock, "acquire", pytest.fail)
     monkeypatch.setattr(type(records), "as_dataset", pytest.fail)
     again = shapes(cache_dir=str(tmp_path))
     assert capsys.readouterr().out == ""
     assert not again.source_train[0].flags.writeable
     for part in ("source_train", "target_test"):
-        for mine, its in zip(getattr(found, part), getattr(again, part), strict=True):
-            np.testing.assert_array_equal(mine, its)
+        for values, values_again in zip(getattr(domains, part), getattr(again, part), strict=True):
+            np.testing.assert_array_equal(values, values_again)

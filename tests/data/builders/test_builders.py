@@ -27,7 +27,7 @@ def test_a_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypat
     cache = str(tmp_path / "cache")
     builder: Any = load_builder(name, cache, str(raw_files))
     info = builder.info
-    assert {split: one.num_examples for split, one in info.splits.items()} == SPLITS[name]
+    assert {split: part.num_examples for split, part in info.splits.items()} == SPLITS[name]
     assert info.supervised_keys == ("image", "label")
     assert info.features["label"].names == [str(digit) for digit in range(10)]
     example = next(iter(tfds.as_numpy(builder.as_dataset(split="train"))))
@@ -36,18 +36,18 @@ def test_a_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypat
     assert load_builder(name, cache).data_path == builder.data_path  # without raw files
 
 
-def test_every_builder_of_the_package_is_prepared_here():
+def test_every_builder_is_tested():
     names = {builder.name for _, builder in inspect.getmembers(builders, inspect.isclass)}
     assert names == {name.partition("/")[0] for name in SPLITS}
 
 
-def test_the_checksums_of_downloads_are_found_beside_the_builders():
+def test_checksums_are_beside_the_builders():
     names = {url.rsplit("/", 1)[1] for url in builders.MnistM.url_infos}
     assert names == set(FILES.values())
 
 
 @pytest.mark.parametrize(("name", "part"), [("mnist", "mnist"), ("mnist_m", "bsds500")])
-def test_raw_files_that_are_not_there_are_no_download(name, part, raw_files, tmp_path):
+def test_missing_raw_files_are_not_downloaded(name, part, raw_files, tmp_path):
     (raw_files / part).rename(tmp_path / "elsewhere")
     with pytest.raises(FileNotFoundError, match=f"must contain {part}/ for {name}"):
         load_builder(name, str(tmp_path / "cache"), str(raw_files))

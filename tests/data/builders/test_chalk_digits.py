@@ -1,4 +1,4 @@
-"""The builder of the digits that scikit-learn ships."""
+"""The builder of digits from scikit-learn's data."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def domains(cache):
     return digits_to_photos(str(cache))
 
 
-def test_chalk_digits_are_grey_on_black_and_coloured_over_photos(domains):
+def test_black_is_grey_and_photos_are_coloured(domains):
     assert domains.input_shape == (16, 16, 3)
     sizes = len(domains.source_train[0]), len(domains.target_train), len(domains.target_test[0])
     assert sizes == (8000, 8000, 599)
@@ -33,13 +33,13 @@ def test_source_target_and_test_digits_are_disjoint():
     assert sum(map(len, parts)) == len(set.union(*parts))
 
 
-def test_a_digit_that_is_not_jittered_keeps_its_ink():
+def test_digit_without_jitter_keeps_its_ink():
     digit = DATA.images[0] / 16
-    drawn = _enlarge(digit, np.random.default_rng(0), jitter=False)
-    assert drawn.shape == (16, 16)
+    enlarged = _enlarge(digit, np.random.default_rng(0), jitter=False)
+    assert enlarged.shape == (16, 16)
     # Bilinear enlargement: each original pixel is the mean of its four, away from its neighbours.
-    np.testing.assert_allclose(drawn.sum(), 4 * digit.sum(), rtol=0.03)
-    np.testing.assert_allclose(drawn[7:9, 7:9].mean(), digit[3:5, 3:5].mean(), atol=0.02)
+    np.testing.assert_allclose(enlarged.sum(), 4 * digit.sum(), rtol=0.03)
+    np.testing.assert_allclose(enlarged[7:9, 7:9].mean(), digit[3:5, 3:5].mean(), atol=0.02)
 
 
 def test_train_and_test_crops_come_from_different_halves():

@@ -20,7 +20,7 @@ needs_files = pytest.mark.skipif(
 
 
 @needs_files
-def test_the_real_mnist_is_read_to_the_last_byte():
+def test_real_mnist_is_read_exactly():
     paths = mnist_paths(RAW / "mnist")
     images, labels = read_mnist(paths, "train")
     content = gzip.decompress(paths["train", "images"].read_bytes())
@@ -31,14 +31,14 @@ def test_the_real_mnist_is_read_to_the_last_byte():
     assert read_mnist(paths, "test")[0].shape == (10_000, 28, 28)
 
 
-def test_a_digit_is_blended_as_the_absolute_difference():
+def test_blend_is_the_absolute_difference():
     digits = np.zeros((200, 28, 28), "uint8")
     digits[:, 10:20, 10:20] = 255
     photo = np.random.default_rng(0).integers(0, 256, (30, 31, 3)).astype("uint8")
     crops = [photo[row:, column:][:28, :28] for row in range(3) for column in range(4)]
     expected = [np.abs(crop.astype(int) - digits[0][:, :, None]) for crop in crops]
-    found = {image.tobytes() for image in blend(digits, [photo], seed=0)}
-    assert found == {image.astype("uint8").tobytes() for image in expected}  # every place is drawn
+    blends = {image.tobytes() for image in blend(digits, [photo], seed=0)}
+    assert blends == {image.astype("uint8").tobytes() for image in expected}  # at every position
 
 
 @needs_files
@@ -52,7 +52,7 @@ def test_a_digit_is_blended_as_the_absolute_difference():
         ),
     ],
 )
-def test_the_genuine_files_give_the_same_images_everywhere(seed, split, sha256):
+def test_blends_of_real_files_are_pinned(seed, split, sha256):
     photos = [mnist_m._decode(path) for path in sorted((RAW / "bsds500").glob("*.jpg"))]
     digest = hashlib.sha256()
     for image in blend(read_mnist(mnist_paths(RAW / "mnist"), split)[0], photos, seed):
@@ -60,18 +60,17 @@ def test_the_genuine_files_give_the_same_images_everywhere(seed, split, sha256):
     assert digest.hexdigest() == sha256
 
 
-def test_the_pair_holds_the_digits_and_blends_of_the_manual_folder(
-    raw_files, tmp_path, monkeypatch
-):
+def test_pair_contains_digits_and_blends(raw_files, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(raw_files.parent))
     folders = {"cache_dir": str(tmp_path / "cache"), "data_dir": f"~/{raw_files.name}"}
     domains = tfds_pair("mnist", "mnist_m", **folders)
     photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
     digits, labels = read_mnist(mnist_paths(raw_files / "mnist"), "test")
-    blended = zip(blend(digits, photos, 1), labels.tolist(), strict=True)
-    found = zip(domains.target_test[0], domains.target_test[1].tolist(), strict=True)
-    both = [sorted((image.tobytes(), label) for image, label in one) for one in (found, blended)]
-    assert both[0] == both[1]
+    expected = zip(blend(digits, photos, 1), labels.tolist(), strict=True)
+    blends = zip(domains.target_test[0], domains.target_test[1].tolist(), strict=True)
+    assert sorted((image.tobytes(), label) for image, label in blends) == sorted(
+        (image.tobytes(), label) for image, label in expected
+    )
     images = domains.source_train[0]
     assert images.shape == domains.target_train.shape == (12, 28, 28, 3)
     np.testing.assert_array_equal(images[..., 0], images[..., 2])
@@ -79,7 +78,7 @@ def test_the_pair_holds_the_digits_and_blends_of_the_manual_folder(
     assert {image.tobytes() for image in images[..., 0]} == {image.tobytes() for image in grey}
 
 
-def test_downloaded_photos_are_taken_if_they_are_genuine(raw_files, monkeypatch):
+def test_downloaded_photos_are_verified(raw_files, monkeypatch):
     photos = raw_files / "download/BSR/BSDS500/data/images/train"
     photos.parent.mkdir(parents=True)
     (raw_files / "bsds500").rename(photos)
@@ -94,7 +93,7 @@ def test_downloaded_photos_are_taken_if_they_are_genuine(raw_files, monkeypatch)
 
 
 @pytest.mark.parametrize("content", [b"hello", b"\0\0\x08\x03" + b"\0\0\0\x01" * 3, b""])
-def test_what_is_no_mnist_is_refused(raw_files, content):
+def test_other_files_are_refused(raw_files, content):
     (raw_files / "mnist/train-images-idx3-ubyte.gz").write_bytes(content)
     with pytest.raises(ValueError, match="Expected an IDX file.*images"):
         read_mnist(mnist_paths(raw_files / "mnist"), "train")

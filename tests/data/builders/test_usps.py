@@ -25,7 +25,7 @@ NAMES = {"train": "usps.bz2", "test": "usps.t.bz2"}
         ("test", (147, 359), "0d676bfeece8e58939a4cf88aa0de0b720c60556b6ab1d02e37e9c1ca07b758b"),
     ],
 )
-def test_the_real_usps_is_read_to_the_last_byte(split, sizes, sha256):
+def test_real_usps_is_read_exactly(split, sizes, sha256):
     images, labels = read_usps(REAL, split)
     assert images.shape[1:] == (16, 16, 1)
     counts = np.bincount(labels)
@@ -37,7 +37,7 @@ def test_the_real_usps_is_read_to_the_last_byte(split, sizes, sha256):
     ("name", "content"),
     [("data", np.zeros((12, 255))), ("data", np.full((12, 256), 1.5)), ("target", np.arange(12))],
 )
-def test_a_file_that_does_not_hold_usps_is_refused(usps_files, name, content):
+def test_other_files_are_refused(usps_files, name, content):
     with h5py.File(usps_files / "usps.h5", "a") as file:
         del file[f"train/{name}"]
         file[f"train/{name}"] = content
@@ -46,19 +46,19 @@ def test_a_file_that_does_not_hold_usps_is_refused(usps_files, name, content):
 
 
 @pytest.mark.parametrize("split", NAMES)
-def test_both_formats_give_the_same_bytes_with_grey_rounded_half_up(usps_files, usps_digits, split):
+def test_formats_agree_and_grey_rounds_half_up(usps_files, usps_digits, split):
     thousandths, labels = usps_digits[split]
     exact = [fractions.Fraction(255 * (int(k) + 1000), 2000) for k in thousandths.ravel()]
     expected = [math.floor(value + fractions.Fraction(1, 2)) for value in exact]
     for name in ("usps.h5", NAMES[split]):
-        images, found = read_usps(usps_files / name, split)
+        images, labels_read = read_usps(usps_files / name, split)
         assert images.dtype == np.uint8
         np.testing.assert_array_equal(images.ravel(), expected)
-        np.testing.assert_array_equal(found, labels)
+        np.testing.assert_array_equal(labels_read, labels)
 
 
-def manager_of(downloads, **attributes):
-    """A download manager whose downloads are the files of a folder."""
+def fake_manager(downloads, **attributes):
+    """Returns a download manager whose downloads are the files of a folder."""
     return types.SimpleNamespace(
         download=lambda urls: {k: downloads / url.rsplit("/", 1)[1] for k, url in urls.items()},
         **attributes,
@@ -66,7 +66,7 @@ def manager_of(downloads, **attributes):
 
 
 @pytest.mark.parametrize("removed", [[], ["usps.h5"]])
-def test_files_in_the_manual_folder_are_not_downloaded(usps_files, removed):
+def test_manual_files_are_not_downloaded(usps_files, removed):
     for name in removed:
         (usps_files / name).unlink()
     names = NAMES if removed else dict.fromkeys(NAMES, "usps.h5")
@@ -75,9 +75,9 @@ def test_files_in_the_manual_folder_are_not_downloaded(usps_files, removed):
     assert usps._files(manual) == expected
 
 
-def test_missing_files_are_downloaded_and_checked(usps_files, tmp_path, monkeypatch):
+def test_downloaded_files_are_verified(usps_files, tmp_path, monkeypatch):
     (tmp_path / "manual").mkdir()
-    manager = manager_of(usps_files, manual_dir=tmp_path / "manual")
+    manager = fake_manager(usps_files, manual_dir=tmp_path / "manual")
     with pytest.raises(ValueError, match="usps.bz2 with the MD5 ec16c51d.*Received: .*Delete"):
         usps._files(manager)
     paths = {split: usps_files / name for split, name in NAMES.items()}
