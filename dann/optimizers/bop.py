@@ -36,7 +36,8 @@ class Bop(keras.optimizers.Optimizer):
         TypeError: If `threshold` or `learning_rate` is neither a number nor a schedule.
         ValueError: If `learning_rate` or `threshold` is out of range, if there is a weight decay,
             or, in `build`, if a variable is not the kernel of a binary layer or is in half
-            precision, which would round `1 - learning_rate` to 1.
+            precision, which would round `1 - learning_rate` to 1; or if `threshold` is set after
+            training has begun.
 
     Example:
 
@@ -68,11 +69,24 @@ class Bop(keras.optimizers.Optimizer):
         if not (isinstance(learning_rate, Schedule) or callable(learning_rate)):
             why = "a Keras schedule or a callable: it is the share of the newest gradient"
             learning_rate = check_number("learning_rate", learning_rate, 0, 1, above=True, why=why)
-        if not isinstance(threshold, Schedule):
-            threshold = check_number("threshold", threshold, 0, why="or a Keras schedule")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.threshold = threshold
         self._averages = []
+
+    @property
+    def threshold(self):
+        return self._threshold
+
+    @threshold.setter
+    def threshold(self, threshold):
+        if self.built:  # a compiled training step would not notice the change
+            raise ValueError(
+                "Expected `threshold` to be set before training. Received: a new threshold of a "
+                "built `Bop`. Pass a schedule, or compile the model with a new `Bop`"
+            )
+        if not isinstance(threshold, Schedule):
+            threshold = check_number("threshold", threshold, 0, why="or a Keras schedule")
+        self._threshold = threshold
 
     def build(self, variables):
         if self.built:

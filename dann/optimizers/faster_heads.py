@@ -53,9 +53,6 @@ def faster_heads(
 
 def _copy_scaled(optimizer, name, factor):
     config = optimizer.get_config()
-    rate = config["learning_rate"]
-    if isinstance(rate, dict):  # not a number; the config of a function cannot be deserialized
-        rate = Scaled(optimizer._learning_rate, factor)
-    else:
-        rate = factor * rate
+    rate = config["learning_rate"]  # a number, or the config of a schedule or a function
+    rate = Scaled(optimizer._learning_rate, factor) if isinstance(rate, dict) else factor * rate
     return type(optimizer).from_config({**config, "name": name, "learning_rate": rate})

@@ -40,6 +40,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         name: Name of the optimizer.
 
     Raises:
+        TypeError: If `optimizers` does not map strings to Keras optimizers.
         ValueError: In `build`, if a rule matches no variable that an earlier rule did not match, or
             if `optimizer_indices` does not have one index per variable.
 
@@ -64,6 +65,12 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         loss_scale_factor: float | None = None,
         name: str = "per_variable",
     ):
+        for rule, part in optimizers.items():
+            if not (isinstance(rule, str) and isinstance(part, keras.optimizers.Optimizer)):
+                raise TypeError(
+                    "Expected `optimizers` to map strings to Keras optimizers. "
+                    f"Received: {{{rule!r}: {part!r}}}"
+                )
         by_variable = _OptimizerByVariable(default_optimizer, dict(optimizers))
         super().__init__(by_variable, loss_scale_factor, name)
         self._by_variable = by_variable

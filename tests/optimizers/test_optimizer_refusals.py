@@ -28,10 +28,20 @@ def train_without_binary_layers():
     train(make_layer_sum("a"), SGD(), callbacks=[FlipRatio()])
 
 
+def set_threshold_after_training():
+    bop = Bop()
+    train(make_layer_sum("a", binary=["a"], use_bias=False), bop, epochs=1, run_eagerly=True)
+    bop.threshold = 1e-6
+
+
 REFUSED = {  # a function, and words of the error
     "weight decay": (lambda: Bop(weight_decay=0.1), "weight_decay=0.1"),
     "rate": (lambda: Bop(0.0), "learning_rate=0.0"),
     "threshold": (lambda: Bop(threshold=-1e-8), "threshold=-1e-08"),
+    "late threshold": (set_threshold_after_training, "before training.*new `Bop`"),
+    "text": (lambda: PerVariable({"binary": "sgd"}, SGD()), "Received: {'binary': 'sgd'}"),
+    "rule": (lambda: PerVariable({False: SGD()}, SGD()), "map strings.*Received: {False"),
+    "default": (lambda: PerVariable({"binary": Bop()}, "sgd"), "default_optimizer.*sgd"),
     "unmarked": (lambda: Bop().build([keras.Variable([1.0])]), "`PerVariable"),
     "half precision": (lambda: Bop().build([make_half_variable()]), "single precision"),
     "unused rule": (lambda: build_split({"binary": Bop()}, SGD()), "'binary', which matches none"),
