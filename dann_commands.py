@@ -1,7 +1,7 @@
-"""The console commands `dann-train`, `dann-evaluate`, `dann-diagnose` and `dann-export`.
+"""Console commands: `dann-train`, `dann-evaluate`, `dann-diagnose` and `dann-export`.
 
-Each runs the script of its name. The module is no part of the package, because a script must set
-what `environment.py` sets before `dann` is imported.
+Each command runs the script of the same name. This module is outside the package, because a script
+sets environment variables before it imports `dann`.
 """
 
 import functools
@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def run_script(name: str) -> None:
-    """Runs a script of a clone, or of the installed package, as `python scripts/<name>.py` does."""
+    """Runs a script of a clone or of the installed package, like `python scripts/<name>.py`."""
     installed = HERE / "dann" / "scripts"
     folder = installed if installed.is_dir() else HERE / "scripts"
     sys.path.insert(0, str(folder))

@@ -3,80 +3,15 @@
 Importing it registers every class with Keras, so that `keras.models.load_model` knows them.
 """
 
-from dann import (
-    adaptation,
-    autodiff,
-    data,
-    deployment,
-    diagnostics,
-    experiments,
-    gradients,
-    layers,
-    networks,
-    optimizers,
-    schedules,
-    selection,
-    training,
-)
-from dann.adaptation import (
-    CDAN,
-    DALN,
-    DANN,
-    DIRTT,
-    FDAL,
-    MADA,
-    MCC,
-    MCD,
-    MDAN,
-    MDD,
-    PADA,
-    WDGRL,
-    AdversarialModel,
-    ConditionalEntropy,
-    Invariant,
-    Regularizer,
-    SelfEnsembling,
-    SourceOnly,
-    TargetOnly,
-    VirtualAdversarial,
-)
-from dann.experiments import compare
+import os
 
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = "0.1.0"
 
-__all__ = [
-    "CDAN",
-    "DALN",
-    "DANN",
-    "DIRTT",
-    "FDAL",
-    "MADA",
-    "MCC",
-    "MCD",
-    "MDAN",
-    "MDD",
-    "PADA",
-    "WDGRL",
-    "AdversarialModel",
-    "ConditionalEntropy",
-    "Invariant",
-    "Regularizer",
-    "SelfEnsembling",
-    "SourceOnly",
-    "TargetOnly",
-    "VirtualAdversarial",
-    "adaptation",
-    "autodiff",
-    "compare",
-    "data",
-    "deployment",
-    "diagnostics",
-    "experiments",
-    "gradients",
-    "layers",
-    "networks",
-    "optimizers",
-    "schedules",
-    "selection",
-    "training",
-]
+# In safe mode Keras loads only classes that are registered, so a plain import imports everything.
+# The scripts set this variable, because they print help and errors without importing Keras.
+if os.environ.get("DANN_LAZY_IMPORT") != "1":
+    for _name in __all__:
+        __getattr__(_name)

@@ -1,13 +1,14 @@
-"""What a script sets before it imports the libraries, which read it then."""
+"""Environment variables that libraries read while they are imported. Scripts import this first."""
 
 import os
 import signal
 
 signal.signal(signal.SIGINT, signal.SIG_DFL)  # an import may swallow a KeyboardInterrupt
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # no remarks of TensorFlow's C++ libraries
-# oneDNN's kernels on every processor: a step of the paper's network took 30% less CPU time.
+os.environ["DANN_LAZY_IMPORT"] = "1"  # help and errors of a config need no Keras
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides remarks of TensorFlow's C++ libraries
+# oneDNN kernels on every processor: a step of the paper's network takes 30% less CPU time.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-# OpenMP's threads, which are PyTorch's, sleep while they wait: on two cores that other programs
-# used too, a step of DANN took 34 ms of CPU time in place of 513.
+# Waiting OpenMP threads, which PyTorch uses, sleep. On two cores that other programs used too, a
+# step of DANN took 34 ms of CPU time instead of 513 ms.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

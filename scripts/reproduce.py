@@ -1,13 +1,13 @@
-r"""Runs experiments over seeds and writes one table of their results.
+r"""Trains experiments over seeds and writes one table of their results.
 
 python scripts/reproduce.py paths.data_dir=...                    three tasks, three methods
 python scripts/reproduce.py seeds=[0] 'overrides=["trainer.steps=1000"]' results=short.csv
 python scripts/reproduce.py jobs=2 paths.data_dir=...             two processes at a time
-python scripts/reproduce.py 'methods=[cdan,"mdd schedule=mdd"]'   with arguments of a method's own
+python scripts/reproduce.py 'methods=[cdan,"mdd schedule=mdd"]'   with arguments for one method
 
-A run has a directory of its own, <runs_dir>/<experiment>/<method>/seed_<seed>. If it is finished
-with the same settings, it is not repeated. So after an interruption the same command continues. The
-table is written anew from the finished runs that the command names.
+Each run has its own directory, <runs_dir>/<experiment>/<method>/seed_<seed>. A run that is finished
+with the same settings is not repeated, so after an interruption the same command continues. The
+table is replaced by the results of the finished runs that the command names.
 """
 
 import os
@@ -18,35 +18,39 @@ import sys
 import environment  # noqa: F401
 from hydra import compose
 
-from dann.config.runs import collect_settings, load_run_config
 from dann.config.script import script
-from dann.experiments.reproduction import plan_runs, train_runs
-from dann.experiments.results import collect_results, format_results
-from dann.experiments.sweep import rank_sweep
-from dann.training.run_directory import quote
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 
-def is_finished(run):
-    """Whether a run has ended, with the settings that it is planned with."""
-    planned = compose("train", list(run.arguments))  # first: what cannot be composed is told now
-    if not run.directory.is_finished():
-        return False
-    made = load_run_config(run.directory.path)
-    return collect_settings(made) == collect_settings(planned)
-
-
 @script("reproduce")
 def main(cfg):
+    from dann.config.runs import collect_settings, load_run_config
+    from dann.experiments.reproduction import plan_runs, train_runs
+    from dann.experiments.results import collect_results, format_results
+    from dann.experiments.sweep import rank_sweep
+    from dann.training.overrides import quote
+
     runs = plan_runs(cfg)
-    missing = [run for run in runs if not is_finished(run)]
+    # All arguments are composed before the first run, so that a mistake ends the script now.
+    settings = [collect_settings(compose("train", list(run.arguments))) for run in runs]
+
+    def select_finished():
+        return [
+            run
+            for run, planned in zip(runs, settings, strict=True)
+            if run.directory.is_finished()
+            and collect_settings(load_run_config(run.directory.path)) == planned
+        ]
+
+    finished = select_finished()
+    missing = [run for run in runs if run not in finished]
     paths = {key: cfg.paths[key] for key in ("data_dir", "cache_dir")}
     shared = [f"paths.{key}={quote(path)}" for key, path in paths.items() if path is not None]
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)  # which ends the runs in progress
+        signal.signal(number, signal.default_int_handler)  # an exception ends the running trainings
     failed = train_runs(missing, TRAIN, shared, cfg.jobs)
-    finished = [run for run in runs if is_finished(run)]
+    finished = select_finished()
     results = collect_results(finished)
     path = pathlib.Path(cfg.results)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,15 +58,18 @@ def main(cfg):
     path.with_suffix(".md").write_text(format_results(results, cfg.published))
     for experiment in cfg.experiments:
         folder = pathlib.Path(cfg.runs_dir) / experiment
-        own = [run for run in finished if run.experiment == experiment]
-        overrides = {os.path.relpath(run.directory.path, folder): run.arguments for run in own}
-        ranked = rank_sweep(folder, "agreement", overrides) if overrides else None
-        print(f"{experiment}: {ranked or 'not ranked'}")
+        overrides = {
+            os.path.relpath(run.directory.path, folder): run.arguments
+            for run in finished
+            if run.experiment == experiment
+        }
+        ranking = rank_sweep(folder, "agreement", overrides) if overrides else None
+        print(f"{experiment}: {ranking or 'not ranked'}")
     print(f"Written to {path} and {path.with_suffix('.md')}")
     for run in failed:
         log = run.directory.log_file
-        last = log.read_text().strip().rpartition("\n")[2]
-        print(f"error: {log} ends: {last}", file=sys.stderr)
+        last_line = log.read_text().strip().rpartition("\n")[2]
+        print(f"error: {log} ends: {last_line}", file=sys.stderr)
     if failed:
         sys.exit(1)
 

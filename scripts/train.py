@@ -3,15 +3,15 @@
 python scripts/train.py                                    the default, in about a minute
 python scripts/train.py method=source_only                 another method
 python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
-python scripts/train.py trainer.epochs=20                   20 passes over the source
-python scripts/train.py resume=true                         goes on with the newest unfinished run
-python scripts/train.py hydra.run.dir=x resume=true         starts, or resumes after a stop
+python scripts/train.py trainer.epochs=20                  20 passes over the source
+python scripts/train.py resume=true                        resumes the newest unfinished run
+python scripts/train.py hydra.run.dir=x resume=true        starts, or resumes after a stop
+python scripts/train.py hydra.run.dir=x overwrite=true     starts again, deleting a finished run
 python scripts/train.py experiment=mnist_to_mnist_m paths.data_dir=...
 python scripts/train.py --help                             every group and key
 """
 
 import os
-import pathlib
 import shlex
 import sys
 import tempfile
@@ -20,35 +20,38 @@ import environment  # noqa: F401
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from dann import training
-from dann.config import building, runs
-from dann.config.script import script
-from dann.training.devices import get_process_position
-from dann.training.run_directory import format_argument
+from dann.config.script import format_command, script
 
 SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
-HERE = pathlib.Path(__file__).parent
 
 
 @script("train")
 def main(cfg):
+    from dann import training
+    from dann.config import building, runs
+    from dann.training.devices import get_process_position
+
     distribution = training.Distribution(**cfg.distribution)
     distribution.connect()
     if get_process_position()[0] != 0:  # process 0 writes the run
-        aside = tempfile.TemporaryDirectory()
-        cfg.paths.run_dir = aside.name
+        discarded = tempfile.TemporaryDirectory()
+        cfg.paths.run_dir = discarded.name
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if distribution.kind != "multi_host":
-        runs.choose_run(cfg)
-        if runs.is_done(cfg):
+        selected = runs.find_run(cfg)
+        if selected.is_done:
+            print(f"Finished already: {selected.directory}")
             return
+        if str(selected.directory.path) != cfg.paths.run_dir:
+            print(f"Resumes {selected.directory}")
+            cfg.paths.run_dir = str(selected.directory.path)
     training.start(cfg.seed, cfg.trainer.precision)
     domains = building.build_domains(cfg)
     building.count_steps(cfg, domains)
-    intervals = building.step_intervals(cfg)
+    intervals = building.get_step_intervals(cfg)
 
     def build(method):
-        # the same initial weights for each method
+        # Each method starts from the same initial weights.
         training.start(cfg.seed, cfg.trainer.precision, distribution)
         with distribution.scope():
             model = building.build_model(cfg, method, domains)
@@ -61,8 +64,7 @@ def main(cfg):
     # A second stage continues a trained model, so a baseline would not be comparable.
     if cfg.compare and adapts and "teacher" not in cfg.method:
         plain = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
-        baseline = runs.shared_baseline(cfg) or build(plain)
-    callbacks = building.build_callbacks(cfg, model)
+        baseline = runs.find_shared_baseline(cfg) or build(plain)
     training.train_run(
         cfg.paths.run_dir,
         domains,
@@ -70,25 +72,24 @@ def main(cfg):
         cfg.seed,
         model,
         baseline,
-        callbacks=callbacks,
+        callbacks=building.build_callbacks(cfg, model),
         selection=cfg.selection,
         resume=cfg.resume,
+        overwrite=cfg.overwrite,
         config=runs.serialize_config(cfg),
         name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
     if HydraConfig.get().mode == RunMode.RUN:
-        tell_next(
-            training.RunDirectory(cfg.paths.run_dir),
-            "evaluate" if domains.nuisances else "diagnose",
-        )
+        run = training.RunDirectory(cfg.paths.run_dir)
+        print_next_steps(run, "evaluate" if domains.nuisances else "diagnose")
 
 
-def tell_next(run, script):
-    """Says what can be done with a finished run."""
-    is_installed = (HERE.parent / "__init__.py").is_file()
-    command = f"dann-{script}" if is_installed else f"python {os.path.relpath(HERE)}/{script}.py"
+def print_next_steps(run, script_name):
+    """Prints the commands that read a finished run."""
+    from dann.training.overrides import format_argument
+
     print(f"Classifier: {run}/{run.classifier_file.name}")
-    print(f"Next: {command} {format_argument('run', run)}")
+    print(f"Next: {format_command(script_name)} {format_argument('run', run)}")
     if run.tensorboard.is_dir():
         print(f"      tensorboard --logdir {shlex.quote(f'{run}/{run.tensorboard.name}')}")
 

@@ -1,7 +1,8 @@
-"""Builds the objects of a training from its composed config. Nothing else calls what it names.
+"""Builds the objects of a training from its composed config.
 
-Whatever a config names is called, so a `_target_` must be on a list: public classes of this package
-and of Keras, and the functions that make networks or read data.
+A config may come from a stranger, and Hydra calls whatever a `_target_` names. So a `_target_` must
+be on a list: public classes of this package and of Keras, and the functions that build networks or
+read data. Only this module instantiates parts of a config.
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ import functools
 import importlib
 import inspect
 import pathlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 import hydra
@@ -19,13 +20,14 @@ from omegaconf import DictConfig, OmegaConf
 from dann import networks
 from dann.adaptation import METHODS, Invariant
 from dann.checks import check_integer, did_you_mean, has_tensorflow
+from dann.config.errors import ConfigError, iterate_entries
 from dann.data import READERS, DomainPair, join_sources
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import RunDirectory
 from dann.training.run_directory import load_model
 
 T = TypeVar("T")
-_MODULES = (
+_PACKAGES = (
     "dann",
     "dann.gradients.estimators",
     "dann.layers",
@@ -41,7 +43,7 @@ _MODULES = (
     "keras.regularizers",
 )
 # Classes that run code or a saved graph, call a function, or send logs to a server.
-_LEFT_OUT = {
+_UNSAFE = {
     "FlaxLayer",
     "JaxLayer",
     "Lambda",
@@ -50,54 +52,55 @@ _LEFT_OUT = {
     "TFSMLayer",
     "TorchModuleWrapper",
 }
-# What `data` may name.
 READER_NAMES = frozenset(f"dann.data.{reader.__name__}" for reader in READERS)
 
 
-class ConfigError(ValueError):
-    """A config is wrong; the message says in one line what and where."""
-
-
 @functools.cache
-def target_names() -> frozenset[str]:
-    """Returns what all other groups of a config may name."""
-    found = {
+def get_target_names() -> frozenset[str]:
+    """Returns the names that a `_target_` may have outside of `data`."""
+    names = {
         f"dann.networks.{name}" for name, _ in inspect.getmembers(networks, inspect.isfunction)
     }
-    found |= {"dann.diagnostics.Diagnostics", "dann.training.EpochTable", "keras.Sequential"}
-    for name in _MODULES:
-        module = importlib.import_module(name)
-        public = getattr(module, "__all__", dir(module))
-        classes = {one for one in public if inspect.isclass(getattr(module, one))}
-        found |= {f"{name}.{one}" for one in classes - _LEFT_OUT}
-    return frozenset(found)
+    names |= {"dann.diagnostics.Diagnostics", "dann.training.EpochTable", "keras.Sequential"}
+    for package in _PACKAGES:
+        classes = inspect.getmembers(importlib.import_module(package), inspect.isclass)
+        names |= {f"{package}.{name}" for name, _ in classes if name not in _UNSAFE}
+    return frozenset(names)
 
 
 def instantiate(node: Any, names: Collection[str] | None = None) -> Any:
     """Builds the object that a config node describes, as `hydra.utils.instantiate` does.
 
-    Containers become plain `dict` and `list`, because Keras saves what it is given.
+    Containers become plain `dict` and `list`, because Keras saves arguments in configs of models.
 
     Args:
         node: A node of a config, or a plain container.
-        names: What it may name as `_target_`. Defaults to `None`: `target_names()`.
+        names: Names that a `_target_` may have. Defaults to `None`: `get_target_names()`.
 
     Raises:
-        ConfigError: If it names anything else.
+        ConfigError: If a `_target_` has another name.
         hydra.errors.InstantiationException: If a target raises an error.
     """
     check_targets(node, names)
-    # A reader takes texts, such as a column named "no".
-    for key, value in iterate_entries([as_container(node)]) if names is None else ():
-        if str(value).lower() in ("yes", "no", "on", "off"):
-            told = f"{key.rpartition('.')[2]}={value}"
-            raise ConfigError(f"Write true or false. Received: {told}")
+    if names is None:  # a reader takes any text, such as a column named "no"
+        for key, value in iterate_entries([as_container(node)]):
+            if str(value).lower() in ("yes", "no", "on", "off"):
+                argument = f"{key.rpartition('.')[2]}={value}"
+                raise ConfigError(f"Write true or false. Received: {argument}")
     return hydra.utils.instantiate(node, _convert_="all")
 
 
 def check_targets(node: Any, names: Collection[str] | None = None) -> None:
-    """Raises `ConfigError` if a node names, at any depth, what `instantiate` must not call."""
-    names = target_names() if names is None else names
+    """Checks every `_target_` of a config node, at any depth.
+
+    Args:
+        node: As in `instantiate`.
+        names: As in `instantiate`.
+
+    Raises:
+        ConfigError: If a `_target_` has another name, or a text contains `${`.
+    """
+    names = get_target_names() if names is None else names
     for key, value in iterate_entries([as_container(node)]):
         if isinstance(value, str) and "${" in value:
             raise ConfigError(f"Hydra would resolve this text a second time. Received: {value}")
@@ -108,24 +111,16 @@ def check_targets(node: Any, names: Collection[str] | None = None) -> None:
             )
 
 
-def iterate_entries(node: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields the dotted key and the value of all that a plain container holds, at any depth."""
-    for key, value in enumerate(node) if isinstance(node, list) else node.items():
-        yield f"{above}{key}", value
-        if isinstance(value, dict | list):
-            yield from iterate_entries(value, f"{above}{key}.")
-
-
 def as_container(node: Any) -> Any:
-    """Returns a node of a config as plain containers, its references resolved."""
+    """Converts a node of a config to plain containers with resolved references."""
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
 def build_domains(cfg: DictConfig) -> DomainPair:
-    """Loads the domains of `cfg.data` and applies `cfg.balanced` and `cfg.target_labelled`.
+    """Loads the domains of `cfg.data`, and applies `cfg.balanced` and `cfg.target_labelled`.
 
-    With `data.sources` it loads each source with the target and joins the pairs; with `data.path`
-    one labelled table.
+    With `data.sources`, loads each source with the target and joins the pairs. With `data.path`,
+    loads one labelled table.
 
     Raises:
         ConfigError: If `data` names anything but a reader.
@@ -136,7 +131,7 @@ def build_domains(cfg: DictConfig) -> DomainPair:
         node |= {"source": path, "target": None}
 
     def load(**source):
-        return _built("data", {**node, **source}, DomainPair, READER_NAMES)
+        return _build_part("data", {**node, **source}, DomainPair, READER_NAMES)
 
     domains = join_sources([load(source=name) for name in sources]) if sources else load()
     if cfg.target_labelled:
@@ -159,9 +154,9 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         calls the domain head with the number of its inputs. A method with a `teacher` starts from
         the weights of that model.
     """
-    # Entries without a target are values that the parts and the optimizer refer to.
+    # Other entries, such as `learning_rate`, are numbers that parts and the optimizer refer to.
     network = {
-        name: _built(f"network.{name}", part, functools.partial)
+        name: _build_part(f"network.{name}", part, functools.partial)
         for name, part in cfg.network.items()
         if OmegaConf.is_dict(part)
     }
@@ -170,11 +165,11 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         network["backbone"] = functools.partial(network["backbone"], input_range=pixels)
     backbone = network["backbone"](input_shape=domains.input_shape)
     features, num_classes = backbone.output_shape[-1], domains.num_classes
-    # The baseline beside the method takes no regularizers.
+    # The baseline of a run has no regularizers.
     regularizers = instantiate(cfg.regularizers) if method == cfg.method else {}
     node = dict(as_container(method))
     teacher = node.pop("teacher", None)
-    build = _built("method", node, functools.partial)
+    build = _build_part("method", node, functools.partial)
     if build.func not in (*METHODS.values(), Invariant):
         raise ConfigError(f"method must name a method as `_target_`. Received: {build.func}")
     kinds = domains.nuisances.kinds if domains.nuisances else None
@@ -199,42 +194,42 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
 
 
 def count_steps(cfg: DictConfig, domains: DomainPair) -> None:
-    """Sets `cfg.trainer.steps` and `steps_per_epoch` if `cfg.trainer.epochs` is given.
+    """Sets `cfg.trainer.steps` and `steps_per_epoch` if `cfg.trainer.epochs` is set.
 
-    An epoch is one pass over the source, in whole batches. Schedules that refer to `trainer.steps`
+    An epoch is one pass over the source, in full batches. Schedules that refer to `trainer.steps`
     follow.
 
     Raises:
-        ValueError: If there is no step, or no epoch.
+        ValueError: If the number of steps or epochs is below 1.
     """
-    given = "steps" if cfg.trainer.epochs is None else "epochs"
-    check_integer(f"trainer.{given}", cfg.trainer[given], low=1)
+    unit = "steps" if cfg.trainer.epochs is None else "epochs"
+    check_integer(f"trainer.{unit}", cfg.trainer[unit], low=1)
     if cfg.trainer.epochs is not None:
         cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // cfg.trainer.batch_size)
         cfg.trainer.steps = cfg.trainer.epochs * cfg.trainer.steps_per_epoch
 
 
-def step_intervals(cfg: DictConfig) -> list[int]:
-    """Returns after how many steps callbacks of `cfg` ask to act."""
-    nodes = filter(OmegaConf.is_dict, cfg.callbacks.values())
+def get_step_intervals(cfg: DictConfig) -> list[int]:
+    """Returns the numbers of steps after which callbacks of `cfg` act within an epoch."""
+    nodes = [node for node in cfg.callbacks.values() if OmegaConf.is_dict(node)]
     keys = "every_n_steps", "save_freq", "update_freq"
-    asked = [node.get(key) for node in nodes for key in keys]
-    asked = [1 if steps == "batch" else steps for steps in asked]  # as in TensorBoard's update_freq
-    return [steps for steps in asked if isinstance(steps, int) and steps > 0]
+    values = [node.get(key) for node in nodes for key in keys]
+    values = [1 if value == "batch" else value for value in values]  # for TensorBoard and Keras
+    return [value for value in values if isinstance(value, int) and value > 0]
 
 
 def build_callbacks(cfg: DictConfig, model: Any) -> list[keras.callbacks.Callback]:
-    """Builds the callbacks of `cfg` that are not null, and checks that they fit the model."""
+    """Builds the callbacks of `cfg` that are not null, and checks them against the model."""
     callbacks = [
-        _built(f"callbacks.{name}", node, keras.callbacks.Callback)
+        _build_part(f"callbacks.{name}", node, keras.callbacks.Callback)
         for name, node in cfg.callbacks.items()
         if node is not None
     ]
     if not has_tensorflow():
-        found = [one for one in callbacks if not isinstance(one, keras.callbacks.TensorBoard)]
-        if len(found) < len(callbacks):
-            print("TensorBoard's events are not written, because they need TensorFlow")
-        callbacks = found
+        tensorboard = keras.callbacks.TensorBoard
+        if any(isinstance(callback, tensorboard) for callback in callbacks):
+            print("TensorBoard events are not written, because they require TensorFlow")
+        callbacks = [callback for callback in callbacks if not isinstance(callback, tensorboard)]
     for callback in callbacks:
         if isinstance(callback, FlipRatio):
             callback.check(model)
@@ -242,25 +237,25 @@ def build_callbacks(cfg: DictConfig, model: Any) -> list[keras.callbacks.Callbac
 
 
 def build_optimizer(cfg: DictConfig, model: Any) -> keras.optimizers.Optimizer:
-    """Builds the optimizer of `cfg`, with `network.head_rate` times its rate for the heads."""
-    optimizer = _built("optimizer", cfg.optimizer, keras.optimizers.Optimizer)
+    """Builds the optimizer of `cfg`; heads learn at `network.head_rate` times its rate."""
+    optimizer = _build_part("optimizer", cfg.optimizer, keras.optimizers.Optimizer)
     if isinstance(optimizer, PerVariable):
-        optimizer.build(model.trainable_variables)  # rules that do not fit raise their error now
+        optimizer.build(model.trainable_variables)  # reports rules that match no variable now
     head_rate = cfg.network.get("head_rate", 1.0)
     return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
 
 
-def _built(key: str, node: Any, kind: type[T], *names: Any) -> T:
-    """Builds what a node describes, and checks that it is what its place in the config needs."""
+def _build_part(key: str, node: Any, kind: type[T], *names: Any) -> T:
+    """Instantiates the node of a key, and checks that the result is of the expected type."""
     plain = as_container(node)
-    built = instantiate(OmegaConf.create({key: plain}), *names)[key]
-    if not isinstance(built, kind):
+    part = instantiate(OmegaConf.create({key: plain}), *names)[key]
+    if not isinstance(part, kind):
         raise ConfigError(f"{key} must name a {kind.__name__} as `_target_`. Received: {plain}")
-    return built
+    return part
 
 
 def _start_from_teacher(model: Any, path: pathlib.Path) -> Any:
-    """Loads the weights of a run's classifier, or of a `.keras` file, into a second stage."""
+    """Copies the weights of a classifier, given by its run or its `.keras` file, to a model."""
     path = path.expanduser()
     if path.suffix != ".keras":
         path = RunDirectory(path).classifier_file

@@ -1,56 +1,62 @@
-"""The config of a run: kept, compared when it resumes, read afterwards; and the end of a sweep."""
+"""The config of a run: stored, compared when a run resumes, and loaded afterwards."""
 
-import json
 import os
 import pathlib
-import shutil
-import sys
-import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from dann.config.building import ConfigError, iterate_entries
+from dann.config.errors import ConfigError, iterate_entries
 from dann.config.schema import TrainConfig
-from dann.experiments.sweep import rank_sweep, save_tradeoff
 from dann.training import RunDirectory
 
 # Settings that may change when a run resumes, because the results do not depend on them.
-_FREE = ("resume", "paths", "experiment", "debug", "distribution")
-_FREE_OF_TRAINER = ("check_every", "steps_per_execution")
+_FREE = ("resume", "overwrite", "paths", "experiment", "debug", "distribution")
+_FREE_IN_TRAINER = ("check_every", "steps_per_execution")
 _FREE_CALLBACKS = (
     "dann.training.EpochTable",
     "keras.callbacks.CSVLogger",
     "keras.callbacks.ModelCheckpoint",
     "keras.callbacks.TensorBoard",
 )
-# Settings of a method, which its baseline does not see.
-_OF_METHODS = ("method", "schedule", "regularizers", "selection", "callbacks", "compare")
-_LENGTHS = ("trainer.steps", "trainer.epochs")  # a run is as long as one of them says
+# Settings of a method, on which its baseline does not depend.
+_METHOD_SETTINGS = ("method", "schedule", "regularizers", "selection", "callbacks", "compare")
+_LENGTHS = ("trainer.steps", "trainer.epochs")  # one of them is the length of a run
+
+
+class SelectedRun(NamedTuple):
+    """The run of a command.
+
+    Attributes:
+        directory: Directory of the run.
+        is_done: Whether the run is finished with these settings, so that nothing is left to do.
+    """
+
+    directory: RunDirectory
+    is_done: bool
 
 
 def collect_settings(cfg: Any) -> dict[str, Any]:
-    """Returns the settings that a run's result depends on, by their dotted keys.
+    """Returns the settings that the results of a run depend on, by their dotted keys.
 
-    It leaves out `resume`, `paths`, `distribution`, `trainer.check_every`,
-    `trainer.steps_per_execution`, the names of experiments, how much callbacks print, and callbacks
+    The result leaves out `resume`, `overwrite`, `paths`, `distribution`, `trainer.check_every`,
+    `trainer.steps_per_execution`, the names of experiments, `verbose` of callbacks, and callbacks
     that only write logs or models.
 
     Args:
-        cfg: The composed config of `scripts/train.py`.
+        cfg: Composed config of a training.
     """
     plain: Any = OmegaConf.to_container(cfg)
-    plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}  # they may move
+    plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}  # the paths may change
     epochs = plain["trainer"].get("epochs")
-    if epochs is not None:  # the steps are counted when the data is known
+    if epochs is not None:  # the number of steps is known only after the data are loaded
         plain["trainer"] |= {"steps": epochs, "steps_per_epoch": None}
     settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
     for key in _FREE:
         settings.pop(key, None)
-    for key in _FREE_OF_TRAINER:
+    for key in _FREE_IN_TRAINER:
         settings["trainer"].pop(key, None)
     callbacks = settings.get("callbacks") or {}
     settings["callbacks"] = {
@@ -65,182 +71,132 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
     }
 
 
-def is_done(cfg: Any) -> bool:
-    """Returns whether the run that `cfg` resumes is already finished, and prints it if so.
+def find_run(cfg: Any) -> SelectedRun:
+    """Finds the run that a command starts, resumes or has finished. Reads files only.
+
+    `resume=true` without `hydra.run.dir` selects the newest unfinished run of the same settings,
+    among the siblings of the directory that a new run would have.
 
     Raises:
-        ConfigError: If the run began with other settings. It may become longer, if it has a
-            checkpoint and no schedule follows its steps.
-        FileNotFoundError: If its config is gone.
+        ConfigError: If the run in the directory has other settings and is not to be overwritten.
+            A resumed run may become longer if no schedule depends on its number of steps.
+        FileExistsError: If a run may not start there; see `RunDirectory.check_free`.
+        FileNotFoundError: If the config of the run is missing.
     """
-    run = RunDirectory(cfg.paths.run_dir)
-    if not cfg.resume or not (run.is_finished() or run.has_checkpoints()):
-        return False
-    told, grown = _changes(cfg, run)
-    if told:
-        raise ConfigError(
-            "A run resumes with the settings that it began with; choose another hydra.run.dir, "
-            f"remove {run}, or give resume=false to start again. Received: {'; '.join(told)}"
-        )
-    if grown or not run.is_finished():
-        return False
-    print(f"Finished already: {run}")
-    return True
-
-
-def _changes(cfg, run):
-    """What differs from the settings that a run began with, and whether it shall be longer."""
-    now, then = collect_settings(cfg), collect_settings(load_run_config(run.path))
-    changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
-    grown = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
-    if not run.has_checkpoints():  # it would begin anew
-        grown = set()
-    told = [f"{key} {then.get(key)} then, {now.get(key)} now" for key in sorted(changed - grown)]
-    return told, bool(grown)
-
-
-def choose_run(cfg: Any) -> None:
-    """Lets `resume=true` without `hydra.run.dir` mean the newest unfinished run of these settings.
-
-    It looks among the neighbours of the folder that a new run would get, and sets
-    `cfg.paths.run_dir`.
-
-    Raises:
-        ConfigError: If there is none; it names up to three unfinished runs, and what differs.
-    """
-    hydra = HydraConfig.get()
+    run, hydra = RunDirectory(cfg.paths.run_dir), HydraConfig.get()
     is_named = any(text.lstrip("+").startswith("hydra.run.dir=") for text in hydra.overrides.hydra)
-    if not cfg.resume or is_named or hydra.mode != RunMode.RUN:
-        return
-    folder = pathlib.Path(cfg.paths.run_dir).parent
+    if cfg.resume and not is_named and hydra.mode == RunMode.RUN:
+        return SelectedRun(_find_unfinished_run(cfg, run.path.parent), is_done=False)
+    resumes = cfg.resume and (run.is_finished() or run.has_checkpoints())
+    if not resumes:
+        run.check_free(cfg.overwrite)
+        if cfg.overwrite or not run.manifest() or not run.config_file.is_file():
+            return SelectedRun(run, is_done=False)
+    differences, is_longer = _compare_settings(cfg, run)
+    if differences:
+        raise ConfigError(
+            f"Expected the settings of the run in {run}. Choose another hydra.run.dir, or start "
+            "again with resume=false overwrite=true, which deletes that run. "
+            f"Received: {'; '.join(differences)}"
+        )
+    return SelectedRun(run, is_done=resumes and run.is_finished() and not is_longer)
+
+
+def _find_unfinished_run(cfg, folder):
+    """Returns the newest unfinished run with the settings of `cfg` in a folder."""
     others = []
     for run in map(RunDirectory, sorted(folder.iterdir(), reverse=True)):
         if run.is_finished() or not run.has_checkpoints():
             continue
         try:
-            told, _ = _changes(cfg, run)
-        except (ConfigError, FileNotFoundError):  # of another version, perhaps
+            differences, _ = _compare_settings(cfg, run)
+        except (ConfigError, FileNotFoundError):  # perhaps a run of another version
             continue
-        if not told:
-            print(f"Resumes {run}")
-            cfg.paths.run_dir = str(run.path)
-            return
-        others.append(f"{run} ({told[0]})")
-    found = f"; unfinished are {', '.join(others[:3])}" if others else ""
-    raise ConfigError(f"No unfinished run in {folder.name}/ began with these settings{found}")
+        if not differences:
+            return run
+        others.append(f"{run} ({differences[0]})")
+    unfinished = f". Unfinished runs: {', '.join(others[:3])}" if others else ""
+    raise ConfigError(f"No unfinished run in {folder.name}/ has these settings{unfinished}")
 
 
-def shared_baseline(cfg: Any) -> dict[str, Any] | None:
-    """Returns the summary of an earlier job of a sweep whose baseline this one would train again.
-
-    The baseline is the same if all settings but those of the method are. A job of
-    `method=source_only` is a baseline itself.
-    """
-    hydra = HydraConfig.get()
-    if hydra.mode != RunMode.MULTIRUN:
-        return None
-    mine = _of_baseline(collect_settings(cfg))
-    for run in map(RunDirectory, sorted(pathlib.Path(hydra.sweep.dir).iterdir())):
-        summary = _with_baseline(run.summary()) if run.is_finished() else {}
-        is_like_it = "source_only/seconds" in summary and summary["seed"] == cfg.seed
-        if is_like_it and _of_baseline(collect_settings(load_run_config(run.path))) == mine:
-            return summary
-    return None
-
-
-def _with_baseline(summary):
-    """The summary, of a baseline itself also by the names that a baseline has beside a method."""
-    if summary["method"] != "source_only" or "kept_by" in summary:
-        return summary
-    kinds = "seconds", "cpu_seconds", "source/", "target/", "selection/", "probe/"
-    return summary | {f"source_only/{k}": summary[k] for k in summary if k.startswith(kinds)}
-
-
-def _of_baseline(settings):
-    return {k: v for k, v in settings.items() if k.partition(".")[0] not in _OF_METHODS}
-
-
-def serialize_config(cfg: Any) -> dict[str, str]:
-    """Returns the config and the arguments of a run as YAML, by the names that Hydra gives them."""
-    parts = {"config": cfg, "overrides": HydraConfig.get().overrides.task}
-    return {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
-
-
-def load_run_config(directory: str | os.PathLike, paths: Any = None) -> Any:
-    """Returns the config that a run was made with, to build its data again.
-
-    Args:
-        directory: A run directory of `scripts/train.py`.
-        paths: `data_dir` and `cache_dir` that replace the run's, unless they are null. Defaults to
-            `None`: both are the run's.
-
-    Raises:
-        FileNotFoundError: If the config is not there.
-        ConfigError: If it cannot be read.
-    """
-    run = RunDirectory(directory)
-    try:
-        found = OmegaConf.create(run.config())
-        cfg: Any = OmegaConf.merge(OmegaConf.structured(TrainConfig), found)
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # YAML and OmegaConf raise many kinds
-        raise ConfigError(f"Cannot read {run.config_file}: {error}") from error
-    cfg.paths.run_dir = str(directory)
-    for key in ("data_dir", "cache_dir"):
-        if paths is not None and paths[key] is not None:
-            cfg.paths[key] = paths[key]
-    return cfg
-
-
-class Ranking(Callback):
-    """Ranks the runs of a sweep when it has ended; see `dann.experiments.sweep.rank_sweep`.
-
-    A launcher may run the jobs in other processes or on other machines, each with a copy of this
-    object. So each job leaves a record in the sweep's directory, which is read at the end. If a job
-    has not finished, the exit status is 1.
-    """
-
-    def __init__(self) -> None:
-        self.sweep = uuid.uuid4().hex  # the same in all copies
-
-    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Records the folder and the arguments of a job."""
-        hydra = config.hydra
-        if hydra.mode == RunMode.MULTIRUN:
-            # The unresolved text, because it may refer to keys that this config lacks.
-            record = hydra.runtime.output_dir, OmegaConf.to_container(hydra.overrides.task)
-            folder = _folder(hydra.sweep.dir)
-            folder.mkdir(exist_ok=True)
-            (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
-
-    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Writes table and figure into the sweep's directory, and prints the table.
-
-        Of runs with nuisances it is the picture of accuracy against leakage.
-        """
-        directory = pathlib.Path(config.hydra.sweep.dir)
-        records = sorted(_folder(directory).glob(f"{self.sweep}-*.json"))
-        jobs = dict(json.loads(record.read_text()) for record in records)
-        shutil.rmtree(_folder(directory), ignore_errors=True)
-        finished = [RunDirectory(folder).is_finished() for folder in jobs]
-        score = config.selection.rank_by
-        overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
-        if told := save_tradeoff(directory, overrides) if any(finished) else None:
-            print(f"{told}\nWritten to {directory / 'tradeoff.png'}", flush=True)
-        elif score is not None and len(jobs) > 1:
-            table = rank_sweep(directory, score, overrides)
-            if table is not None:
-                print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
-            elif any(finished):
-                print(f"Not ranked: no run has selection/{score}", flush=True)
-        if not all(finished):
-            sys.exit(1)
+def _compare_settings(cfg, run):
+    """Returns the differences from the settings of a run, and whether `cfg` makes it longer."""
+    now, then = collect_settings(cfg), collect_settings(load_run_config(run.path))
+    changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
+    longer = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
+    if not run.has_checkpoints():  # the run would start again
+        longer = set()
+    differences = [
+        f"{key}={now.get(key)} instead of {then.get(key)}" for key in sorted(changed - longer)
+    ]
+    return differences, bool(longer)
 
 
 def _is_longer(then, now):
     return None not in (then, now) and now > then
 
 
-def _folder(directory):
-    return pathlib.Path(directory) / ".jobs"
+def find_shared_baseline(cfg: Any) -> dict[str, Any] | None:
+    """Returns the summary of an earlier job of a sweep that has the same baseline, if there is one.
+
+    Baselines are the same if all settings except those of the method are equal. A job of
+    `method=source_only` is a baseline itself.
+    """
+    hydra = HydraConfig.get()
+    if hydra.mode != RunMode.MULTIRUN:
+        return None
+    settings = _baseline_settings(cfg)
+    for run in map(RunDirectory, sorted(pathlib.Path(hydra.sweep.dir).iterdir())):
+        if not run.is_finished():
+            continue
+        summary = _add_baseline_keys(run.summary())
+        has_baseline = "source_only/seconds" in summary and summary["seed"] == cfg.seed
+        if has_baseline and _baseline_settings(load_run_config(run.path)) == settings:
+            return summary
+    return None
+
+
+def _add_baseline_keys(summary):
+    """Repeats the results of a run of `source_only` under the keys that a baseline has."""
+    if summary["method"] != "source_only" or "kept_by" in summary:
+        return summary
+    prefixes = "seconds", "cpu_seconds", "source/", "target/", "selection/", "probe/"
+    return summary | {f"source_only/{k}": summary[k] for k in summary if k.startswith(prefixes)}
+
+
+def _baseline_settings(cfg):
+    settings = collect_settings(cfg)
+    return {k: v for k, v in settings.items() if k.partition(".")[0] not in _METHOD_SETTINGS}
+
+
+def serialize_config(cfg: Any) -> dict[str, str]:
+    """Returns the config and the overrides of a run as YAML, by Hydra's file names."""
+    parts = {"config": cfg, "overrides": HydraConfig.get().overrides.task}
+    return {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
+
+
+def load_run_config(directory: str | os.PathLike, paths: Any = None) -> Any:
+    """Loads the config of a run, for example to build its data again.
+
+    Args:
+        directory: A run directory.
+        paths: Object with `data_dir` and `cache_dir`, which replace the paths of the run unless
+            they are null. Defaults to `None`: the run's paths.
+
+    Raises:
+        FileNotFoundError: If the config does not exist.
+        ConfigError: If the config cannot be read.
+    """
+    run = RunDirectory(directory)
+    try:
+        loaded = OmegaConf.create(run.config())
+        cfg: Any = OmegaConf.merge(OmegaConf.structured(TrainConfig), loaded)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # YAML and OmegaConf raise many types
+        raise ConfigError(f"Cannot read {run.config_file}: {error}") from error
+    cfg.paths.run_dir = str(directory)
+    for key in ("data_dir", "cache_dir"):
+        if paths is not None and paths[key] is not None:
+            cfg.paths[key] = paths[key]
+    return cfg

@@ -1,17 +1,23 @@
-"""The keys of each script's config with their types, so that a wrong value is refused."""
+"""The keys of the config of each script, with types, so that Hydra rejects wrong values."""
 
 import dataclasses
+import pathlib
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
-from dann.training import Distribution, Trainer
+from dann.training import Distribution, Trainer  # imports no Keras
+
+_PACKAGE = pathlib.Path(__file__).parents[1]
+# A wheel contains configs and scripts inside the package, a clone next to the package.
+IS_INSTALLED = (_PACKAGE / "conf").is_dir()
+CONF = (_PACKAGE if IS_INSTALLED else _PACKAGE.parent) / "conf"
 
 
 @dataclasses.dataclass
 class SelectionConfig:
-    """Which label-free scores are computed, and what is chosen by them."""
+    """Label-free scores of a run, and what they select."""
 
     scores: list[str] = MISSING
     samples: int = MISSING
@@ -21,7 +27,7 @@ class SelectionConfig:
 
 @dataclasses.dataclass
 class PathsConfig:
-    """Where things are read and written."""
+    """Folders that a script reads and writes."""
 
     data_dir: str | None = None
     cache_dir: str = MISSING
@@ -30,13 +36,14 @@ class PathsConfig:
 
 @dataclasses.dataclass
 class TrainConfig:
-    """Everything that `scripts/train.py` takes."""
+    """Config of `scripts/train.py`."""
 
     seed: int = 0
     compare: bool = True
     balanced: bool = False
     target_labelled: int = 0
     resume: bool = False
+    overwrite: bool = False
     data: dict[str, Any] = MISSING
     network: dict[str, Any] = MISSING
     method: dict[str, Any] = MISSING
@@ -55,7 +62,7 @@ class TrainConfig:
 
 @dataclasses.dataclass
 class ReproduceConfig:
-    """Everything that `scripts/reproduce.py` takes."""
+    """Config of `scripts/reproduce.py`."""
 
     experiments: list[str] = MISSING
     methods: list[str] = MISSING
@@ -70,7 +77,7 @@ class ReproduceConfig:
 
 @dataclasses.dataclass
 class EvaluateConfig:
-    """Everything that `scripts/evaluate.py` takes."""
+    """Config of `scripts/evaluate.py`."""
 
     run: str = MISSING
     target: str | None = None
@@ -79,7 +86,7 @@ class EvaluateConfig:
 
 @dataclasses.dataclass
 class DiagnoseConfig:
-    """Everything that `scripts/diagnose.py` takes."""
+    """Config of `scripts/diagnose.py`."""
 
     run: str = MISSING
     full: bool = False
@@ -92,7 +99,7 @@ class DiagnoseConfig:
 
 @dataclasses.dataclass
 class ExportConfig:
-    """Everything that `scripts/export.py` takes."""
+    """Config of `scripts/export.py`."""
 
     run: str = MISSING
     format: str = "packed"
@@ -103,7 +110,7 @@ class ExportConfig:
 
 @dataclasses.dataclass
 class BenchmarkConfig:
-    """Everything that `benchmarks/run.py` takes."""
+    """Config of `benchmarks/run.py`."""
 
     suite: str = MISSING
     rounds: int = 5

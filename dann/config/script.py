@@ -1,43 +1,42 @@
-"""Runs a script from its config, and tells errors in one line."""
+"""Runs a script from its config, and prints each error on one line."""
 
 import contextlib
-import difflib
 import io
 import logging
 import os
 import pathlib
-import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hydra
-from hydra import errors
+from hydra import compose, errors, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException
 
-import dann.config.schema  # noqa: F401  configs name what it stores
-from dann.checks import did_you_mean
-from dann.config.building import ConfigError, check_targets, iterate_entries
-from dann.training.run_directory import format_argument, quote
+from dann.config.errors import ConfigError, explain_error, similar_keys
+from dann.config.schema import CONF, IS_INSTALLED
 
-PACKAGE = pathlib.Path(__file__).parents[1]
-# A wheel holds the configs in the package, a clone beside it.
-CONF = next(path for path in (PACKAGE / "conf", PACKAGE.parent / "conf") if path.is_dir())
-# What a user can mend; any other error shows its traceback.
-_TOLD = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
-_TOLD += (errors.HydraException, OmegaConfBaseException)
-_HELP = " See --help"
+# Errors that a user can fix; any other error prints its traceback.
+_USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
+_USER_ERRORS += (errors.HydraException, OmegaConfBaseException)
+_HYDRA_FLAGS = (
+    *("help", "hydra-help", "version", "cfg", "resolve", "package", "run", "multirun", "info"),
+    *("shell-completion", "config-path", "config-name", "config-dir", "experimental-rerun"),
+)
 
 
 def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable[[], None]]:
-    """Returns a decorator, which makes of a function of a config the main function of a script.
+    """Returns a decorator that turns a function of a config into the main function of a script.
 
-    It is `hydra.main` with the configs in `conf/`. An error that a user can mend is printed in one
-    line on standard error, and the exit status is 1; of a sweep (`-m`) the other jobs still run.
-    `HYDRA_FULL_ERROR=1` shows tracebacks.
+    The main function is `hydra.main` with the configs in `conf/`. An error that a user can fix is
+    printed on one line to standard error, and the exit status is 1. In a sweep (`-m`) the other
+    jobs still run. `HYDRA_FULL_ERROR=1` prints tracebacks.
+
+    Neither this module nor the composition of a config imports Keras, so a script imports
+    everything else inside its function. Help and most errors then take no time.
 
     Args:
         config_name: Primary config in `conf/`.
@@ -56,22 +55,23 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
     def decorate(work):
         def main():
             _prepare_process()
-            told = () if os.environ.get("HYDRA_FULL_ERROR") == "1" else _TOLD
-            failed: list[Exception] = []
-            os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then leaves its errors to us
-            # First, because argparse takes no values on both sides of a flag.
+            user_errors = () if os.environ.get("HYDRA_FULL_ERROR") == "1" else _USER_ERRORS
+            failures: list[Exception] = []
+            os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors
+            # -m comes first, because argparse takes no values on both sides of a flag.
             sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
 
             def job(cfg):
                 folder = pathlib.Path(HydraConfig.get().runtime.output_dir)
-                with _removed_if_empty(folder), _in_one_line(told, failed):
+                with _remove_if_empty(folder), _print_errors(user_errors, failures):
                     check_config(cfg)
                     work(cfg)
 
             start = hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)
-            with _in_one_line(told, failed):
+            with _print_errors(user_errors, failures):
+                _check_flags(sys.argv[1:], config_name)
                 start(job)()
-            if failed:
+            if failures:
                 sys.exit(1)
 
         return main
@@ -79,123 +79,90 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
     return decorate
 
 
-def check_config(cfg: DictConfig) -> None:
-    """Raises `ConfigError` for what would go unnoticed, or be found late.
+def format_command(name: str) -> str:
+    """Returns the command that runs a script: `dann-<name>` if the package is installed."""
+    if IS_INSTALLED:
+        return f"dann-{name}"
+    return f"python {os.path.relpath(CONF.parent / 'scripts' / name)}.py"
 
-    These are keys outside the schema, which an experiment or `+key=value` can add, values that are
-    missing, targets that may not be called, and a folder of data that does not exist.
+
+OmegaConf.register_new_resolver("command", format_command, replace=True)
+
+
+def check_config(cfg: DictConfig) -> None:
+    """Checks a composed config for mistakes that would pass unnoticed or fail late.
+
+    Raises:
+        ConfigError: If a required value is missing, a `_target_` may not be called, or
+            `paths.data_dir` is no directory.
+        omegaconf.errors.OmegaConfBaseException: If an experiment or `+key=value` added a key that
+            the schema lacks.
     """
     OmegaConf.merge(OmegaConf.structured(OmegaConf.get_type(cfg)), OmegaConf.to_container(cfg))
     missing = OmegaConf.missing_keys(cfg)
     if "data" not in missing:
-        told = {"data.sources": {"data.source"}, "data.path": {"data.source", "data.target"}}
-        for key, needless in told.items():
-            missing -= needless if OmegaConf.select(cfg, key) else set()
+        replaced = {"data.sources": {"data.source"}, "data.path": {"data.source", "data.target"}}
+        for key, optional in replaced.items():
+            if OmegaConf.select(cfg, key):
+                missing -= optional
     if missing:
         raise ConfigError(f"Missing required key: {', '.join(sorted(missing))}")
-    plain: Any = OmegaConf.to_container(cfg, resolve=True)
-    plain.pop("data", None)  # whose own list is shorter
-    check_targets(plain)
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).is_dir():
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
+    plain: Any = OmegaConf.to_container(cfg, resolve=True)
+    plain.pop("data", None)  # `build_domains` checks it against a shorter list
+    from dann.config.building import check_targets  # imports Keras
+
+    check_targets(plain)
+
+
+def _check_flags(words, config_name):
+    """Raises `ConfigError` for a key that is written as a flag, such as `--steps 10`."""
+    for index, word in enumerate(words):
+        flag, _, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--") or any(name.startswith(flag) for name in _HYDRA_FLAGS):
+            continue
+        following = words[index + 1 : index + 2]
+        if not value and following and "=" not in following[0]:
+            value = following[0]
+            word = f"{word} {value}"
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            keys = similar_keys(flag.replace("-", "_"), compose(config_name))
+        hint = " or ".join(f"{key}={value}" for key in keys) or "key=value; see --help"
+        raise ConfigError(f"Arguments are written without dashes: {hint}. Received: {word}")
 
 
 @contextlib.contextmanager
-def _in_one_line(told, failed):
-    """Tells errors of the types `told` in one line, and adds them to the list `failed`."""
+def _print_errors(user_errors, failures) -> Iterator[None]:
+    """Prints errors of these types on one line, and appends them to the list `failures`."""
     try:
         yield
     except KeyboardInterrupt:
         sys.exit(130)
-    except told as error:
-        failed.append(error)
+    except user_errors as error:
+        failures.append(error)
         print(f"error: {' '.join(explain_error(error).split())}", file=sys.stderr, flush=True)
 
 
-def explain_error(error: Exception) -> str:
-    """Returns what an error says, in a user's words where Hydra's are of its own insides."""
-    cause: Any = error.__cause__
-    if isinstance(error, errors.OverrideParseException):
-        return _explained_override(error.override)
-    if isinstance(error, errors.MissingConfigException):
-        group, _, name = str(error.missing_cfg_file).rpartition("/")
-        options = error.options or sorted(file.stem for file in (CONF / group).glob("*.yaml"))
-        return f"No {group}={name}.{did_you_mean(name.lower(), options) or _HELP}"
-    if isinstance(error, errors.InstantiationException) and cause is not None:
-        return f"{str(error).rpartition('full_key: ')[2]}: {cause}"
-    for one in (error, cause):
-        if isinstance(one, ConfigKeyError | ConfigAttributeError):
-            return f"No key {one.full_key}.{_similar_keys(one)}"
-    first = str(error).partition("\n")[0].removeprefix("Error merging override ")
-    if first.startswith("Ambiguous value"):
-        key, _, value = first.partition("'")[2].rstrip("'").partition("=")
-        meant = format_argument(key, value)
-        return f"{first}. A sweep over several values needs -m; one value with commas, {meant}"
-    if isinstance(error, OmegaConfBaseException):
-        return f"{error.full_key}: {first}" if error.full_key else first
-    if isinstance(error, errors.ConfigCompositionException) and cause:
-        why = str(cause).partition("\n")[0]
-        if whole := re.match(r"Value '(\d+)\.0' of type 'float' .* Integer", why):
-            why += f". Did you mean {whole[1]}?"
-        return f"{first}: {'it is a list: write [a,b]' if 'not a ListConfig' in why else why}"
-    return str(error) or type(error).__name__
-
-
-def _explained_override(text):
-    """What is wrong with an argument that Hydra cannot read."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        is_path = "/" in text or pathlib.Path(text).exists()
-        meant = f" Did you mean {format_argument('run', text)}?" if is_path else ""
-        return f"Arguments are key=value.{meant} Received: {text}"
-    items = value.strip("[]").split(",")
-    if not all(items):
-        return f"A value is missing beside a comma; no space may follow one. Received: {text}"
-    whole = format_argument(key, value)
-    if value.startswith("["):
-        whole = f"'{key}=[{','.join(map(quote, items))}]'"
-    return f"Text with special characters needs quotes: {whole}. Received: {text}"
-
-
-def _similar_keys(cause):
-    """At most three keys that may be meant, by the whole name, the last part or its initials."""
-    given = str(cause.key)
-    group: Any = OmegaConf.to_container(cause.parent_node)
-    group.pop("hydra", None)
-    names = {key: _short_names(key) for key, _ in iterate_entries(group) if "._" not in f".{key}"}
-    near = [key for key in names if given in names[key]]
-    if not near:
-        words = {*names, *(names[key][0] for key in names)}
-        alike = difflib.get_close_matches(given, words, n=3, cutoff=0.7)
-        near = [key for word in alike for key in names if word in (key, names[key][0])]
-        near = list(dict.fromkeys(near))
-    above = str(cause.full_key).removesuffix(given)
-    return f" Did you mean {', '.join(above + key for key in near[:3])}?" if near else _HELP
-
-
-def _short_names(key):
-    last = key.rpartition(".")[2]
-    return last, "".join(word[0] for word in last.split("_") if word)
-
-
 def _prepare_process():
-    """Makes Ctrl-C raise, outputs that are closed or narrow take all text, and libraries quiet."""
+    """Makes Ctrl-C raise, lets closed or narrow outputs take all text, and silences libraries."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # it is closed
+        if stream is None:  # closed
             setattr(sys, name, io.StringIO())
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     for name in ("absl", "jax"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    logging.getLogger("tensorflow").setLevel(logging.ERROR)  # each model that is evaluated retraces
+    # TensorFlow warns when models are retraced, which every evaluation does.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
 
 
 @contextlib.contextmanager
-def _removed_if_empty(directory):
-    """Removes the directory that Hydra made for a run, if nothing was written to it."""
+def _remove_if_empty(directory) -> Iterator[None]:
+    """Removes the directory that Hydra created for a run if nothing was written to it."""
     try:
         yield
     finally:

@@ -10,7 +10,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dann.training.run_directory import RunDirectory, quote
+from dann.training.overrides import quote
+from dann.training.run_directory import RunDirectory
 
 _BASELINES = ("source_only", "target_only")
 

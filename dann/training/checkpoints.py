@@ -137,9 +137,13 @@ class Checkpoints:
                 f"{error}"
             ) from error
 
+    def files(self) -> list[pathlib.Path]:
+        """Returns the checkpoints, the newest first, and the last model, which may be missing."""
+        return [*self.paths(), self.folder / LAST_MODEL]
+
     def discard(self) -> None:
         """Deletes all checkpoints and the last model."""
-        for path in (*self.paths(), self.folder / LAST_MODEL):
+        for path in self.files():
             path.unlink(missing_ok=True)
 
 

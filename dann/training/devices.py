@@ -8,8 +8,6 @@ import platform
 from collections import Counter
 from typing import Any
 
-import keras
-
 from dann.checks import check_choice, check_integer
 
 KINDS = (None, "data_parallel", "multi_host")
@@ -71,6 +69,8 @@ class Distribution:
             RuntimeError: If the other processes are not there within 5 minutes.
             ValueError: If there are too few devices, or the backend cannot do it.
         """
+        import keras
+
         if self.kind is None:
             return
         backend = keras.backend.backend()
@@ -91,6 +91,8 @@ class Distribution:
 
     def use(self) -> None:
         """Sets Keras's distribution on JAX, or clears it if `kind` is `None`."""
+        import keras
+
         if keras.backend.backend() == "jax":
             spread = None
             if self.kind is not None:  # `pair` gives each process its part
@@ -100,6 +102,8 @@ class Distribution:
 
     def scope(self) -> contextlib.AbstractContextManager:
         """Returns the context in which a model is made and compiled."""
+        import keras
+
         if self.kind is None or keras.backend.backend() != "tensorflow":
             return contextlib.nullcontext()
         if self._strategy is None:
@@ -107,6 +111,8 @@ class Distribution:
         return self._strategy.scope()
 
     def _names(self):
+        import keras
+
         names = keras.distribution.list_devices()
         if self.devices == "all" or self.kind == "multi_host":
             return names
@@ -120,6 +126,8 @@ class Distribution:
 
 def get_process_position() -> tuple[int, int]:
     """Returns the number of this process, from 0, and how many train together."""
+    import keras
+
     if keras.backend.backend() != "jax":
         return 0, 1
     import jax  # pyright: ignore[reportMissingImports]
@@ -138,6 +146,8 @@ def describe_hardware() -> str:
 
 def list_accelerators() -> list[str]:
     """Returns the product names of the accelerators that the backend finds, one for each."""
+    import keras
+
     if keras.backend.backend() == "torch":
         import torch  # pyright: ignore[reportMissingImports]
 

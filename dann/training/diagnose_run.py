@@ -73,10 +73,11 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
         if (run.figures / f"{name}.png").is_file()
     ]
     report = page(diagnosis, figures, _accuracies(run), views)
-    for path in run.figures.glob("diagnosis_*.svg"):
-        path.unlink()
+    prefix = f"{run.figures.name}/diagnosis_"
+    run.discard(name for name in run.manifest() if name.startswith(prefix))
     contents = {run.figures / f"diagnosis_{one.name}.svg": one.content for one in figures}
     contents |= {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
+    run.record(contents)
     for path, content in contents.items():
         with atomic_write(path) as draft:
             draft.write_bytes(content)

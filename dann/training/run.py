@@ -13,14 +13,15 @@ from dann.adaptation.replicas import check_optimizer, count_devices, count_repli
 from dann.data import DomainPair
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures
-from dann.training.checkpoints import Checkpoints, lock_directory
+from dann.training.checkpoints import LAST_MODEL, lock_directory
 from dann.training.devices import describe_hardware, get_process_position
 from dann.training.evaluation import evaluate, predict_target
-from dann.training.preparation import Trainer, check_trainer, describe_scale_mismatch
+from dann.training.preparation import check_trainer, describe_scale_mismatch
 from dann.training.report import print_results
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import BeginRun, Clock, EpochLines, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
+from dann.training.trainer import Trainer
 
 
 def train_run(
@@ -34,6 +35,7 @@ def train_run(
     callbacks: Sequence[keras.callbacks.Callback] = (),
     selection: Any = None,
     resume: bool = False,
+    overwrite: bool = False,
     config: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> dict[str, Any]:
@@ -79,6 +81,8 @@ def train_run(
             the training inputs of the target. Defaults to `None`: no scores.
         resume: Whether to resume from the checkpoints in the directory, if there are any. Defaults
             to `False`, which deletes them.
+        overwrite: Whether to delete the results of a finished run in the directory, and to write
+            beside files that no run wrote, which are kept. Defaults to `False`.
         config: Files that describe the run, YAML text by file name, which are written to
             `.hydra/`. Defaults to no files.
         name: Name of the method in the summary. Defaults to `None`: the name of the model's class.
@@ -88,6 +92,7 @@ def train_run(
 
     Raises:
         BlockingIOError: If another process writes to the directory.
+        FileExistsError: If the run may not start there; see `RunDirectory.check_free`.
         FloatingPointError: If a loss, a weight or an output is not finite.
         ValueError: If `steps` is not a multiple of `steps_per_epoch`; the source does not fill a
             batch; the devices cannot split a batch evenly; the optimizer does not work on several
@@ -112,6 +117,7 @@ def train_run(
             raise ValueError("trainer.oracle_curve needs labels. Received: a target without labels")
         watchers.append(OracleCurve(domains.target_test, clock, run.oracle_file))
     steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
+    files = _list_files(run, trainer.steps, steps_per_epoch)
 
     def train(title, network, batches, folder, clock, *callbacks):
         print(f"{domains.name}: {title}, {trainer.steps} steps")
@@ -121,7 +127,7 @@ def train_run(
             folder,
             epochs=trainer.steps // steps_per_epoch,
             steps_per_epoch=steps_per_epoch,
-            callbacks=[BeginRun(run, config or {}), clock, *callbacks],
+            callbacks=[BeginRun(run, files, config or {}), clock, *callbacks],
             check_every=trainer.check_every,
             resume=resume,
             verbose=0,
@@ -131,7 +137,9 @@ def train_run(
 
     with lock_directory(run.path):
         if not (resume and run.has_checkpoints()):
-            _begin_anew(run, config or {})
+            # Old checkpoints are deleted before `BeginRun` writes the new config.
+            run.check_free(overwrite)
+            run.discard_results()
         if message := describe_scale_mismatch(model.backbone, domains.source_train[0]):
             print(f"warning: {message}", file=sys.stderr)
         row = _describe_run(name, model, domains, trainer, seed)
@@ -177,15 +185,12 @@ def _make_pairs(model, domains, trainer, seed, position=None):
     return domains.batches(trainer.batch_size, seed, process_id=process, num_processes=count)
 
 
-def _begin_anew(run, config):
-    """Deletes the results of an earlier run.
-
-    Old checkpoints are deleted before the config is written, so they never sit beside a new config.
-    """
-    run.discard_results()
-    for folder in (run.checkpoints, run.baseline_checkpoints):
-        Checkpoints(folder).discard()
-    run.write_config(config)
+def _list_files(run, steps, steps_per_epoch):
+    """Returns the paths of all files that a run writes, besides logs and its config."""
+    ends = range(steps_per_epoch, steps + 1, steps_per_epoch)
+    names = [LAST_MODEL, *(f"step-{step}.npz" for step in ends)]
+    folders = run.checkpoints, run.baseline_checkpoints
+    return [*run.outputs(), *(folder / name for folder in folders for name in names)]
 
 
 def _describe_run(name, model, domains, trainer, seed):

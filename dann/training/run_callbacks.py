@@ -1,6 +1,7 @@
 """Callbacks of a run: time, console lines, metrics, scores and the oracle curve."""
 
 import os
+import pathlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -24,14 +25,16 @@ class BeginRun(keras.callbacks.Callback):
 
     Args:
         run: The run directory.
+        files: Paths of the files that the run writes, for the manifest.
         config: Files of the config, text by name.
     """
 
-    def __init__(self, run: RunDirectory, config: Mapping[str, str]):
+    def __init__(self, run: RunDirectory, files: list[pathlib.Path], config: Mapping[str, str]):
         super().__init__()
-        self.run, self.config = run, config
+        self.run, self.files, self.config = run, files, config
 
     def on_train_begin(self, logs=None):
+        self.run.record(self.files)
         self.run.discard_summary()
         self.run.write_config(self.config)
 

@@ -1,26 +1,23 @@
-"""The files of a run, and how their paths are written on a command line.
-
-Their names stand here, and that of metrics.csv in conf/callbacks too.
-"""
+"""The files of a run. The name of metrics.csv is in `conf/callbacks/`, too."""
 
 import json
 import os
 import pathlib
-import re
-import shlex
-import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
 import pandas
 
-import dann.adaptation  # noqa: F401  registers the classes that a model file may hold
+# Model files contain classes that these packages register with Keras.
+import dann.adaptation  # noqa: F401
+import dann.optimizers  # noqa: F401
 from dann.layers import with_keras_batch_normalization
-from dann.training.checkpoints import LAST_MODEL, Checkpoints, atomic_write
+from dann.training.checkpoints import LAST_MODEL, LOCK, Checkpoints, atomic_write
 
 _TRAINED = "a finished run of scripts/train.py"
+FIGURES = "samples", "curves", "confusion", "features"
 LARGEST_FILE = 4 << 30  # bytes; no file of a run comes near it
 
 
@@ -61,6 +58,7 @@ class RunDirectory:
         self.diagnosis_file = self.path / "diagnosis.json"
         self.report_file = self.path / "report.html"
         self.figures = self.path / "figures"
+        self.manifest_file = self.path / "manifest.txt"
         self.tensorboard = self.path / "tensorboard"
         self.exports = self.path / "export"
 
@@ -86,8 +84,62 @@ class RunDirectory:
         """Returns the composed config as YAML, references unresolved."""
         return _existing(self.config_file, "a run directory of scripts/train.py").read_text("utf-8")
 
+    def manifest(self) -> set[str]:
+        """Returns the names of the files that runs write here, relative to the directory."""
+        if not self.manifest_file.is_file():
+            return set()
+        return set(_existing(self.manifest_file, _TRAINED).read_text("utf-8").splitlines())
+
+    def record(self, paths: Iterable[pathlib.Path]) -> None:
+        """Adds files to the manifest. Call this method before the files are written."""
+        names = {path.relative_to(self.path).as_posix() for path in paths}
+        with atomic_write(self.manifest_file) as draft:
+            draft.write_text("\n".join(sorted(self.manifest() | names)) + "\n", encoding="utf-8")
+
+    def outputs(self) -> list[pathlib.Path]:
+        """Returns the files, besides checkpoints and logs, that a run or its diagnosis writes."""
+        results = self.summary_file, self.classifier_file, self.predictions_file
+        tables = self.metrics_file, self.oracle_file, self.diagnosis_file, self.report_file
+        return [*results, *tables, *(self.figures / f"{name}.png" for name in FIGURES)]
+
+    def check_free(self, overwrite: bool = False) -> None:
+        """Checks that a run may start in this directory without the loss of a file.
+
+        The directory may be missing or contain an unfinished run. What Hydra and
+        `scripts/reproduce.py` write before a run starts, that is `.hydra/` and logs, is ignored.
+
+        Args:
+            overwrite: Whether a finished run may be deleted, and whether the directory may contain
+                files that no run wrote. Such a file is never overwritten. Defaults to `False`.
+
+        Raises:
+            FileExistsError: If the directory contains anything else.
+        """
+        advice = "Choose another hydra.run.dir, or set overwrite=true, which"
+        names = self.manifest()
+        contents = sorted(self.path.iterdir()) if self.path.is_dir() else []
+        foreign = [path.name for path in contents if not _precedes_run(path)]
+        if foreign and not names and not overwrite:
+            listed = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
+            raise FileExistsError(
+                f"Expected an empty directory or a run. {advice} keeps these files. "
+                f"Received: {self}, which contains {listed}"
+            )
+        folders = self.checkpoints, self.baseline_checkpoints
+        checkpoints = [path for folder in folders for path in Checkpoints(folder).files()]
+        for path in (*self.outputs(), *checkpoints):
+            if os.path.lexists(path) and path.relative_to(self.path).as_posix() not in names:
+                raise FileExistsError(
+                    "Expected no file where a run would write one. Move the file, or choose "
+                    f"another hydra.run.dir. Received: {path}, which no run wrote"
+                )
+        if self.is_finished() and not overwrite:
+            raise FileExistsError(
+                f"Expected no finished run. {advice} deletes its results. Received: {self}"
+            )
+
     def write_config(self, texts: Mapping[str, str]) -> None:
-        """Writes what a run is made of, YAML by name such as `"config.yaml"`, into `.hydra/`."""
+        """Writes the config of a run, YAML by file name such as `"config.yaml"`, to `.hydra/`."""
         for name, text in texts.items():
             with atomic_write(self.config_file.with_name(name)) as draft:
                 draft.write_text(text, encoding="utf-8")
@@ -109,16 +161,21 @@ class RunDirectory:
 
     def discard_summary(self) -> None:
         """Deletes the results, so that a restarted run does not look finished."""
-        for path in (self.summary_file, self.classifier_file, self.predictions_file):
-            path.unlink(missing_ok=True)
+        for path in self.outputs()[:3]:  # the summary first
+            self.discard([path.name])
 
     def discard_results(self) -> None:
-        """Deletes all that tells of an earlier run but its checkpoints, logs and exports."""
+        """Deletes all files of earlier runs that the manifest names, the summary first."""
         self.discard_summary()
-        told = (self.metrics_file, self.oracle_file, self.diagnosis_file, self.report_file)
-        for path in told:
-            path.unlink(missing_ok=True)
-        shutil.rmtree(self.figures, ignore_errors=True)
+        self.discard(self.manifest())
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Deletes files of the directory, by relative name, if the manifest names them too."""
+        root = self.path.resolve()
+        for name in self.manifest().intersection(names):
+            path = self.path / name
+            if path.parent.resolve().is_relative_to(root):
+                path.unlink(missing_ok=True)
 
     def metrics(self) -> pandas.DataFrame:
         """Returns the epochs' metrics, a column each."""
@@ -141,6 +198,7 @@ class RunDirectory:
         """Writes a frame of predictions, of the data with this name or of the run's own target."""
         path = self.predictions_file
         path = path.with_stem(f"{path.stem}_{name}") if name else path
+        self.record([path])
         with atomic_write(path) as draft:
             table.to_csv(draft, index=False)
         return path
@@ -176,6 +234,11 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
         ) from error
 
 
+def _precedes_run(path):
+    """Returns whether Hydra, `scripts/reproduce.py` or the lock creates a path before a run."""
+    return path.name in (".hydra", "log.txt", LOCK) or path.suffix == ".log"
+
+
 def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
     """Returns the path of a regular file; the error if there is none says what writes it."""
     if not path.is_file():
@@ -187,18 +250,3 @@ def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
 
 def _table(path: pathlib.Path, wanted: str, **options: Any) -> Any:
     return pandas.read_csv(_existing(path, wanted), **options)
-
-
-def quote(path: object) -> str:
-    """Returns a path as Hydra's command line takes it, whatever characters it holds."""
-    # Hydra takes one of two backslashes where a quote follows.
-    text = re.sub(
-        r'(\\*)("|$)', lambda found: 2 * found[1] + "\\" * len(found[2]) + found[2], str(path)
-    )
-    return '"' + text.replace("${", "\\${") + '"'
-
-
-def format_argument(key: str, path: object) -> str:
-    """Returns `key=path` as it is typed for one of the scripts, with the quotes that it needs."""
-    plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
-    return f"{key}={path}" if plain else shlex.quote(f"{key}={quote(path)}")

@@ -10,7 +10,7 @@ from support.configs import CONF, compose_config, minimal_domains
 
 from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
 from dann.config import building
-from dann.config.script import explain_error
+from dann.config.errors import ConfigError, explain_error
 from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
@@ -56,7 +56,10 @@ OPTIMIZERS = sorted(path.stem for path in (CONF / "optimizer").glob("*.yaml"))
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_single_optimizer_takes_a_learning_rate(name):
     if name == "bop":  # two optimizers, with a rate each
-        rates = "optimizer.optimizers.binary.learning_rate=0.5", "optimizer.rest.learning_rate=0.25"
+        rates = (
+            "optimizer.optimizers.binary.learning_rate=0.5",
+            "optimizer.default_optimizer.learning_rate=0.25",
+        )
         found = building.instantiate(compose_config(f"optimizer={name}", *rates).optimizer)
         assert [float(part.learning_rate) for part in found.optimizers] == [0.5, 0.25]
         return
@@ -92,7 +95,7 @@ def test_every_optimizer_of_keras_is_a_choice():
 )
 def test_a_node_that_cannot_be_built_is_named_by_its_key(key, overrides):
     cfg = compose_config(*overrides)
-    with pytest.raises((building.ConfigError, InstantiationException)) as raised:  # noqa: PT012
+    with pytest.raises((ConfigError, InstantiationException)) as raised:  # noqa: PT012
         if key == "data":
             building.build_domains(cfg)
         model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
@@ -274,15 +277,17 @@ def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, st
 
 def test_steps_after_which_callbacks_act_are_collected():
     cfg = compose_config("callbacks=binary", "callbacks.flips.every_n_steps=4")
-    assert building.step_intervals(cfg) == [4]
+    assert building.get_step_intervals(cfg) == [4]
     cfg = compose_config("+callbacks.tensorboard.update_freq=batch")
-    assert building.step_intervals(cfg) == [1]
-    assert building.step_intervals(compose_config("+callbacks.stop=word")) == []  # refused later
+    assert building.get_step_intervals(cfg) == [1]
+    assert (
+        building.get_step_intervals(compose_config("+callbacks.stop=word")) == []
+    )  # refused later
 
 
 def test_a_text_that_is_meant_as_a_switch_is_refused():
     cfg = compose_config("method=cdan", "method.entropy_conditioning=no")
-    with pytest.raises(building.ConfigError, match="true or false. Received: entropy_conditioning"):
+    with pytest.raises(ConfigError, match="true or false. Received: entropy_conditioning"):
         building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
     column = {"label": "no"}  # a reader's text is none
     assert building.instantiate(column, ()) == column

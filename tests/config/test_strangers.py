@@ -11,7 +11,7 @@ from support.configs import compose_config
 
 import dann
 from dann.config import building, runs
-from dann.config.building import READER_NAMES, target_names
+from dann.config.building import READER_NAMES, get_target_names
 from dann.gradients.estimators import Estimator
 
 KINDS = (
@@ -110,7 +110,7 @@ def test_data_may_name_readers_and_no_other_group_may():
 
 
 def test_the_list_holds_classes_of_harmless_kinds_and_makers_of_networks():
-    for name in target_names():
+    for name in get_target_names():
         module, _, last = name.rpartition(".")
         thing = getattr(importlib.import_module(module), last)
         if module == "dann.networks":

@@ -12,7 +12,8 @@ from omegaconf import OmegaConf
 from dann.config.schema import PathsConfig, ReproduceConfig
 from dann.experiments.reproduction import plan_runs, train_runs
 from dann.experiments.results import COLUMNS, collect_results, format_percent, format_results
-from dann.training.run_directory import RunDirectory, format_argument
+from dann.training.overrides import format_argument
+from dann.training.run_directory import RunDirectory
 
 SETTINGS = ReproduceConfig(
     experiments=["a_to_b"],

@@ -1,4 +1,4 @@
-"""Two ways to run a script: in a process of its own, as a user does, and in this one, sooner."""
+"""Fixtures that run a script in its own process, like a user, or faster in this process."""
 
 import contextlib
 import io
@@ -16,8 +16,13 @@ SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture(scope="session")
+def scripts():
+    return SCRIPTS
+
+
+@pytest.fixture(scope="session")
 def begin(cache):
-    """Begins a script in a process of its own, with the environment of a user's shell."""
+    """Starts a script in its own process, with the environment of a user's shell."""
 
     def run(script, arguments, folder, **environment):
         environment = {**os.environ, "DANN_CACHE_DIR": str(cache), **environment}
@@ -31,7 +36,7 @@ def begin(cache):
 
 @pytest.fixture(scope="session")
 def run_apart(begin):
-    """Runs a script in a process of its own to its end."""
+    """Runs a script in its own process to its end."""
 
     def run(*arguments, **environment):
         process = begin(*arguments, **environment)
@@ -43,13 +48,13 @@ def run_apart(begin):
 
 @pytest.fixture(scope="session")
 def run_here(cache):
-    """Runs a script in this process, which has TensorFlow imported already."""
+    """Runs a script in this process, in which TensorFlow is already imported."""
 
     def run(script, arguments, folder, output=""):
         stdout, stderr = io.StringIO() if output == "" else output, io.StringIO()
         status, environment = 0, {"DANN_CACHE_DIR": str(cache)}
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
-            # Hydra's setting up of logging closes what absl-py took for standard error: pytest's.
+            # When Hydra configures logging, it closes the stream of absl-py, which is pytest's.
             command = [str(SCRIPTS / script), *arguments, "hydra/hydra_logging=none"]
             patch.syspath_prepend(str(SCRIPTS))
             patch.setattr(sys, "argv", command)
@@ -59,15 +64,15 @@ def run_here(cache):
                     runpy.run_path(str(SCRIPTS / script), run_name="__main__")
                 except SystemExit as stop:
                     status = stop.code
-        said = stdout.getvalue() if isinstance(stdout, io.StringIO) else ""
-        return subprocess.CompletedProcess(command, status, said, stderr.getvalue())
+        printed = stdout.getvalue() if isinstance(stdout, io.StringIO) else ""
+        return subprocess.CompletedProcess(command, status, printed, stderr.getvalue())
 
     return run
 
 
 @pytest.fixture(scope="session")
 def run_well(run_here):
-    """Runs a script in this process, which must end well, and returns what it printed."""
+    """Runs a script in this process, checks that it succeeds, and returns its output."""
 
     def run(*arguments):
         result = run_here(*arguments)
@@ -92,7 +97,7 @@ def with_features():
 
 @pytest.fixture(scope="session")
 def prepared_digits(cache):
-    """The data of the main job, whose first preparation a script tells on standard output."""
+    """The default data, prepared in advance because the first preparation prints lines."""
     from dann.data import digits_to_photos
 
     return digits_to_photos(str(cache))
@@ -100,7 +105,7 @@ def prepared_digits(cache):
 
 @pytest.fixture(scope="session")
 def check_refused():
-    """Checks that a script ended with one line of error, and that on the way it said nothing."""
+    """Checks that a script printed one line of error and, if `silent`, nothing else."""
 
     def check(result, *messages, silent=True):
         assert result.returncode == 1

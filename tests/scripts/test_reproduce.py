@@ -32,4 +32,4 @@ def test_experiments_become_a_table_and_are_not_run_twice(
     assert refused.returncode == 1
     assert f"{run}/log.txt ends: " in refused.stderr
     assert "Traceback" not in (tmp_path / run / "log.txt").read_text()
-    assert f"remove {run.relative_to(tmp_path)}, or give resume=false" in refused.stderr
+    assert f"Expected the settings of the run in {run.relative_to(tmp_path)}." in refused.stderr

@@ -104,8 +104,8 @@ def test_a_sweep_over_strengths_ends_with_a_picture_and_one_baseline(folder, run
         (["method=dann"], "method=invariant and data.nuisances=[...] go together"),
         (["target_labelled=1"], "needs labels"),
         (["trainer.oracle_curve=true"], "a target without"),
-        (["selection=default"], "use selection=none"),
-        (["callbacks=diagnostics"], "A diagnostic needs both domains"),
+        (["selection=default"], "Use selection=none"),
+        (["callbacks=diagnostics"], "Expected both domains"),
     ],
 )
 def test_a_mistake_ends_with_one_line(wrong, told, folder, run_here, check_refused):

@@ -29,7 +29,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     assert not (folder / "run/summary.json").exists()
     config = (folder / "run/.hydra/config.yaml").read_text()
     refused = run_here("train.py", [*LINE, "seed=3"], folder)
-    check_refused(refused, "Received: seed 0 then, 3 now")
+    check_refused(refused, "Received: seed=3 instead of 0")
     assert (folder / "run/.hydra/config.yaml").read_text() == config
     resumed = re.findall(r"^epoch (\d)/4", run_well("train.py", LINE, folder), re.MULTILINE)
     assert [int(number) for number in resumed] == list(range(int(epoch) + 1, 5))

@@ -20,5 +20,6 @@ def test_a_later_diagnosis_takes_the_place_of_an_earlier_one_and_of_all_its_figu
         "figures/accuracy.svg",
         "figures/diagnosis_probe.svg",
         "figures/samples.png",
+        "manifest.txt",
         "report.html",
     ]

@@ -14,9 +14,11 @@ from dann import training
 from dann.adaptation import DANN, SourceOnly, TargetOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair
+from dann.diagnostics import Diagnosis, verdict
 from dann.selection import compute_scores
 from dann.training import RunDirectory, run_figures
-from dann.training.checkpoints import Checkpoints, get_states, restore_states
+from dann.training.checkpoints import get_states, restore_states
+from dann.training.diagnose_run import write_diagnosis
 from dann.training.run_callbacks import Clock, RunScores
 
 untrained = functools.cache(build_model)
@@ -39,35 +41,50 @@ def test_refused_resume_changes_no_file(domains, tmp_path):
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
-def test_new_start_deletes_earlier_results(domains, tmp_path):
+def test_overwriting_keeps_files_that_no_run_wrote(domains, tmp_path):
     with_curve = dataclasses.replace(TRAINER, oracle_curve=True)
     logger = training.EpochTable(tmp_path / "metrics.csv")
     train_small(tmp_path, domains, build_model(DANN), trainer=with_curve, callbacks=[logger])
-    for name in ("diagnosis.json", "report.html", "figures/old.png", "export/mine.tflite"):
+    measurements = {"probe/accuracy": 0.7, "probe/low": 0.6, "probe/high": 0.8}
+    write_diagnosis(Diagnosis(verdict({}), measurements), RunDirectory(tmp_path))
+    assert (tmp_path / "figures/diagnosis_probe.svg").exists()
+    others = {"notes.txt", "figures/mine.png", "export/mine.tflite"}
+    for name in others:
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("")
-    assert {"oracle.csv", "metrics.csv"} <= {path.name for path in tmp_path.iterdir()}
-    train_small(tmp_path, domains, build_model(DANN))
-    names = {"checkpoints", "classifier.keras", "export", "figures", "predictions.csv"}
-    names.add("summary.json")
-    assert {path.name for path in tmp_path.iterdir() if path.name[0] != "."} == names
-    assert not (tmp_path / "figures/old.png").exists()
+        (tmp_path / name).write_text("mine")
+    with pytest.raises(FileExistsError, match="overwrite=true, which deletes"):
+        train_small(tmp_path, domains, build_model(DANN))
+    train_small(tmp_path, domains, build_model(DANN), overwrite=True)
+    names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    results = {"classifier.keras", "predictions.csv", "summary.json", "manifest.txt"}
+    assert {name for name in names if not name.startswith("checkpoints/")} == results | others
+
+
+def test_a_run_overwrites_no_file_of_others(domains, tmp_path):
+    (tmp_path / "figures").mkdir()
+    for name in ("summary.json", "figures/samples.png"):
+        (tmp_path / name).write_text("mine")
+    for settings, words in (({}, "contains figures"), ({"overwrite": True}, "no run wrote")):
+        with pytest.raises(FileExistsError, match=words):
+            train_small(tmp_path, domains, build_model(DANN), **settings)
+    files = {path.name: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert files == {"summary.json": "mine", "samples.png": "mine"}
 
 
 def test_old_checkpoints_never_sit_beside_a_new_config(domains, tmp_path, monkeypatch):
     """Otherwise, a resumed run would load the checkpoints of another start."""
 
     def begin(text):
-        train_small(tmp_path, domains, build_model(DANN), config={"config.yaml": text})
+        config = {"config.yaml": text}
+        train_small(tmp_path, domains, build_model(DANN), config=config, overwrite=True)
 
     run = RunDirectory(tmp_path)
     begin("rate: 1")
-    monkeypatch.setattr(Checkpoints, "discard", mock.Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(RunDirectory, "discard", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         begin("rate: 2")
     assert run.has_checkpoints()
     assert run.config() == "rate: 1"
-    assert not run.is_finished()
 
 
 def test_baseline_shares_initial_weights_and_source_batches(domains, tmp_path):
@@ -117,7 +134,7 @@ def test_only_an_oracle_learns_from_target_labels(domains, tmp_path):
     trainer = dataclasses.replace(TRAINER, steps=60, steps_per_epoch=20)
     for method in (TargetOnly, DANN):
         model = build_model(method, learning_rate=0.1)
-        train_small(tmp_path, wrong, model, trainer=trainer)
+        train_small(tmp_path / method.__name__, wrong, model, trainer=trainer)
         classes = model.classifier.predict(domains.target_train, verbose=0).argmax(axis=1)
         assert np.mean(classes == 2) == 1.0 if method is TargetOnly else np.mean(classes == 2) < 0.7
 
@@ -186,7 +203,7 @@ def test_scores_do_not_change_the_training(domains, tmp_path):
     models = build_model(DANN), build_model(DANN)
     for model, selection in zip(models, (SELECTION, None), strict=True):
         training.start(seed=1)
-        train_small(tmp_path, domains, model, selection=selection)
+        train_small(tmp_path / str(bool(selection)), domains, model, selection=selection)
     assert_all_equal(models[0].get_weights(), models[1].get_weights())
 
 

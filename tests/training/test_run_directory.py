@@ -26,6 +26,7 @@ def test_a_summary_is_read_back_and_says_that_the_run_is_finished(run):
     assert run.summary() == written == {"seed": 3, "target/accuracy": 0.5}
     assert run.is_finished()
     assert [path.name for path in run.path.iterdir()] == ["summary.json"]
+    run.record([run.summary_file])
     run.discard_summary()
     assert not run.is_finished()
 
@@ -79,10 +80,82 @@ def test_a_classifier_comes_back_and_no_draft_is_left(run):
 def test_the_classes_of_the_target_come_back(run):
     table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "a", "a"]}
     run.write_predictions(pandas.DataFrame(table))
+    assert run.manifest() == {"predictions.csv"}
     examples, classes = run.target_classes()
     assert (examples, classes.tolist()) == (("5", "8"), ["b", "a"])
     run.discard_summary()
     assert not run.predictions_file.exists()
+
+
+def test_only_files_of_the_manifest_are_deleted(run):
+    others = [run.path / "notes.txt", run.figures / "samples.svg", run.checkpoints / "step-8.npz"]
+    written = [*run.outputs(), run.figures / "diagnosis_probe.svg", run.checkpoints / "step-4.npz"]
+    run.record(written)
+    for path in (*others, *written):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    run.discard_results()
+    assert {path for path in run.path.rglob("*") if path.is_file()} == {*others, run.manifest_file}
+
+
+def test_a_manifest_reaches_no_file_outside_the_directory(run, tmp_path):
+    for folder in (run.path, tmp_path / "project"):
+        folder.mkdir()
+    precious = tmp_path / "project/samples.png"
+    precious.touch()
+    run.figures.symlink_to(precious.parent)
+    names = "../project/samples.png", str(precious), "figures/samples.png"
+    run.manifest_file.write_text("\n".join(names))
+    run.discard_results()
+    assert precious.exists()
+
+
+def test_a_run_through_a_link_is_deleted_like_any_other(run, tmp_path):
+    run.record([run.summary_file])
+    run.write_summary({})
+    (tmp_path / "link").symlink_to(run.path)
+    RunDirectory(tmp_path / "link").discard_results()
+    assert not run.summary_file.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing", ".hydra/config.yaml", "log.txt", "train.log", "run.lock"]
+)
+def test_a_run_may_start_beside_what_precedes_it(run, name):
+    run.check_free()
+    (run.path / name).parent.mkdir(parents=True)
+    if name != "nothing":
+        (run.path / name).write_text("seed: 3")
+    run.check_free()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "overwrite"),
+    [
+        ("figures/mine.png", "which contains figures", False),
+        ("thesis.tex", "keeps these files. Received: .*, which contains thesis.tex", False),
+        ("summary.json", "summary.json, which no run wrote", True),
+        ("figures/samples.png", "figures/samples.png, which no run wrote", True),
+        ("checkpoints/step-7.npz", "step-7.npz, which no run wrote", True),
+    ],
+)
+def test_a_run_starts_in_no_directory_of_other_files(run, name, words, overwrite):
+    (run.path / name).parent.mkdir(parents=True)
+    (run.path / name).write_text("{}")
+    with pytest.raises(FileExistsError, match=words):
+        run.check_free(overwrite)
+    if not overwrite:
+        run.check_free(overwrite=True)
+    assert (run.path / name).read_text() == "{}"
+
+
+def test_a_finished_run_is_free_only_to_be_overwritten(run):
+    run.record(run.outputs())
+    run.check_free()
+    run.write_summary({})
+    with pytest.raises(FileExistsError, match="overwrite=true, which deletes its results"):
+        run.check_free()
+    run.check_free(overwrite=True)
 
 
 def test_a_checkpoint_is_one_by_its_name(run):

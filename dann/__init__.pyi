@@ -1,0 +1,36 @@
+from . import adaptation as adaptation
+from . import autodiff as autodiff
+from . import data as data
+from . import deployment as deployment
+from . import diagnostics as diagnostics
+from . import experiments as experiments
+from . import gradients as gradients
+from . import layers as layers
+from . import networks as networks
+from . import optimizers as optimizers
+from . import schedules as schedules
+from . import selection as selection
+from . import training as training
+from .adaptation import CDAN as CDAN
+from .adaptation import DALN as DALN
+from .adaptation import DANN as DANN
+from .adaptation import DIRTT as DIRTT
+from .adaptation import FDAL as FDAL
+from .adaptation import MADA as MADA
+from .adaptation import MCC as MCC
+from .adaptation import MCD as MCD
+from .adaptation import MDAN as MDAN
+from .adaptation import MDD as MDD
+from .adaptation import PADA as PADA
+from .adaptation import WDGRL as WDGRL
+from .adaptation import AdversarialModel as AdversarialModel
+from .adaptation import ConditionalEntropy as ConditionalEntropy
+from .adaptation import Invariant as Invariant
+from .adaptation import Regularizer as Regularizer
+from .adaptation import SelfEnsembling as SelfEnsembling
+from .adaptation import SourceOnly as SourceOnly
+from .adaptation import TargetOnly as TargetOnly
+from .adaptation import VirtualAdversarial as VirtualAdversarial
+from .experiments import compare as compare
+
+__version__: str

@@ -1,0 +1,77 @@
+"""The error of a wrong config, and one-line explanations of Hydra's errors."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from hydra import errors
+from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from dann.checks import did_you_mean
+from dann.config.schema import CONF
+
+
+class ConfigError(ValueError):
+    """Raised for a wrong config. The message names the key and what to change, on one line."""
+
+
+def explain_error(error: Exception) -> str:
+    """Returns the message of an error, with similar keys or choices where Hydra names none.
+
+    Args:
+        error: An error of Hydra or OmegaConf, of which the first line is used, or any other error.
+    """
+    first = str(error).partition("\n")[0]
+    cause: Any = error.__cause__
+    if isinstance(error, errors.OverrideParseException):
+        return (
+            "Expected arguments key=value, without spaces after commas, and quotes around text "
+            f"with special characters: 'key=\"a, (b)\"'. Received: {error.override}"
+        )
+    if isinstance(error, errors.MissingConfigException):
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        options = error.options or [path.stem for path in (CONF / group).glob("*.yaml")]
+        return f"{first.rstrip('.')}.{did_you_mean(name.lower(), options) or ' See --help.'}"
+    if isinstance(error, errors.InstantiationException) and cause is not None:
+        full_key = str(error).rpartition("\n")[2].removeprefix("full_key: ")
+        return f"{full_key}: {cause}"
+    for key_error in (error, cause):
+        if isinstance(key_error, ConfigKeyError | ConfigAttributeError):
+            key, full_key = str(key_error.key), str(key_error.full_key)
+            near = similar_keys(key, key_error.parent_node)
+            names = ", ".join(full_key.removesuffix(key) + name for name in near)
+            return f"{first.rstrip('.')}. " + (f"Did you mean {names}?" if near else "See --help.")
+    if first.startswith("Ambiguous value"):
+        return str(error)  # the other lines say how to write a list, a text or a sweep
+    if isinstance(error, errors.ConfigCompositionException) and cause is not None:
+        return f"{first}: {str(cause).partition(chr(10))[0]}"
+    if isinstance(error, OmegaConfBaseException) and error.full_key:
+        return f"{error.full_key}: {first}"
+    return str(error) or type(error).__name__
+
+
+def similar_keys(key: str, cfg: Any) -> list[str]:
+    """Returns at most three dotted keys of a config that a user may mean.
+
+    A key matches if its last part, or the initials of that (`lr` for `learning_rate`), equals
+    `key`. If no key matches, similar spellings do.
+    """
+    group: Any = OmegaConf.to_container(cfg)
+    group.pop("hydra", None)
+    names = [name for name, _ in iterate_entries(group) if "._" not in f".{name}"]
+    last_parts = {name: name.rpartition(".")[2] for name in names}
+    initials = {name: "".join(w[:1] for w in last_parts[name].split("_")) for name in names}
+    near = [name for name in names if key in (last_parts[name], initials[name])]
+    if not near:
+        words = difflib.get_close_matches(key, {*names, *last_parts.values()}, n=3, cutoff=0.7)
+        near = [name for word in words for name in names if word in (name, last_parts[name])]
+    return list(dict.fromkeys(near))[:3]
+
+
+def iterate_entries(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the dotted key and the value of every entry of a plain container, at any depth."""
+    for key, value in enumerate(node) if isinstance(node, list) else node.items():
+        yield f"{prefix}{key}", value
+        if isinstance(value, dict | list):
+            yield from iterate_entries(value, f"{prefix}{key}.")

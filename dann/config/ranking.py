@@ -1,0 +1,61 @@
+import json
+import os
+import pathlib
+import shutil
+import sys
+import uuid
+from typing import Any
+
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+
+
+class Ranking(Callback):
+    """Ranks the runs of a sweep when it ends; see `dann.experiments.sweep.rank_sweep`.
+
+    A launcher may run the jobs in other processes or on other machines, each with a copy of this
+    object. So each job writes a record into the directory of the sweep, and the records are read at
+    the end. If a job did not finish, the exit status is 1.
+    """
+
+    def __init__(self) -> None:
+        self.sweep = uuid.uuid4().hex  # equal in all copies
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Records the folder and the arguments of a job."""
+        hydra = config.hydra
+        if hydra.mode == RunMode.MULTIRUN:
+            # The overrides stay unresolved, because they may refer to keys that `config` lacks.
+            record = hydra.runtime.output_dir, OmegaConf.to_container(hydra.overrides.task)
+            folder = pathlib.Path(hydra.sweep.dir) / ".jobs"
+            folder.mkdir(exist_ok=True)
+            (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Writes a table and a figure into the directory of the sweep, and prints the table.
+
+        For runs with nuisances the figure shows accuracy against leakage.
+        """
+        # A single run does not need these modules, which import Keras.
+        from dann.experiments.sweep import rank_sweep, save_tradeoff
+        from dann.training import RunDirectory
+
+        directory = pathlib.Path(config.hydra.sweep.dir)
+        records = sorted((directory / ".jobs").glob(f"{self.sweep}-*.json"))
+        jobs = dict(json.loads(record.read_text()) for record in records)
+        shutil.rmtree(directory / ".jobs", ignore_errors=True)
+        finished = [RunDirectory(folder).is_finished() for folder in jobs]
+        score = config.selection.rank_by
+        overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
+        tradeoff = save_tradeoff(directory, overrides) if any(finished) else None
+        if tradeoff:
+            print(f"{tradeoff}\nWritten to {directory / 'tradeoff.png'}", flush=True)
+        elif score is not None and len(jobs) > 1:
+            table = rank_sweep(directory, score, overrides)
+            if table is not None:
+                print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
+            elif any(finished):
+                print(f"Not ranked: no run has selection/{score}", flush=True)
+        if not all(finished):
+            sys.exit(1)

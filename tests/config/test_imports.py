@@ -1,0 +1,49 @@
+"""A plain `import dann` registers every class, although scripts import it lazily."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+
+LOAD = """
+import sys
+import dann, keras, numpy
+for path in sys.argv[1:]:
+    model = keras.models.load_model(path)
+    print(type(model).__name__, float(numpy.sum(model.predict(numpy.ones((3, 8)), verbose=0))))
+"""
+
+
+def build_models():
+    sgd = keras.optimizers.SGD(dann.schedules.GaninDecay(0.01, total_steps=10))
+    backbone = dann.networks.binary_mlp_backbone((8,), hidden_units=(6, 6))
+    model = dann.CDAN(backbone, 3, strength=dann.schedules.GaninSchedule(total_steps=10))
+    bop = dann.optimizers.PerVariable({"binary": dann.optimizers.Bop()}, default_optimizer=sgd)
+    model.compile(bop)
+    yield model
+    backbone = dann.networks.mlp_backbone((8,), hidden_units=(6,))
+    model = dann.Invariant(backbone, 3, nuisances={"site": 2})
+    model.compile("adam")
+    yield model
+
+
+@pytest.mark.tensorflow
+def test_a_fresh_process_loads_saved_models_in_safe_mode(tmp_path):
+    paths, expected = [], []
+    for model in build_models():
+        paths.append(tmp_path / f"{type(model).__name__}.keras")
+        model.save(paths[-1])
+        outputs = model.predict(np.ones((3, 8)), verbose=0)
+        expected.append((type(model).__name__, float(np.sum(outputs))))
+    environment = {k: v for k, v in os.environ.items() if k != "DANN_LAZY_IMPORT"}
+    command = [sys.executable, "-c", LOAD, *paths]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    printed = [line.split() for line in result.stdout.splitlines()]
+    assert [name for name, _ in printed] == [name for name, _ in expected]
+    assert [float(x) for _, x in printed] == pytest.approx([x for _, x in expected], rel=1e-5)
