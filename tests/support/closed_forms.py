@@ -4,30 +4,30 @@ import numpy as np
 
 
 def sign(values):
-    """+1 also at 0."""
+    """Returns the sign, which is +1 at 0."""
     return np.where(values >= 0, 1.0, -1.0)
 
 
 def softmax(logits):
-    """Softmax of the last axis."""
+    """Returns the softmax over the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def cross_entropy(logits, labels):
-    """Mean cross-entropy of integer labels."""
+    """Returns the mean cross-entropy of integer labels."""
     return -np.mean(np.log(softmax(logits)[np.arange(len(labels)), labels]))
 
 
 def jacobian_by_differences(function, point, width=1e-5):
-    """The Jacobian of a function of a vector, by central differences in double precision."""
+    """Returns the Jacobian of a function of a vector, by central differences in float64."""
     moves = width * np.eye(len(point))
     columns = [(function(point + move) - function(point - move)) / (2 * width) for move in moves]
     return np.stack(columns, axis=-1)
 
 
 def central_differences(function, arrays, width=1e-6):
-    """The gradient of `function(*arrays)`, a NumPy scalar, with respect to each array."""
+    """Returns the gradient of the scalar `function(*arrays)` with respect to each array."""
     gradients = []
     for array in arrays:
         gradient = np.zeros_like(array)

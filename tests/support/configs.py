@@ -11,14 +11,14 @@ CONF = pathlib.Path(__file__).parents[2] / "conf"
 
 
 def compose_config(*overrides, script="train"):
-    """The config of a script, by default of the training in the folder `run`."""
+    """Composes the config of a script; the default trains in the folder `run`."""
     paths = ["paths.run_dir=run"] if script == "train" else []
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose(script, [*paths, *overrides])
 
 
 def minimal_domains(input_shape, num_classes, nuisances=None):
-    """What `build_model` reads of domains."""
+    """Returns the attributes of domains that `build_model` reads."""
     return types.SimpleNamespace(
         input_shape=input_shape, num_classes=num_classes, num_sources=1, nuisances=nuisances
     )

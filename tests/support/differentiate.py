@@ -1,11 +1,11 @@
-"""Values and gradients as NumPy arrays, on whichever backend runs."""
+"""Values and gradients as NumPy arrays, on the current backend."""
 
 import keras
 import numpy as np
 
 BACKEND = keras.backend.backend()
 IMPLEMENTATIONS = ["override", "stop_gradient"] + ["op_override"] * (BACKEND == "tensorflow")
-# Zeros, edges of the clip, and what is not finite.
+# Zeros, clip edges and nonfinite values.
 EDGES = [-np.inf, -2.0, -1.0, -0.5, -0.0, 0.0, 0.5, 1.0, 2.0, np.inf, np.nan]
 DTYPES = ["float32", "float16", "bfloat16"] + ["float64"] * (BACKEND == "tensorflow")
 
@@ -13,7 +13,7 @@ DTYPES = ["float32", "float16", "bfloat16"] + ["float64"] * (BACKEND == "tensorf
 def value_and_gradients(function, *inputs, upstream=None, compiled=False):
     """Returns `function(*inputs)` and the gradient of `sum(upstream * function)` for each input.
 
-    `compiled` is a truth value, or `"xla"`.
+    `compiled` is a boolean or `"xla"`.
     """
     tensors = [keras.ops.convert_to_tensor(value) for value in inputs]
     if upstream is None:
@@ -24,7 +24,7 @@ def value_and_gradients(function, *inputs, upstream=None, compiled=False):
 
 
 def values_and_gradients(functions, inputs, upstreams, compiled=False):
-    """`value_and_gradients` of several functions, each of one input, in a single trace."""
+    """Calls `value_and_gradients` for several functions of one input in a single trace."""
 
     def differentiate(inputs, upstreams):
         arguments = zip(functions, inputs, upstreams, strict=True)
@@ -37,14 +37,14 @@ def values_and_gradients(functions, inputs, upstreams, compiled=False):
     return [(as_array(value), as_array(gradient)) for value, (gradient,) in pairs]
 
 
-def compile_function(function, how):
-    """The function in a graph if `how` is true, compiled by XLA if it is `"xla"`."""
-    if not how or BACKEND == "torch":  # which Keras runs eagerly
+def compile_function(function, compiled):
+    """Returns the function, in a graph if `compiled` is true, by XLA if it is `"xla"`."""
+    if not compiled or BACKEND == "torch":  # which Keras runs eagerly
         return function
     if BACKEND == "tensorflow":
         import tensorflow as tf
 
-        return tf.function(function, jit_compile=how == "xla")
+        return tf.function(function, jit_compile=compiled == "xla")
     import jax
 
     return jax.jit(function)
@@ -85,7 +85,7 @@ def _torch(function, upstream, compiled):
         inputs = [x if x.requires_grad else x.detach().requires_grad_() for x in inputs]
         value = function(*inputs)
         if not value.requires_grad:
-            return value, [torch.zeros_like(each) for each in inputs]
+            return value, [torch.zeros_like(x) for x in inputs]
         options = {"create_graph": True, "materialize_grads": True}
         return value, torch.autograd.grad(value, inputs, upstream, **options)
 
@@ -93,19 +93,19 @@ def _torch(function, upstream, compiled):
 
 
 def derivative(function, inputs, order):
-    """Differentiates `order` times the sum of a function that works element by element."""
+    """Returns the derivative of an order of an elementwise function."""
     inputs = keras.ops.convert_to_tensor(inputs)
     for _ in range(order):
-        function = _slope_of(function, keras.ops.ones_like(inputs))
+        function = _differentiate(function, keras.ops.ones_like(inputs))
     return as_array(function(inputs))
 
 
-def _slope_of(function, upstream):
+def _differentiate(function, upstream):
     return lambda x: _differentiated(function, upstream, False)(x)[1][0]
 
 
 def as_array(tensor):
-    """The same values in NumPy, in the same data type (bfloat16 by `ml_dtypes`)."""
+    """Converts a tensor to NumPy with the same data type (bfloat16 by `ml_dtypes`)."""
     return keras.ops.convert_to_numpy(tensor)
 
 
@@ -114,9 +114,9 @@ def tensor(values, dtype):
 
 
 def bits(tensor):
-    """The bits of a floating tensor, which tell -0.0 from +0.0 and one NaN from another.
+    """Returns the bits of a float tensor, which distinguish -0.0 from +0.0 and NaNs.
 
-    In a mean of bfloat16 that is not a number, torch leaves the sign to chance.
+    The sign of a NaN mean of bfloat16 is random on torch, so all NaNs are made equal there.
     """
     array = as_array(tensor)
     if BACKEND == "torch":

@@ -1,4 +1,4 @@
-"""Formulas in NumPy of linear networks that several methods share."""
+"""Formulas in NumPy for linear networks that several methods share."""
 
 import numpy as np
 from support.closed_forms import central_differences, softmax
@@ -10,15 +10,16 @@ from dann.adaptation import DANN, AdversarialModel
 
 
 def binary_losses(scores, labels):
-    """The binary cross-entropy of each logit; labels may lie between 0 and 1."""
+    """Returns the binary cross-entropy of each logit, for labels in [0, 1]."""
     return np.logaddexp(0, scores) - labels * scores
 
 
 def dann_by_hand(weights, source, labels, target, smoothing=0.0, weight=None, pool=None):
-    """DANN's losses and gradients for f = x A, c = f B, d = f w and rows `(n, 3)` of both domains.
+    """Returns DANN's losses and gradients for f = x A, c = f B, d = f w.
 
-    dCE/dc = softmax - one-hot, dBCE/dd = sigmoid - domain. `weight` is that of each source row;
-    `pool` is the matrix by which the domain head pools rows, if it does.
+    dCE/dc = softmax - one-hot and dBCE/dd = sigmoid - domain. Rows are `(n, 3)` of each domain,
+    `weight` has one value per source row, and `pool` is the matrix by which a domain head pools
+    rows.
     """
     a, b, w = weights
     rows, n = np.concatenate([source, target]).astype("float64"), len(source)
@@ -48,13 +49,13 @@ def divergence(p, q):
 
 
 def certainty_weights(p):
-    """`1 + exp(-H)` of each row, where exp(-H) = prod p^p, divided by the mean."""
+    """Returns `1 + exp(-H)` of each row divided by the mean, where exp(-H) = prod p^p."""
     weights = 1 + np.prod(p**p, axis=1)
     return weights / weights.mean()
 
 
 def confusion(p, weights):
-    """MCC's equations 2, 3, 5 and 6, element by element."""
+    """Computes MCC's equations 2, 3, 5 and 6, element by element."""
     classes = range(p.shape[1])
     c = [[np.sum(weights * p[:, j] * p[:, k]) for k in classes] for j in classes]
     between = sum(c[j][k] / sum(c[j]) for j in classes for k in classes if j != k)
@@ -66,37 +67,37 @@ def normalize_rows(rows):
 
 
 def worst_perturbation(inputs, direction, w, radius):
-    """VAT's r_adv; dKL(p || softmax(z))/dz = softmax(z) - p, and z = (x + r) W."""
+    """Computes VAT's r_adv from dKL(p || softmax(z))/dz = softmax(z) - p with z = (x + r) W."""
     probe = 0.01 * radius * normalize_rows(direction)
     slope = (softmax((inputs + probe) @ w) - softmax(inputs @ w)) @ w.T
     return radius * normalize_rows(slope)
 
 
 def ascend_loss(loss, weights, radius):
-    """The weights after a step of length `radius` up the loss."""
+    """Returns the weights after a step of length `radius` up the gradient of the loss."""
     slopes = central_differences(loss, weights)
     length = np.sqrt(sum((slope**2).sum() for slope in slopes))
     return [w + radius * slope / length for w, slope in zip(weights, slopes, strict=True)]
 
 
 def linear_model(method, **kwargs):
-    """f = x A, c = f B, and the heads that are given, without biases."""
+    """Builds a method for f = x A and c = f B without biases, with random weights."""
     arguments = {**linear_parts(), "strength": STRENGTH, **kwargs}
     return with_random_weights(method(**arguments))
 
 
 def linear_dann(**kwargs):
-    """d = f w."""
+    """Builds DANN with the domain head d = f w."""
     return linear_model(DANN, **{"domain_head": linear(4, 1, "domain_head"), **kwargs})
 
 
 def regularized_model(regularizer, **kwargs):
-    """A network `x A B` that learns the labels, with a regularizer and without an adversary."""
+    """Builds a network `x A B` with a regularizer and without an adversary."""
     return linear_model(AdversarialModel, strength=None, regularizers=[regularizer], **kwargs)
 
 
 def check_regularizer(model, mode, loss, **tolerance):
-    """Compares a step with the label loss plus the weight times `loss`, a function of A and B."""
+    """Compares a step with the label loss plus the weighted `loss`, a function of A and B."""
     (regularizer,) = model.regularizers
     weights = read_weights(model)
 

@@ -1,4 +1,4 @@
-"""The ways in which a function of tensors is run."""
+"""Modes in which a function of tensors runs: eager, in a graph, and with XLA."""
 
 import keras
 import pytest
@@ -11,6 +11,6 @@ def run_in_mode(function, mode):
     return compile_function(function, {"eager": False, "graph": True, "xla": "xla"}[mode])
 
 
-# JAX has one way to compile, torch one to run.
+# JAX has one way to compile; torch always runs eagerly.
 EAGER, XLA = (pytest.param(mode, marks=pytest.mark.tensorflow) for mode in ("eager", "xla"))
 parametrize_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])

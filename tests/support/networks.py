@@ -1,11 +1,11 @@
-"""Networks that are products of matrices, and their weights."""
+"""Linear networks and their weights."""
 
 import keras
 import numpy as np
 
 
 def network(sizes, name=None, activation=None):
-    """Dense layers without biases."""
+    """Builds dense layers without biases."""
     inputs = x = keras.Input((sizes[0],))
     for units in sizes[1:]:
         x = keras.layers.Dense(units, activation, use_bias=False)(x)
@@ -13,17 +13,17 @@ def network(sizes, name=None, activation=None):
 
 
 def linear(inputs, outputs, name=None):
-    """A network `x W` without bias."""
+    """Builds a network `x W` without bias."""
     return network((inputs, outputs), name)
 
 
 def linear_parts():
-    """A backbone from 3 inputs to 4 features and a label head from those to 3 classes."""
+    """Returns a backbone from 3 inputs to 4 features and a label head for 3 classes."""
     return {"backbone": linear(3, 4, "backbone"), "label_head": linear(4, 3, "label_head")}
 
 
 def with_random_weights(model, seed=2):
-    """Draws all trainable weights from the standard normal distribution; returns the model."""
+    """Draws all trainable weights from a standard normal distribution; returns the model."""
     rng = np.random.default_rng(seed)
     for weight in model.trainable_weights:
         weight.assign(rng.normal(size=weight.shape))
@@ -31,5 +31,5 @@ def with_random_weights(model, seed=2):
 
 
 def read_weights(model):
-    """The trainable weights in double precision, in order: backbone, label head, what is added."""
+    """Returns the trainable weights in float64: backbone, label head, further layers."""
     return [np.array(weight, "float64") for weight in model.trainable_weights]

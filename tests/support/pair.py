@@ -1,4 +1,4 @@
-"""A small pair of domains with the labels of the source."""
+"""A small source with labels and a small target."""
 
 import numpy as np
 

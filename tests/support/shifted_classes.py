@@ -1,15 +1,16 @@
-"""A problem in two dimensions that training on the source alone must fail.
+"""A problem in two dimensions on which training on the source alone must fail.
 
-Two normal classes of deviation .3 lie at (-1, 0) and (1, 0) in the source, and at (.5, 2) and
-(2.5, 2) in the target. The best source classifier (Fisher's discriminant) is the sign of `x1`,
-which gives almost the whole target one class: it is right on 52.4% (the mean of 1 and of the
-normal distribution at -.5 / .3). The direction `x1 - .75 x2` is distributed alike in both domains,
-and the sign of it is right on 99.6% of either (the normal distribution at 1 / .375).
+The centers of two normal classes with standard deviation 0.3 are (-1, 0) and (1, 0) in the source,
+and (0.5, 2) and (2.5, 2) in the target. The best source classifier (Fisher's discriminant) is the
+sign of `x1`, which predicts one class for almost the whole target; its accuracy is 52.4% (the mean
+of 1 and of the normal distribution function at -0.5 / 0.3). The distribution of `x1 - 0.75 x2` is
+the same in both domains, and the accuracy of its sign is 99.6% in each (the normal distribution
+function at 1 / 0.375).
 
-`nearer_classes` moves the target to (-.1, 1.2) and (1.9, 1.2), where the best source classifier is
-right on 81.5% (the mean of 1 and of the normal distribution at .1 / .3). It is for methods that go
-by the predicted classes of the target: those of `shifted_classes` are almost all the same at first,
-and no disparity speaks against features that leave it so.
+`closer_classes` moves the target to (-0.1, 1.2) and (1.9, 1.2), where the accuracy of the best
+source classifier is 81.5% (the mean of 1 and of the normal distribution function at 0.1 / 0.3). It
+is meant for methods that use the predicted classes of the target: the initial predictions on
+`shifted_classes` are almost all one class, and no disparity opposes features that keep it so.
 """
 
 import keras
@@ -22,32 +23,32 @@ CENTERS = np.array([[-1.0, 0.0], [1.0, 0.0]])
 
 
 def linear_backbone():
-    """A backbone from the 2 inputs to 2 features: what is invariant can be had by a linear map."""
+    """Returns a backbone from 2 inputs to 2 features; a linear map suffices for invariance."""
     return linear(2, 2, "backbone")
 
 
 def draw_examples(rng, centers, labels):
-    """Inputs around the centers of their classes, and the labels."""
+    """Draws inputs around the centers of their classes; returns inputs and labels."""
     inputs = centers[labels] + rng.normal(scale=0.3, size=(SIZE, 2))
     return inputs.astype("float32"), labels
 
 
 def shifted_classes(seed, shift=(1.5, 2.0)):
-    """Returns source inputs and labels, target inputs and labels; the last are for the score."""
+    """Returns source inputs and labels, target inputs and labels; the last are for the accuracy."""
     rng = np.random.default_rng(seed)
     source, target = (rng.permutation(SIZE) % 2 for _ in range(2))
     return *draw_examples(rng, CENTERS, source), *draw_examples(rng, CENTERS + shift, target)
 
 
 def closer_classes(seed):
-    """The same with the target moved towards the source."""
+    """Returns the same problem with the target closer to the source."""
     return shifted_classes(seed, (0.9, 1.2))
 
 
 def target_accuracies(model, steps=600, rate=0.01, problem=shifted_classes, start=None):
-    """The accuracies on the target of a model that is trained on each seed.
+    """Trains a model once per seed; returns the accuracies on the target.
 
-    `start(model, seed)` sets the weights to begin with; `None` stands for `initialize`.
+    `start(model, seed)` sets the initial weights. Defaults to `initialize`.
     """
     optimizer = keras.optimizers.Adam(rate, beta_1=0.5)
     model.compile(optimizer, steps_per_execution=20)
@@ -63,16 +64,16 @@ def target_accuracies(model, steps=600, rate=0.01, problem=shifted_classes, star
         optimizer.learning_rate = rate
         keras.utils.set_random_seed(seed)
         rng = np.random.default_rng(seed)
-        of_source, of_target = (rng.integers(len(x), size=64 * steps) for x in (source, target))
-        pair = {"source": source[of_source], "target": target[of_target]}
-        model.fit(pair, labels[of_source], batch_size=64, shuffle=False, verbose=0)
+        rows, target_rows = (rng.integers(len(x), size=64 * steps) for x in (source, target))
+        pair = {"source": source[rows], "target": target[target_rows]}
+        model.fit(pair, labels[rows], batch_size=64, shuffle=False, verbose=0)
         logits = keras.ops.convert_to_numpy(model(target))
         accuracies.append(np.mean(np.argmax(logits, axis=1) == target_labels))
     return np.array(accuracies)
 
 
 def initialize(model, seed):
-    """Draws He's normal weights, without biases."""
+    """Draws He normal weights and sets biases to 0."""
     rng = np.random.default_rng(1000 + seed)
     for weight in model.trainable_variables:
         deviation = np.sqrt(2 / weight.shape[0]) if len(weight.shape) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""Marks of tests of what torch lacks; docs/running.md tells more."""
+"""Skip marks for features that torch lacks; see docs/running.md."""
 
 import functools
 

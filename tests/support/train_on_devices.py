@@ -28,16 +28,16 @@ WEIGHTS = RNG.uniform(0.1, 2, 24)
 
 @dataclasses.dataclass
 class Case:
-    """What trains: a model, the pairs' further arguments and the optimizer's."""
+    """A model, and further arguments of its pairs and its optimizer."""
 
     model: Callable
     pairs: dict = dataclasses.field(default_factory=dict)
     optimizer: dict = dataclasses.field(default_factory=dict)
-    weighed: bool = False
+    has_weights: bool = False
 
 
 def backbone(*layers, **dense):
-    """A backbone; a layer after the hidden one."""
+    """Builds a backbone with further layers after the hidden layer."""
     if not (layers or dense):
         return mlp_backbone((4,), hidden_units=(6,))
     hidden = keras.layers.Dense(6, activation="tanh", **dense)
@@ -55,10 +55,10 @@ def method_model(name):
 
 
 def regularizer_model(name):
-    more = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(name, {})
+    arguments = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(name, {})
     needs = REGULARIZERS.facts[name].get("needs", {})
-    regularizer = REGULARIZERS[name](weight=1.0, **needs, **more)
-    # At strength .1 a ReLU of VAT's domain head is 0 but for rounding in the third step.
+    regularizer = REGULARIZERS[name](weight=1.0, **needs, **arguments)
+    # At strength 0.1 a ReLU of VAT's domain head is 0 up to rounding in the third step.
     return DANN(backbone(), num_classes=3, strength=1.0, regularizers=[regularizer])
 
 
@@ -72,8 +72,8 @@ def augmented():
 
 
 def synchronized():
-    how = {"synchronized": True} if keras.backend.backend() == "tensorflow" else {}
-    return plain_model(keras.layers.BatchNormalization(**how))  # JAX needs no argument for it
+    options = {"synchronized": True} if keras.backend.backend() == "tensorflow" else {}
+    return plain_model(keras.layers.BatchNormalization(**options))  # JAX needs no argument for it
 
 
 def decayed():
@@ -88,7 +88,7 @@ CASES |= {
     "synchronized normalization": Case(synchronized),
     "augmentation": Case(augmented),
     "dropout": Case(lambda: plain_model(keras.layers.Dropout(0.5, seed=1))),
-    "labelled target": Case(plain_model, {"target_labelled": LABELLED}, weighed=True),
+    "labelled target": Case(plain_model, {"target_labelled": LABELLED}, has_weights=True),
     "several sources": Case(
         lambda: MDAN(backbone(), num_classes=3, num_sources=2),
         {"source_domain": np.arange(24) % 2},
@@ -99,8 +99,8 @@ CASES |= {
     "accumulated": Case(plain_model, optimizer={"gradient_accumulation_steps": 2}),
 }
 REFUSED = {"clipped", "accumulated"}  # with several devices, on TensorFlow
-# On TensorFlow these compute from a replica's part what one device computes from the whole batch,
-# or draw the same noise for each part. `docs/running.md` lists them.
+# On TensorFlow these cases compute statistics of a replica's part instead of the whole batch, or
+# draw the same noise for each part. `docs/running.md` lists them.
 PER_REPLICA = {
     *("cdan_e", "daln", "wdgrl", "dirt_t", "batch normalization", "augmentation", "dropout"),
     *("several sources", *(f"{name} (regularizer)" for name in ("mcc", "self_ensembling", "vat"))),
@@ -108,33 +108,33 @@ PER_REPLICA = {
 
 
 def build_case(case, momentum=0.0, **part):
-    """The compiled model with the same weights at each call, and its pairs or a part of them."""
+    """Returns the compiled model, with the same weights at each call, and its pairs."""
     keras.utils.set_random_seed(1)
     model = case.model()
     optimizer = keras.optimizers.SGD(RATE, momentum=momentum, **case.optimizer)
     model.compile(optimizer, metrics=["accuracy"])
-    source = (SOURCE, LABELS, *([WEIGHTS] if case.weighed else []))
+    source = (SOURCE, LABELS, *([WEIGHTS] if case.has_weights else []))
     arguments = {"batch_size": BATCH, "seed": 3, "repeat": True, **case.pairs, **part}
     return model, dann.data.pair(source, TARGET.astype("float32"), **arguments)
 
 
 def fit_case(case):
-    """Weights and logs after some steps of `fit`."""
+    """Returns weights and logs after some steps of `fit`."""
     model, pairs = build_case(case)
     logs = model.fit(pairs, epochs=1, steps_per_epoch=STEPS, verbose=0).history
     return flatten_weights(model), {name: values[-1] for name, values in logs.items()}
 
 
 def flatten_weights(model):
-    """All weights in one vector."""
+    """Returns all weights in one vector."""
     return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
 
 
 def fit_case_in_parts(case, count):
-    """What `fitted` gives on one device that takes the mean over parts of each batch.
+    """Does what `fit_case` does, on one device, with the mean gradient of parts of each batch.
 
-    Each part begins with the state of the step. What is logged is averaged over the parts; other
-    state is what the first part leaves.
+    Each part begins with the state of the step. Logged values are averaged over the parts; the
+    first part determines all other state.
     """
     import tensorflow as tf
 
@@ -155,8 +155,8 @@ def fit_case_in_parts(case, count):
             losses.append(float(loss))
             slopes.append(tape.gradient(loss, trained))
             after.append([v.numpy() for v in states])
-        for weight, its in zip(trained, zip(*slopes, strict=True), strict=True):
-            weight.assign(weight - RATE * sum(its) / count)
+        for weight, part_slopes in zip(trained, zip(*slopes, strict=True), strict=True):
+            weight.assign(weight - RATE * sum(part_slopes) / count)
         for state, values in zip(states, zip(*after, strict=True), strict=True):
             state.assign(np.mean(values, axis=0) if id(state) in logged else values[0])
     logs = {name: float(tracker.result()) for name, tracker in model.trackers.items()}
@@ -164,7 +164,7 @@ def fit_case_in_parts(case, count):
 
 
 def logical_devices(count):
-    """Splits the processor; returns the function from a number of devices to a scope."""
+    """Splits the processor; returns a function from a number of devices to a scope."""
     if keras.backend.backend() == "jax":
         import jax
 
@@ -180,7 +180,7 @@ def logical_devices(count):
     cpu = tf.config.list_physical_devices("CPU")[0]
     logical = [tf.config.LogicalDeviceConfiguration()] * count
     tf.config.set_logical_device_configuration(cpu, logical)
-    reduction = tf.distribute.ReductionToOneDevice()  # collectives take one strategy a process
+    reduction = tf.distribute.ReductionToOneDevice()  # collectives allow one strategy per process
 
     def scope(number):
         names = [f"CPU:{index}" for index in range(number)]

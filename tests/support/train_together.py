@@ -1,8 +1,8 @@
-"""Trains in one of several processes; run by `test_several_machines.py`, once for each.
+"""Trains in one of several processes; `test_several_machines.py` runs it once per process.
 
     python train_together.py <folder> <names> <distribution> <step to die at>
 
-Process 0 has its checkpoints in the folder, and each process writes its weights and logs there.
+Process 0 writes its checkpoints into the folder, and each process its weights and logs.
 """
 
 import json
@@ -23,7 +23,7 @@ from dann.training.devices import get_process_position
 
 
 def layered():
-    """A backbone with the state that processes must share: statistics and noise."""
+    """Builds DANN with state that processes must share: statistics and noise."""
     layers = [keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=1)]
     return DANN(backbone(*layers), num_classes=3)
 
@@ -32,7 +32,7 @@ CASES["layers with state"] = Case(layered)
 
 
 class Scores(keras.callbacks.Callback):
-    """Computes with the weights after an epoch, and lowers the learning rate."""
+    """Computes a score after each epoch, and lowers the learning rate."""
 
     def on_epoch_end(self, epoch, logs=None):
         with final_weights(self.model):
@@ -41,8 +41,8 @@ class Scores(keras.callbacks.Callback):
         self.model.optimizer.learning_rate = RATE / 2
 
 
-def trained(case, folder):
-    """Weights and history after two epochs of `fit`."""
+def train_case(case, folder):
+    """Returns weights and history after two epochs of `fit`."""
     number, count = get_process_position()
     model, pairs = build_case(case, momentum=0.9, process_id=number, num_processes=count)
     settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0}
@@ -50,8 +50,8 @@ def trained(case, folder):
     return flatten_weights(model), history.history
 
 
-def dies_at(step):
-    """Lets this process be killed as it reads the batch of a step."""
+def die_at(step):
+    """Kills this process when it reads the batch of a step."""
     read = Pairs.__getitem__
 
     def read_or_die(self, index):
@@ -67,12 +67,12 @@ def main(folder, names, distribution, death=None):
     spread.connect()
     start(0, distribution=spread)
     if death is not None:
-        dies_at(death)
+        die_at(death)
     number = get_process_position()[0]
-    own = folder if number == 0 else folder / f"process_{number}"
+    checkpoints = folder if number == 0 else folder / f"process_{number}"
     weights, logs = {}, {}
     for name in names:
-        weights[name], logs[name] = trained(CASES[name], own / name)
+        weights[name], logs[name] = train_case(CASES[name], checkpoints / name)
     np.savez(folder / f"weights_{number}.npz", **weights)
     (folder / f"logs_{number}.json").write_text(json.dumps(logs))
 
