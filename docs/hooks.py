@@ -9,6 +9,7 @@ import inspect
 import pathlib
 import re
 import types
+from functools import partial
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
@@ -63,15 +64,11 @@ def render_package(package):
 
 def public_objects(package):
     """Returns the public classes, functions and subpackages of a package, by name."""
-    members = {name: getattr(package, name) for name in sorted(dir(package), key=str.lower)}
-    return {
-        name: member
-        for name, member in members.items()
-        if not name.startswith("_") and is_documented(member, package.__name__)
-    }
+    members = inspect.getmembers(package, partial(is_documented, package.__name__))
+    return {name: member for name, member in members if not name.startswith("_")}
 
 
-def is_documented(member, package_name):
+def is_documented(package_name, member):
     """Returns whether a member is defined in the package and gets an entry on its page."""
     if inspect.ismodule(member):
         is_subpackage = hasattr(member, "__path__") and member.__name__.startswith(package_name)
@@ -84,7 +81,7 @@ def documented_bases(package):
     """Returns the base classes with docstrings that public classes of the package inherit."""
     public = [member for member in public_objects(package).values() if inspect.isclass(member)]
     bases = {base for member in public for base in member.__mro__ if base not in public}
-    bases = [base for base in bases if base.__doc__ and is_documented(base, package.__name__)]
+    bases = [base for base in bases if base.__doc__ and is_documented(package.__name__, base)]
     return {base.__name__: base for base in sorted(bases, key=lambda base: base.__name__)}
 
 

@@ -48,7 +48,7 @@ def read():
 
 def format_table(results):
     """Returns the Markdown table, in the order of `BARS` and `NAMES`."""
-    published = OmegaConf.load(DOCS.parent / "conf/reproduce.yaml").published
+    published = dict(OmegaConf.load(DOCS.parent / "conf/reproduce.yaml").published)
     methods = [*NAMES, *(method for row in published.values() for method in row)]
     order = {name: position for position, name in enumerate(dict.fromkeys(methods))}
     order |= {name: position for position, name in enumerate(BARS.values())}
@@ -56,11 +56,9 @@ def format_table(results):
     rows = rows.sort_values(["experiment", "method"], key=lambda names: names.map(order))
     daggers = rows["hardware"].str.contains("jax").map({True: " †", False: ""})
     rows = rows.assign(method=rows["method"].map(format_method) + daggers)
-    display_names = {
-        experiment: {format_method(method): accuracy for method, accuracy in row.items()}
-        for experiment, row in published.items()
-    }
-    return format_results(rows, display_names)
+    for experiment, row in published.items():
+        published[experiment] = {format_method(method): row[method] for method in row}
+    return format_results(rows, published)
 
 
 def format_method(method):
