@@ -6,19 +6,19 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import keras
 import pytest
 
-# Graphs leave millions of objects behind, and looking through them all took a fifth of the time.
+# Graphs leave millions of objects, and searching them for garbage took a fifth of the time.
 gc.set_threshold(200_000, 50, 100)
 
 
 def pytest_ignore_collect(collection_path):
-    """Leaves out helpers and programs, which have neither tests nor examples."""
-    helps = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
-    return True if helps else None
+    """Skips helpers and programs, which have neither tests nor examples."""
+    is_helper = collection_path.suffix == ".py" and not collection_path.name.startswith("test_")
+    return True if is_helper else None
 
 
 @pytest.fixture(autouse=True)
 def seeded():
-    """Every test begins with the same seeds and the same precision."""
+    """Starts every test with the same seeds and the same precision."""
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy("float32")
     yield
@@ -27,7 +27,7 @@ def seeded():
 
 @pytest.fixture
 def double_precision():
-    """What is not told otherwise computes in `float64`."""
+    """Computes in `float64` by default."""
     keras.config.set_floatx("float64")
     keras.config.set_dtype_policy("float64")
     yield
@@ -36,7 +36,7 @@ def double_precision():
 
 @pytest.fixture
 def reloaded(tmp_path):
-    """A function that saves a model, and loads it again in safe mode."""
+    """Returns a function that saves a model and loads it again in safe mode."""
 
     def reload(model):
         model.save(tmp_path / "model.keras")
@@ -47,7 +47,7 @@ def reloaded(tmp_path):
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory):
-    """A folder of prepared data that all tests share, those of other workers too."""
+    """Returns a folder of prepared data that the tests of all workers share."""
     root = tmp_path_factory.getbasetemp()
     folder = (root.parent if "PYTEST_XDIST_WORKER" in os.environ else root) / "prepared"
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Functions whose Jacobians are known, in `keras.ops` and in NumPy."""
+"""Functions with known Jacobians, in `keras.ops` and in NumPy."""
 
 import numpy as np
 from keras import ops
@@ -11,12 +11,12 @@ SCALES = RNG.normal(size=(5,)).astype("float32")
 
 
 def linear(x):
-    """`W^T x`; the Jacobian of every example is `W^T`."""
+    """Returns `W^T x`, with the Jacobian `W^T` for every example."""
     return ops.matmul(x, ops.convert_to_tensor(WEIGHTS))
 
 
 def curved(x):
-    """`s tanh(W^T x)`, with the Jacobian `diag(s (1 - tanh^2)) W^T`."""
+    """Returns `s tanh(W^T x)`, with the Jacobian `diag(s (1 - tanh^2)) W^T`."""
     return ops.convert_to_tensor(SCALES) * ops.tanh(linear(x))
 
 
@@ -24,18 +24,18 @@ def curved_in_numpy(x):
     return SCALES.astype("float64") * np.tanh(x @ WEIGHTS.astype("float64"))
 
 
-def by_differences(function, x):
-    """Each example's Jacobian, `(batch, outputs, inputs)`."""
+def differentiate_examples(function, x):
+    """Returns the Jacobian of each example by differences, `(batch, outputs, inputs)`."""
     rows = x.astype("float64")
     return np.stack([jacobian_by_differences(lambda row: function(row[None])[0], r) for r in rows])
 
 
-CURVED_JACOBIAN = by_differences(curved_in_numpy, INPUTS)
+CURVED_JACOBIAN = differentiate_examples(curved_in_numpy, INPUTS)
 
 
-def close(found, expected, rtol=1e-5, atol=1e-6):
+def assert_close(tensor, expected, rtol=1e-5, atol=1e-6):
     """Compares a tensor of any backend with an array."""
-    np.testing.assert_allclose(ops.convert_to_numpy(found), expected, rtol=rtol, atol=atol)
+    np.testing.assert_allclose(ops.convert_to_numpy(tensor), expected, rtol=rtol, atol=atol)
 
 
 EDGES = np.array([[-2.0, -1.0, -0.5, -0.0], [0.0, 0.5, 1.0, 2.0]], "float32")

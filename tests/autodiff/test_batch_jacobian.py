@@ -1,4 +1,4 @@
-"""Per-example Jacobians against closed forms, and what is refused."""
+"""Jacobians of examples against closed forms."""
 
 import gc
 import weakref
@@ -13,9 +13,9 @@ from maps import (
     EDGES_PASS,
     INPUTS,
     WEIGHTS,
-    by_differences,
-    close,
+    assert_close,
     curved,
+    differentiate_examples,
     linear,
 )
 from support import torch_skips
@@ -38,12 +38,12 @@ def noisy(x):
 
 
 IMAGES = np.arange(16, dtype="float32").reshape(2, 2, 4, 1)
-OF_POOLED = np.zeros((2, 1, 2, 1, 2, 4, 1))
-OF_POOLED[:, :, 0, :, :, :2] = OF_POOLED[:, :, 1, :, :, 2:] = 0.75
+POOLED_JACOBIAN = np.zeros((2, 1, 2, 1, 2, 4, 1))
+POOLED_JACOBIAN[:, :, 0, :, :, :2] = POOLED_JACOBIAN[:, :, 1, :, :, 2:] = 0.75
 NOISE = ops.convert_to_numpy(noisy(ops.ones((3, 4))))
 NUMBERS = np.array([1.0, 2.0, 3.0], "float32")
 POWERS = np.stack([np.ones(3), 2 * NUMBERS], axis=1)
-OF_SQUARES = np.append(np.diag(2 * INPUTS[0]), np.zeros((1, 4)), axis=0)
+SQUARES_JACOBIAN = np.append(np.diag(2 * INPUTS[0]), np.zeros((1, 4)), axis=0)
 
 
 @pytest.mark.parametrize(
@@ -51,52 +51,53 @@ OF_SQUARES = np.append(np.diag(2 * INPUTS[0]), np.zeros((1, 4)), axis=0)
     [
         (linear, INPUTS, [WEIGHTS.T] * 3),
         (curved, INPUTS, CURVED_JACOBIAN),
-        (pooled, IMAGES, OF_POOLED),
+        (pooled, IMAGES, POOLED_JACOBIAN),
         (lambda x: ops.ones((3, 2)), INPUTS, np.zeros((3, 2, 4))),
         (lambda x: ops.sum(x**2, axis=1), INPUTS, 2 * INPUTS),
         (lambda x: x**2, NUMBERS, 2 * NUMBERS),
         (lambda x: ops.stack([x, x**2], axis=1), NUMBERS, POWERS),
         (noisy, INPUTS, NOISE[:, :, None] * np.eye(4)),
-        (lambda x: ops.append(x**2, ops.ones((1, 1)), axis=1), INPUTS[:1], [OF_SQUARES]),
+        (lambda x: ops.append(x**2, ops.ones((1, 1)), axis=1), INPUTS[:1], [SQUARES_JACOBIAN]),
         (binary_sign, EDGES, EDGES_PASS[:, :, None] * np.eye(4)),
         (lambda x: reverse_gradient(x, strength=0.5), EDGES, [-0.5 * np.eye(4)] * 2),
     ],
 )
-def test_it_matches_closed_form_and_differences(function, inputs, expected):
-    close(batch_jacobian(function, inputs), expected, atol=2e-5)
+def test_matches_closed_form_and_differences(function, inputs, expected):
+    assert_close(batch_jacobian(function, inputs), expected, atol=2e-5)
 
 
-def test_float64_is_kept():
+def test_float64_stays_float64():
     if BACKEND == "jax":
         pytest.skip("JAX computes in float32")
     tanh = np.tanh(INPUTS.astype("float64"))
     expected = (2 * tanh * (1 - tanh**2))[:, :, None] * np.eye(4)
-    close(batch_jacobian(lambda x: ops.tanh(x) ** 2, INPUTS.astype("float64")), expected, 1e-14, 0)
+    result = batch_jacobian(lambda x: ops.tanh(x) ** 2, INPUTS.astype("float64"))
+    assert_close(result, expected, 1e-14, 0)
 
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("budget", [0, 2**9, 2**25])
-def test_a_jacobian_computed_in_parts_keeps_the_order_of_its_outputs(budget, monkeypatch):
+def test_parts_keep_the_order_of_outputs(budget, monkeypatch):
     from dann.autodiff import on_tensorflow
 
     monkeypatch.setattr(on_tensorflow, "_FAST_BYTES", budget)
     weights = RNG.normal(size=(4, 7)).astype("float32")
-    close(batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS), [weights.T] * 3)
+    assert_close(batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS), [weights.T] * 3)
 
 
-def test_a_model_runs_in_inference_mode_with_its_current_weights():
+def test_model_runs_in_inference_with_current_weights():
     parts = [layers.Dense(6, "tanh"), layers.BatchNormalization(), layers.Dropout(0.5)]
     model = keras.Sequential([keras.Input((4,)), *parts, layers.Dense(3)])
     for _ in range(2):
         kernel, bias, gamma, _, _, variance, out, _ = model.get_weights()
         slopes = (1 - np.tanh(INPUTS @ kernel + bias) ** 2) * gamma / np.sqrt(variance + 1e-3)
         expected = np.einsum("ih,bh,ho->boi", kernel, slopes, out)
-        close(batch_jacobian(model, INPUTS), expected, 1e-4, 1e-5)
+        assert_close(batch_jacobian(model, INPUTS), expected, 1e-4, 1e-5)
         model.set_weights([w + 0.1 for w in model.get_weights()])
 
 
 @torch_skips.compiled
-def test_a_model_is_traced_once_per_shape_and_can_be_freed():
+def test_model_is_traced_once_per_shape_and_freed():
     calls = []
 
     class Counted(keras.Model):
@@ -107,24 +108,24 @@ def test_a_model_is_traced_once_per_shape_and_can_be_freed():
     model = Counted()
     model(INPUTS)
     batch_jacobian(model, INPUTS)
-    first = len(calls)
+    num_calls = len(calls)
     batch_jacobian(model, INPUTS + 1)
-    assert len(calls) == first
+    assert len(calls) == num_calls
     batch_jacobian(model, INPUTS[:2])
-    assert set(calls[first:]) == {(2, 4)}
-    alive = weakref.ref(model)
+    assert set(calls[num_calls:]) == {(2, 4)}
+    reference = weakref.ref(model)
     del model
     gc.collect()
-    assert alive() is None
+    assert reference() is None
 
 
-def test_a_model_is_traced_again_after_its_layers_or_variables_change():
+def test_model_is_traced_again_after_changes():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3), layers.ReLU()])
 
     def check():
         matrix = ops.convert_to_numpy(model.layers[0].kernel).T
         active = (INPUTS @ matrix.T > 0) | (len(model.layers) == 1)
-        close(batch_jacobian(model, INPUTS), active[:, :, None] * matrix)
+        assert_close(batch_jacobian(model, INPUTS), active[:, :, None] * matrix)
 
     check()
     model.pop()  # a layer without variables
@@ -135,26 +136,26 @@ def test_a_model_is_traced_again_after_its_layers_or_variables_change():
     check()
 
 
-def test_a_plain_function_is_traced_at_every_call():
+def test_function_is_traced_at_every_call():
     scale = 1.0
 
     def scaled(x):
         return scale * x
 
     for scale in (1.0, 3.0):
-        close(batch_jacobian(scaled, INPUTS[:1]), [scale * np.eye(4)])
+        assert_close(batch_jacobian(scaled, INPUTS[:1]), [scale * np.eye(4)])
 
 
-def leaking(x):
+def mix_examples(x):
     return ops.concatenate([x[:-1], x[-1:] + 0.01 * x[:1]], axis=0)
 
 
-def test_what_depends_on_other_examples_is_refused_and_changes_no_state():
+def test_dependent_examples_are_refused_without_state_change():
     norm, dropout = layers.BatchNormalization(), layers.Dropout(0.5)
     norm.build((None, 4))
     before = [w.copy() for w in norm.get_weights()]
-    for function in (leaking, norm, dropout):
-        settings = {} if function is leaking else {"training": True}
+    for function in (mix_examples, norm, dropout):
+        settings = {} if function is mix_examples else {"training": True}
         for derivative in (batch_jacobian, frobenius_norm, lambda f, x: singular_values(f, x, 1)):
             with pytest.raises(ValueError, match="one by one"):
                 derivative(lambda x, f=function, s=settings: f(x, **s), INPUTS)
@@ -162,14 +163,14 @@ def test_what_depends_on_other_examples_is_refused_and_changes_no_state():
 
 
 @parametrize_mode
-def test_it_works_in_compiled_functions_and_can_be_differentiated(mode):
-    def of_diagonal(x):
+def test_result_can_be_differentiated_when_compiled(mode):
+    def differentiate_sum(x):
         return gradients(lambda x: ops.sum(batch_jacobian(lambda x: x**3, x)), [x])[0]
 
-    close(run_in_mode(of_diagonal, mode)(ops.convert_to_tensor(INPUTS)), 6 * INPUTS)
+    assert_close(run_in_mode(differentiate_sum, mode)(ops.convert_to_tensor(INPUTS)), 6 * INPUTS)
 
 
-def test_a_recurrent_network_has_derivatives_of_every_kind():
+def test_recurrent_network_has_all_derivatives():
     recurrent = layers.SimpleRNN(1, use_bias=False, return_sequences=True)
     model = keras.Sequential([keras.Input((2, 1)), recurrent, layers.Dense(9, use_bias=False)])
     a, b, wide = 0.5, -0.8, np.linspace(1, 2, 9)
@@ -181,9 +182,9 @@ def test_a_recurrent_network_has_derivatives_of_every_kind():
         return np.concatenate([np.outer(state, wide) for state in states], axis=1)
 
     x = np.array([[0.3, -0.6], [1.0, 0.2]], "float32")
-    matrices, inputs = by_differences(in_numpy, x), x[..., None]
-    close(batch_jacobian(model, inputs), matrices.reshape(2, 2, 9, 2, 1))
+    matrices, inputs = differentiate_examples(in_numpy, x), x[..., None]
+    assert_close(batch_jacobian(model, inputs), matrices.reshape(2, 2, 9, 2, 1))
     largest = np.linalg.svd(matrices, compute_uv=False)[:, :1]
-    close(singular_values(model, inputs, 1), largest, rtol=1e-4)
+    assert_close(singular_values(model, inputs, 1), largest, rtol=1e-4)
     norms, errors = map(ops.convert_to_numpy, frobenius_norm(model, inputs, samples=64))
     assert (np.abs(norms - np.linalg.norm(matrices, axis=(1, 2))) < 4 * errors).all()

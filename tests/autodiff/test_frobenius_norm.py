@@ -1,10 +1,10 @@
-"""The estimated Frobenius norm, against the norm of the matrix itself."""
+"""The estimated Frobenius norm against the norm of the matrix."""
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
-from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, close, curved
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, assert_close, curved
 from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import frobenius_norm, gradients
@@ -22,38 +22,38 @@ SCALES = np.array([3.0, -4.0, 12.0], "float32")
         (binary_sign, EDGES, np.sqrt(EDGES_PASS.sum(axis=1))),
     ],
 )
-def test_rows_at_right_angles_leave_no_error(function, inputs, expected):
+def test_orthogonal_rows_have_no_error(function, inputs, expected):
     norm, error = frobenius_norm(function, inputs, samples=2)
-    close(norm, expected)
-    close(error, np.zeros(len(expected)), atol=1e-5)
+    assert_close(norm, expected)
+    assert_close(error, np.zeros(len(expected)), atol=1e-5)
 
 
-def test_estimate_and_error_are_those_of_the_formula():
+def test_estimate_and_error_match_the_formula():
     samples = 8
     norm, error = frobenius_norm(curved, INPUTS, samples=samples, seed=5)
     signs = 2 * np.random.default_rng(5).integers(0, 2, (samples, 3, 5)) - 1
     squares = (np.einsum("sbo,boi->sbi", signs, CURVED_JACOBIAN) ** 2).sum(axis=2)
     expected = np.sqrt(squares.mean(axis=0))
-    close(norm, expected, rtol=1e-4)
-    close(error, squares.std(axis=0, ddof=1) / np.sqrt(samples) / (2 * expected), rtol=1e-3)
+    assert_close(norm, expected, rtol=1e-4)
+    assert_close(error, squares.std(axis=0, ddof=1) / np.sqrt(samples) / (2 * expected), rtol=1e-3)
 
 
 @parametrize_mode
-def test_it_can_be_differentiated_by_the_weights(mode):
-    # f = W^T x with rows at right angles to the signs' products: the norm is that of W.
+def test_norm_can_be_differentiated_by_the_weights(mode):
+    # f = W^T x with orthogonal rows, so the estimate is the norm of W.
     layer = keras.layers.Dense(2, use_bias=False)
     model = keras.Sequential([keras.Input((3,)), layer])
     layer.set_weights([np.array([[3.0, 0.0], [0.0, 4.0], [0.0, 0.0]])])
 
     def slope(x):
-        found = gradients(lambda w: ops.mean(frobenius_norm(model, x)[0]), layer.weights)[0]
-        return ops.diag(found)
+        norm = lambda w: ops.mean(frobenius_norm(model, x)[0])  # noqa: E731
+        return ops.diag(gradients(norm, layer.weights)[0])
 
-    close(run_in_mode(slope, mode)(ops.convert_to_tensor(INPUTS[:, :3])), [0.6, 0.8])
+    assert_close(run_in_mode(slope, mode)(ops.convert_to_tensor(INPUTS[:, :3])), [0.6, 0.8])
 
 
 @pytest.mark.tensorflow
-def test_the_examples_of_a_batch_of_unknown_size_share_their_vectors():
+def test_unknown_batch_size_shares_vectors():
     import tensorflow as tf
 
     traced = tf.function(

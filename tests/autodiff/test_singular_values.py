@@ -1,10 +1,10 @@
-"""Singular values without the Jacobian, against those of the matrix itself."""
+"""Singular values without the Jacobian against the singular values of the matrix."""
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
-from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, close, curved
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, assert_close, curved
 from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import gradients, singular_values
@@ -13,14 +13,14 @@ from dann.gradients import binary_sign
 RNG = np.random.default_rng(0)
 
 
-def rotated(spectrum, rows, columns):
-    """A matrix with these singular values."""
-    left, _ = np.linalg.qr(RNG.normal(size=(rows, len(spectrum))))
-    right, _ = np.linalg.qr(RNG.normal(size=(columns, len(spectrum))))
-    return left @ np.diag(spectrum) @ right.T
+def make_matrix(spectrum, rows, columns):
+    """Returns a random matrix with these singular values."""
+    u, _ = np.linalg.qr(RNG.normal(size=(rows, len(spectrum))))
+    v, _ = np.linalg.qr(RNG.normal(size=(columns, len(spectrum))))
+    return u @ np.diag(spectrum) @ v.T
 
 
-def times(matrix):
+def multiply_by(matrix):
     weights = ops.convert_to_tensor(matrix.T.astype("float32"))
     return lambda x: ops.matmul(x, weights)
 
@@ -33,84 +33,86 @@ ONE_ZERO = np.array([[0.0, 0.0], [1.0, 2.0]], "float32")
 @pytest.mark.parametrize(
     ("function", "inputs", "expected"),
     [
-        (times(rotated(SPECTRUM, 6, 9)), np.zeros((2, 9), "float32"), [SPECTRUM] * 2),
-        (times(rotated(SPECTRUM, 9, 6)), np.zeros((2, 6), "float32"), [SPECTRUM] * 2),
-        (times(rotated(REPEATED, 8, 8)), np.zeros((1, 8), "float32"), [REPEATED]),
+        (multiply_by(make_matrix(SPECTRUM, 6, 9)), np.zeros((2, 9), "float32"), [SPECTRUM] * 2),
+        (multiply_by(make_matrix(SPECTRUM, 9, 6)), np.zeros((2, 6), "float32"), [SPECTRUM] * 2),
+        (multiply_by(make_matrix(REPEATED, 8, 8)), np.zeros((1, 8), "float32"), [REPEATED]),
         (lambda x: -2.0 * x, np.zeros((2, 5), "float32"), np.full((2, 5), 2.0)),
         (curved, INPUTS, np.linalg.svd(CURVED_JACOBIAN, compute_uv=False)),
         (lambda x: x**2, ONE_ZERO, [[0, 0], [4, 2]]),
         (lambda x: 3.0 * binary_sign(x), EDGES, 3 * -np.sort(-EDGES_PASS, axis=1)),
     ],
 )
-def test_as_many_as_the_rank_are_exact(function, inputs, expected):
-    close(singular_values(function, inputs, k=len(expected[0])), expected, 2e-5, 1e-5)
+def test_values_are_exact_at_full_rank(function, inputs, expected):
+    assert_close(singular_values(function, inputs, k=len(expected[0])), expected, 2e-5, 1e-5)
 
 
-def test_the_largest_value_converges_first_and_from_below():
+def test_largest_value_converges_first_from_below():
     spectrum = 100 * 0.9 ** np.arange(60)
-    function, zeros = times(rotated(spectrum, 60, 80)), np.zeros((1, 80), "float32")
-    shares = [
+    function, zeros = multiply_by(make_matrix(spectrum, 60, 80)), np.zeros((1, 80), "float32")
+    ratios = [
         ops.convert_to_numpy(singular_values(function, zeros, k=5, iterations=n)[0]) / spectrum[:5]
         for n in (6, 12, 24)
     ]
-    assert np.max(shares) < 1 + 1e-5
-    assert shares[0][0] > 0.98
-    assert shares[0].min() < shares[1].min() < shares[2].min()
-    assert shares[2].min() > 1 - 1e-4
-    close(singular_values(function, zeros, k=5)[0], spectrum[:5], rtol=1e-3)
+    assert np.max(ratios) < 1 + 1e-5
+    assert ratios[0][0] > 0.98
+    assert ratios[0].min() < ratios[1].min() < ratios[2].min()
+    assert ratios[2].min() > 1 - 1e-4
+    assert_close(singular_values(function, zeros, k=5)[0], spectrum[:5], rtol=1e-3)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(120, 90), (90, 120)])
-def test_small_values_beside_large_ones_are_found(rows, columns):
-    # The vectors lose their orthogonality here unless it is restored twice.
+def test_small_values_next_to_large_values(rows, columns):
+    # The vectors lose their orthogonality unless they are orthogonalized twice.
     spectrum = np.geomspace(1.0, 1e-7, 30)
-    function, zeros = times(rotated(spectrum, rows, columns)), np.zeros((1, columns), "float32")
+    function = multiply_by(make_matrix(spectrum, rows, columns))
     for iterations in (None, 90):
-        close(singular_values(function, zeros, k=20, iterations=iterations)[0], spectrum[:20], 0)
+        values = singular_values(function, np.zeros((1, columns), "float32"), 20, iterations)
+        assert_close(values[0], spectrum[:20], 0)
 
 
 @pytest.mark.tensorflow
-def test_double_precision_is_kept():
-    matrix = rotated(np.array([3.0, 2.0, 1.0]), 50, 60)
+def test_double_precision_stays_double():
+    matrix = make_matrix(np.array([3.0, 2.0, 1.0]), 50, 60)
     values = singular_values(lambda x: ops.matmul(x, matrix.T), np.zeros((1, 60)), k=5)
-    close(values[0], [3, 2, 1, 0, 0], atol=1e-14)
+    assert_close(values[0], [3, 2, 1, 0, 0], atol=1e-14)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e18])
-def test_very_small_and_very_large_values_neither_vanish_nor_overflow(scale):
+def test_extreme_values_neither_underflow_nor_overflow(scale):
     spectrum = scale * 0.9 ** np.arange(60)
-    function = times(rotated(spectrum, 60, 80))
-    close(singular_values(function, np.zeros((1, 80), "float32"), k=5)[0], spectrum[:5], atol=0)
+    function = multiply_by(make_matrix(spectrum, 60, 80))
+    values = singular_values(function, np.zeros((1, 80), "float32"), k=5)
+    assert_close(values[0], spectrum[:5], atol=0)
 
 
-def test_the_seed_decides_the_start():
-    function = times(rotated(0.8 ** np.arange(20), 20, 20))
+def test_seed_determines_the_initial_vectors():
+    function = multiply_by(make_matrix(0.8 ** np.arange(20), 20, 20))
     zeros = np.zeros((1, 20), "float32")
-    first, same, other = (
+    first, second, different = (
         ops.convert_to_numpy(singular_values(function, zeros, k=2, iterations=3, seed=seed))
         for seed in (0, 0, 1)
     )
-    np.testing.assert_array_equal(first, same)
-    assert np.abs(first - other).max() > 1e-4
+    np.testing.assert_array_equal(first, second)
+    assert np.abs(first - different).max() > 1e-4
 
 
 @parametrize_mode
-def test_their_derivative_is_that_of_the_matrix_they_come_from(mode):
-    """`dsum(s)/dW` is `U V^T`, of the leading vectors; also in a loss of one's own."""
+def test_derivative_by_the_matrix_matches_the_formula(mode):
+    """`dsum(s)/dW` is `U V^T` with the leading singular vectors."""
     shape = (3, 4) if mode == "graph" else (4, 3)
     weights = RNG.normal(size=shape).astype("float32")
-    left, _, right = np.linalg.svd(weights, full_matrices=False)
+    u, _, v = np.linalg.svd(weights, full_matrices=False)
 
     def total(kernel):
         function = lambda x: ops.matmul(x, kernel)  # noqa: E731
         return ops.sum(singular_values(function, np.zeros((1, shape[0]), "float32"), k=2))
 
     slope = run_in_mode(lambda kernel: gradients(total, [kernel])[0], mode)
-    close(slope(ops.convert_to_tensor(weights)), left[:, :2] @ right[:2], 1e-4, 1e-5)
+    assert_close(slope(ops.convert_to_tensor(weights)), u[:, :2] @ v[:2], 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize("by_weights", [False, True])
-def test_their_derivative_is_the_slope_of_their_values(by_weights):
+def test_derivative_matches_differences(by_weights):
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="tanh")])
     model.set_weights([RNG.normal(size=(4, 3)), np.zeros(3)])
     kernel, x = model.weights[0], INPUTS.copy()
@@ -130,7 +132,7 @@ def test_their_derivative_is_the_slope_of_their_values(by_weights):
     assert length == pytest.approx((ahead - behind) / 2e-2, rel=5e-3)
 
 
-def test_those_of_attention_are_those_of_finite_differences():
+def test_attention_matches_differences():
     inputs = keras.Input((3, 2))
     model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4)(inputs, inputs))
     for weight in model.weights:
@@ -139,4 +141,4 @@ def test_those_of_attention_are_those_of_finite_differences():
     moves = step * np.eye(6, dtype="float32").reshape(6, 3, 2)
     ahead, behind = (ops.convert_to_numpy(model(x + sign * moves)) for sign in (1, -1))
     expected = np.linalg.svd((ahead - behind).reshape(6, 6) / (2 * step), compute_uv=False)
-    close(singular_values(model, x, k=6)[0], expected, rtol=0.01, atol=0.01)
+    assert_close(singular_values(model, x, k=6)[0], expected, rtol=0.01, atol=0.01)

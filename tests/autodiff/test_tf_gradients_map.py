@@ -1,4 +1,4 @@
-"""`docs/tf-gradients.md`: graph, tape and this package compute, and are compared."""
+"""The map of `docs/tf-gradients.md`: graph, tape and this package compute the same values."""
 
 import keras
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
-    pytest.skip("compares two ways of TensorFlow", allow_module_level=True)
+    pytest.skip("compares graphs and tapes of TensorFlow", allow_module_level=True)
 
 from dann.autodiff import batch_jacobian, gradients, hvp, jacobian, jvp  # noqa: E402
 
@@ -16,35 +16,35 @@ V = tf.constant([[1.0, 0.5, -1.0], [-0.5, 2.0, 0.75]])
 ZEROS, ONES = tf.zeros_like(X), tf.ones_like(X)
 
 
-def in_graph(function, *inputs):
+def run_in_graph(function, *inputs):
     return tf.function(function, autograph=False)(*inputs)
 
 
-def by_graph(function, x=X, **arguments):
-    return in_graph(lambda x: tf.gradients(function(x), x, **arguments)[0], x)
+def graph_gradient(function, x=X, **arguments):
+    return run_in_graph(lambda x: tf.gradients(function(x), x, **arguments)[0], x)
 
 
-def by_tape(function, x=X, method="gradient", **arguments):
+def tape_gradient(function, x=X, method="gradient", **arguments):
     with tf.GradientTape(persistent=not tf.executing_eagerly()) as tape:
         tape.watch(x)
         y = function(x)
     return getattr(tape, method)(y, x, **arguments)
 
 
-def ours(function, x=X, **arguments):
+def package_gradient(function, x=X, **arguments):
     return gradients(function, [x], **arguments)[0]
 
 
-def by_two_backward_passes(function):
+def push_by_two_backward_passes(function):
     def push(x, v):
         y = function(x)
         u = tf.zeros_like(y)
         return tf.gradients(tf.gradients(y, x, u)[0], u, v)[0]
 
-    return in_graph(push, X, V)
+    return run_in_graph(push, X, V)
 
 
-def by_accumulator(function):
+def push_by_accumulator(function):
     with tf.autodiff.ForwardAccumulator(X, V) as accumulator:
         y = function(X)
     return accumulator.jvp(y)
@@ -55,7 +55,7 @@ def assert_same(*values):
         np.testing.assert_allclose(value, values[0], rtol=1e-5, atol=2e-6)
 
 
-def both(x):
+def two_outputs(x):
     return [tf.sin(x), x**2]
 
 
@@ -83,66 +83,71 @@ def negated(x):
 @pytest.mark.parametrize(
     ("function", "grad_ys", "expected"),
     [
-        (both, None, np.cos(X) + 2 * X),  # which are summed
+        (two_outputs, None, np.cos(X) + 2 * X),  # which are summed
         (cubic, [U], U * (3 * X**2 + 1)),
-        (both, [U, ONES], U * np.cos(X) + 2 * X),
+        (two_outputs, [U, ONES], U * np.cos(X) + 2 * X),
         (tf.sign, None, ZEROS),  # and not `None`
         (looped, None, 4 * X**3),
     ],
 )
-def test_all_ways_give_the_closed_form(function, grad_ys, expected):
-    found = ours(function, grad_ys=grad_ys, unconnected_gradients="none")
-    of_tape = by_tape(function, output_gradients=grad_ys)
-    assert_same(expected, by_graph(function, grad_ys=grad_ys), of_tape, found)
+def test_gradients_match_the_closed_form(function, grad_ys, expected):
+    gradient = package_gradient(function, grad_ys=grad_ys, unconnected_gradients="none")
+    tape = tape_gradient(function, output_gradients=grad_ys)
+    assert_same(expected, graph_gradient(function, grad_ys=grad_ys), tape, gradient)
 
 
-def test_a_second_derivative_takes_two_tapes():
-    graph = by_graph(lambda x: tf.gradients(cubic(x), x)[0])
-    tapes = by_tape(lambda x: by_tape(cubic, x)), by_tape(lambda x: by_graph(cubic, x))
-    assert_same(6 * X, graph, *tapes, ours(lambda x: ours(cubic, x)))
+def test_second_derivative_takes_two_tapes():
+    graph = graph_gradient(lambda x: tf.gradients(cubic(x), x)[0])
+    tapes = (
+        tape_gradient(lambda x: tape_gradient(cubic, x)),
+        tape_gradient(lambda x: graph_gradient(cubic, x)),
+    )
+    assert_same(6 * X, graph, *tapes, package_gradient(lambda x: package_gradient(cubic, x)))
 
 
 def test_hessians_are_jacobians_of_gradients():
     flat = X.numpy().ravel()
     matrix = 8 * np.outer(flat, flat) + 4 * (flat @ flat) * np.eye(6)
-    graph = in_graph(lambda x: tf.hessians(quartic(x), x)[0], X)
-    tapes = by_tape(lambda x: by_tape(quartic, x), method="jacobian")
-    found = jacobian(lambda x: ours(quartic, x), X)
-    assert_same(matrix.reshape(2, 3, 2, 3), graph, tapes, found)
+    graph = run_in_graph(lambda x: tf.hessians(quartic(x), x)[0], X)
+    tapes = tape_gradient(lambda x: tape_gradient(quartic, x), method="jacobian")
+    hessian = jacobian(lambda x: package_gradient(quartic, x), X)
+    assert_same(matrix.reshape(2, 3, 2, 3), graph, tapes, hessian)
     assert_same(np.einsum("abcd,cd->ab", graph, V), hvp(quartic, [X], [V])[0])
 
 
-def test_two_backward_passes_make_a_forward_one():
+def test_two_backward_passes_make_a_forward_pass():
     expected = np.cos(X @ tf.transpose(U)) * (V @ tf.transpose(U))
-    found = jvp(mixing, [X], [V])[1]
-    assert_same(expected, by_two_backward_passes(mixing), by_accumulator(mixing), found)
+    product = jvp(mixing, [X], [V])[1]
+    assert_same(expected, push_by_two_backward_passes(mixing), push_by_accumulator(mixing), product)
 
 
 def test_forward_mode_ignores_a_custom_gradient():
-    assert_same(V, by_accumulator(negated))  # the sign is wrong
-    assert_same(-V, by_two_backward_passes(negated), jvp(negated, [X], [V])[1])
+    assert_same(V, push_by_accumulator(negated))  # the sign is wrong
+    assert_same(-V, push_by_two_backward_passes(negated), jvp(negated, [X], [V])[1])
 
 
-def test_jacobians_have_a_row_for_each_output_and_batch_jacobians_are_their_diagonal():
+def test_batch_jacobian_is_the_diagonal_of_the_jacobian():
     def row_by_row(x):
         return tf.stack([tf.gradients(y, x)[0] for y in tf.unstack(tf.reshape(mixing(x), [-1]))])
 
     blocks = np.cos(X @ tf.transpose(U))[:, :, None] * U[None]
-    whole = np.einsum("ab,aoi->aobi", np.eye(2), blocks)
-    assert_same(whole, by_tape(mixing, method="jacobian"), jacobian(mixing, X))
-    assert_same(whole, tf.reshape(in_graph(row_by_row, X), whole.shape))
-    assert_same(blocks, by_tape(mixing, method="batch_jacobian"), batch_jacobian(mixing, X))
+    full = np.einsum("ab,aoi->aobi", np.eye(2), blocks)
+    assert_same(full, tape_gradient(mixing, method="jacobian"), jacobian(mixing, X))
+    assert_same(full, tf.reshape(run_in_graph(row_by_row, X), full.shape))
+    assert_same(blocks, tape_gradient(mixing, method="batch_jacobian"), batch_jacobian(mixing, X))
 
 
-def test_stop_gradients_turns_total_derivatives_into_partial_ones():
-    def of_graph(x, stop):
+def test_stop_gradients_gives_partial_derivatives():
+    def differentiate(x, stop):
         a = 2.0 * x
         b = a**2 + x
         arguments = {"stop_gradients": [a, b]} if stop else {}
         return tf.gradients(a + b, [x, a, b], unconnected_gradients="zero", **arguments)
 
     x, arguments = tf.constant(3.0), [3.0, 6.0, 39.0]
-    total, partial = (in_graph(lambda x, s=stop: of_graph(x, s), x) for stop in (False, True))
+    total, partial = (
+        run_in_graph(lambda x, s=stop: differentiate(x, s), x) for stop in (False, True)
+    )
     assert_same([27.0, 13.0, 1.0], total)
     assert_same([0.0, 1.0, 1.0], partial, gradients(lambda x, a, b: a + b, arguments))
     assert_same([0.0, 0.0, 1.0], gradients(lambda x, a, b: a + b, arguments, stop_gradients=[1]))
@@ -150,16 +155,20 @@ def test_stop_gradients_turns_total_derivatives_into_partial_ones():
 
 @pytest.mark.parametrize("function", [tf.stop_gradient, tf.round, tf.floor, lambda x: 1.0 * U])
 def test_unconnected_gradients_are_none_or_zeros(function):
-    ways = by_graph, by_tape, ours
-    assert [way(function, unconnected_gradients="none") for way in ways] == [None] * 3
-    assert_same(ZEROS, *(way(function, unconnected_gradients="zero") for way in ways))
+    methods = graph_gradient, tape_gradient, package_gradient
+    assert [method(function, unconnected_gradients="none") for method in methods] == [None] * 3
+    assert_same(ZEROS, *(method(function, unconnected_gradients="zero") for method in methods))
 
 
 def test_gathered_rows_give_indexed_slices():
     def gathered(x):
         return tf.gather(x, tf.constant([1, 1, 0])) ** 2
 
-    found = by_graph(gathered), by_tape(gathered), ours(gathered)
-    assert [type(value) for value in found[:2]] == [tf.IndexedSlices] * 2
-    assert isinstance(found[2], tf.Tensor)
-    assert_same(2 * X * [[1.0], [2.0]], *map(tf.convert_to_tensor, found))
+    slopes = (
+        graph_gradient(gathered),
+        tape_gradient(gathered),
+        package_gradient(gathered),
+    )
+    assert [type(slope) for slope in slopes[:2]] == [tf.IndexedSlices] * 2
+    assert isinstance(slopes[2], tf.Tensor)
+    assert_same(2 * X * [[1.0], [2.0]], *map(tf.convert_to_tensor, slopes))
