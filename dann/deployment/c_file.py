@@ -21,7 +21,13 @@ from dann.deployment.c_constants import format_rows
 from dann.deployment.c_library import collect_functions
 from dann.deployment.c_program import TYPES, CProgram
 from dann.deployment.packing import build_program
-from dann.deployment.runtime import PackedModel, Step, compute_outputs, read
+from dann.deployment.runtime import (
+    MALFORMED_ERRORS,
+    PackedModel,
+    Step,
+    compute_outputs,
+    read,
+)
 from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
@@ -136,8 +142,8 @@ def load(path: str | os.PathLike) -> PackedModel:
 
     Raises:
         FileNotFoundError: If the file does not exist.
-        ValueError: If the file is not a packed file, has another version, or is damaged or
-            truncated.
+        ValueError: If the file is not a packed file, has another version, is damaged or truncated,
+            or contains an invalid program.
     """
     steps, digest = read(path)
     try:
@@ -145,6 +151,10 @@ def load(path: str | os.PathLike) -> PackedModel:
     except (OSError, PackError) as error:
         warnings.warn(f"NumPy runs {path}, more slowly than C: {error}", stacklevel=2)
         return PackedModel(steps)
+    except MALFORMED_ERRORS as error:
+        raise ValueError(
+            f"Expected a valid program. Received: {path} with {error!r}. Pack the classifier again"
+        ) from error
 
 
 def compile_program(steps: Sequence[Step], key: bytes, generate: Callable[[], str]) -> PackedModel:

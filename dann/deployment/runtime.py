@@ -21,6 +21,11 @@ from numpy.lib.stride_tricks import sliding_window_view
 MAGIC = b"DANNBITS"
 VERSION = 1
 HEADER = struct.Struct("<8sIIQ8x32s")  # magic, version, directory size, file size, SHA-256
+# Errors of a program whose entries contradict each other, which only forged files contain.
+MALFORMED_ERRORS = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError),
+    *(RecursionError, TypeError, ValueError),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,8 +87,8 @@ def read(path: str | os.PathLike) -> tuple[list[Step], bytes]:
     """Returns the program of a packed file, and its SHA-256.
 
     Raises:
-        ValueError: If the file is not a packed file, has another version, or is damaged or
-            truncated.
+        ValueError: If the file is not a packed file, has another version, is damaged or truncated,
+            or contains an invalid program. Some invalid programs raise it only when they run.
     """
     data = pathlib.Path(path).read_bytes()
     if data[:12] != HEADER.pack(MAGIC, VERSION, 0, 0, b"")[:12]:
@@ -94,8 +99,15 @@ def read(path: str | os.PathLike) -> tuple[list[Step], bytes]:
             "Copy it again"
         )
     start = HEADER.size + HEADER.unpack_from(data)[2]
-    entries = json.loads(data[64:start])["steps"]
-    return [_decode_step(data[start:], **entry) for entry in entries], data[32:64]
+    try:
+        entries = json.loads(data[64:start])["steps"]
+        steps = [_decode_step(data[start:], **entry) for entry in entries]
+        PackedModel(steps)  # raises an error for shapes that are not sequences
+    except MALFORMED_ERRORS as error:
+        raise ValueError(
+            f"Expected a valid program. Received: {path} with {error!r}. Pack the classifier again"
+        ) from error
+    return steps, data[32:64]
 
 
 def compute_digest(data: bytes) -> bytes:
@@ -131,11 +143,19 @@ def compute_outputs(steps: Sequence[Step], batch: np.ndarray) -> dict[int, np.nd
     """Returns the outputs of all steps for a batch, by the number of the step.
 
     Signs are -1 and +1 in `float32`, and so are sums of signs, which `float32` represents exactly.
+
+    Raises:
+        ValueError: If an operation is unknown, or does not fit its inputs.
     """
     outputs = {0: batch}
     for number, step in enumerate(steps[1:], start=1):
-        sources = [outputs[source] for source in step.inputs]
-        outputs[number] = OPERATIONS[step.op](step, *sources)
+        try:
+            sources = [outputs[source] for source in step.inputs]
+            outputs[number] = OPERATIONS[step.op](step, *sources)
+        except MALFORMED_ERRORS as error:
+            raise ValueError(
+                f"Expected a valid program. Received: step {number}, {step.op!r}, with {error!r}"
+            ) from error
     return outputs
 
 

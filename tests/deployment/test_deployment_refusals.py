@@ -6,8 +6,6 @@ import pytest
 from keras import layers, ops
 
 from dann.deployment import PackError, export, load, pack, to_c
-from dann.deployment.c_file import generate_c
-from dann.deployment.runtime import Step
 from dann.gradients.estimators import DoReFa
 from dann.layers import BinaryConv2D, BinaryConv2DTranspose, BinaryDense
 
@@ -119,30 +117,3 @@ def test_other_arguments_are_refused(tmp_path):
         export(model, path, "gguf", np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"inputs \(n, \*\(4,\)\).*\(2, 3\)"):
         load(path).predict(np.zeros((2, 3)))
-
-
-INPUT = Step("input", "input", (), (4,))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"op": "_close"},
-        *({"inputs": [1]}, {"inputs": [-1]}, {"shape": [30]}, {"shape": ["3; exit(1)"]}),
-        {"op": "reshape", "shape": [5]},
-        {"op": "activation", "attributes": {"function": "exit"}},
-        {"op": "affine", "shape": [5], "arrays": {}},
-        {"op": "affine", "arrays": {"scale": np.ones(9, "<f4")}},
-        {"op": "add", "inputs": [0, 0, 0], "shape": [3]},
-        {"op": "concatenate", "inputs": [0, 0], "shape": [7]},
-        *({"attributes": {"groups": groups}} for groups in (0, 3)),
-        {"attributes": {"strides": ["1}; exit(1)", 1]}},
-    ],
-    ids=str,
-)
-def test_contradictory_program_is_not_written(changes):
-    step = {"op": "dense", "layer": "one", "inputs": [0], "shape": [3]}
-    step |= {"attributes": {"fan_in": 4}, "arrays": {"kernel": np.ones((4, 3), "<f4")}}
-    generate_c([INPUT, Step(**step)])
-    with pytest.raises((ArithmeticError, KeyError, TypeError, ValueError)):
-        generate_c([INPUT, Step(**(step | changes))])

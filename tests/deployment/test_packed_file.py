@@ -1,5 +1,6 @@
 """The layout of packed files, and files that are not read."""
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -11,9 +12,9 @@ import sys
 import numpy as np
 import pytest
 
-from dann.deployment import runtime
+from dann.deployment import c_file, runtime
 from dann.deployment.packing import encode, pack_bits
-from dann.deployment.runtime import Step, load, unpack_bits
+from dann.deployment.runtime import HEADER, MAGIC, Step, compute_digest, load, unpack_bits
 
 
 def make_program():
@@ -44,6 +45,73 @@ def test_damaged_file_is_refused(tmp_path):
         path.write_bytes(data)
         with pytest.raises(ValueError, match="model.dann"):
             load(path)
+
+
+ONE_LINE = r"^Expected [^\n]*\. Received: [^\n]*$"
+FORGERIES = {  # statements about the steps of a directory
+    "no steps": lambda steps: steps.clear(),
+    "list as step": lambda steps: steps.insert(1, []),
+    "extra field": lambda steps: steps[1].update(extra=1),
+    "no operation": lambda steps: steps[1].pop("op"),
+    "unknown operation": lambda steps: steps[1].update(op="exit"),
+    "input shape": lambda steps: steps[0].update(shape=3),
+    "output shape": lambda steps: steps[2].update(shape=[7]),
+    "later input": lambda steps: steps[1].update(inputs=[2]),
+    "no kernel": lambda steps: steps[2]["arrays"].clear(),
+    "no attributes": lambda steps: steps[2].update(attributes=None),
+    "no fan-in": lambda steps: steps[2]["attributes"].clear(),
+    "array type": lambda steps: steps[2]["arrays"]["kernel_bits"].update(type="x"),
+    "array offset": lambda steps: steps[2]["arrays"]["kernel_bits"].update(offset=10**9),
+    "layer name": lambda steps: steps[2].update(layer=["a"]),
+}
+
+
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES)
+def test_forged_program_raises_one_line(forge, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    data = encode(make_program())
+    end = 64 + HEADER.unpack_from(data)[2]
+    steps = json.loads(data[64:end])["steps"]
+    forge(steps)
+    directory = json.dumps({"steps": steps}).encode()
+    size = len(data) - end + len(directory) + 64
+    payload = directory + data[end:]
+    header = HEADER.pack(MAGIC, 1, len(directory), size, b"")
+    digest = compute_digest(header + payload)
+    (path := tmp_path / "model.dann").write_bytes(header[:32] + digest + payload)
+    with pytest.raises(ValueError, match=ONE_LINE):
+        c_file.load(path)
+    if forge not in (FORGERIES["output shape"], FORGERIES["layer name"]):  # NumPy ignores both
+        with pytest.raises(ValueError, match=ONE_LINE):
+            load(path).predict(np.zeros((1, 3)))
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"op": "_close"},
+        *({"inputs": [1]}, {"inputs": [-1]}, {"shape": [30]}, {"shape": ["3; exit(1)"]}),
+        {"op": "reshape", "shape": [5]},
+        {"op": "activation", "attributes": {"function": "exit"}},
+        {"op": "affine", "shape": [5], "arrays": {}},
+        {"op": "affine", "arrays": {"scale": np.ones(9, "<f4")}},
+        {"op": "add", "inputs": [0, 0, 0], "shape": [3]},
+        {"op": "concatenate", "inputs": [0, 0], "shape": [7]},
+        *({"attributes": {"groups": groups}} for groups in (0, 3)),
+        {"attributes": {"strides": ["1}; exit(1)", 1]}},
+    ],
+    ids=str,
+)
+def test_contradictory_program_is_not_compiled(changes, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    step = {"op": "dense", "layer": "one", "inputs": [0], "shape": [3]}
+    step |= {"attributes": {"fan_in": 4}, "arrays": {"kernel": np.ones((4, 3), "<f4")}}
+    for entries, is_valid in ((step, True), (step | changes, False)):
+        program = [Step("input", "input", (), (4,)), Step(**entries)]
+        (tmp_path / "model.dann").write_bytes(encode(program))
+        with contextlib.nullcontext() if is_valid else pytest.raises(ValueError, match=ONE_LINE):
+            c_file.load(tmp_path / "model.dann")
 
 
 def test_runtime_is_one_file_without_imports(tmp_path, monkeypatch):
