@@ -1,6 +1,7 @@
 """The certificate of methods, layers and functions, against NumPy."""
 
-import faulty_models
+from typing import Any
+
 import keras
 import numpy as np
 import pytest
@@ -109,19 +110,54 @@ def test_half_precision_is_certified(policy):
         assert certificate["reversal/ratio"] == pytest.approx(STRENGTH, rel=1e-2)
 
 
-def test_double_reversal_has_the_square_of_the_strength():
-    certificate = certify(linear_dann(faulty_models.AppliedTwice), DATA, mode="eager")
-    assert certificate["reversal/state"] == "applied twice"
-    assert certificate["reversal/calls"] == 2
-    assert certificate["reversal/cosine"] == pytest.approx(1)
-    assert certificate["reversal/ratio"] == pytest.approx(STRENGTH**2, rel=1e-5)
+class CustomReversal(dann.DANN):
+    """A `DANN` that reverses by a `rule(features, reverse, head)`."""
+
+    rule: Any = None
+
+    def domain_scores(self, batch, reversal, training):
+        def reverse(x):
+            return reversal(x, training=training)
+
+        return self.rule(batch.domain_features, reverse, self.domain_head)
 
 
-def test_reversal_behind_the_discriminator_reverses_its_gradient():
-    certificate = certify(linear_dann(faulty_models.BehindHead), DATA, mode="eager")
-    assert certificate["reversal/cosine"] == pytest.approx(-1)
-    assert certificate["reversal/head_error"] == pytest.approx(1 + STRENGTH, rel=1e-5)
-    assert certificate["reversal/state"] == "discriminator reversed"
+def reverse_source(features, reverse, head):
+    source, target = ops.split(features, 2)
+    return head(ops.concatenate([reverse(source), target]))
+
+
+@pytest.mark.parametrize(
+    ("rule", "state", "values"),
+    [
+        (lambda x, reverse, head: head(x), "not applied", {"cosine": 1, "ratio": 1}),
+        (
+            lambda x, reverse, head: head(reverse(reverse(x))),
+            "applied twice",
+            {"cosine": 1, "ratio": STRENGTH**2, "calls": 2},
+        ),
+        (reverse_source, "partly reversed", {"calls": 1}),
+        (lambda x, reverse, head: head(reverse(ops.stop_gradient(x))), "detached", {"ratio": 0}),
+        (
+            lambda x, reverse, head: reverse(head(x)),
+            "discriminator reversed",
+            {"cosine": -1, "head_error": 1 + STRENGTH},
+        ),
+    ],
+)
+def test_fault_in_a_method_is_named(rule, state, values):
+    model = linear_dann(CustomReversal)
+    model.rule = rule
+    certificate = certify(model, DATA, mode="eager")
+    assert certificate["reversal/state"] == state
+    for name, value in values.items():
+        assert certificate[f"reversal/{name}"] == pytest.approx(value, rel=1e-5), name
+
+
+def test_negative_strength_is_a_wrong_sign():
+    model = linear_dann()
+    model.reversal.strength.assign(-STRENGTH)
+    assert certify(model, DATA, mode="eager")["reversal/state"] == "wrong sign"
 
 
 def halve(x):

@@ -168,18 +168,3 @@ def test_overridden_loss_changes_the_spectrum():
 
 def test_optimizers_other_than_sgd_have_no_descent():
     assert get_descent(linear_dann(optimizer=keras.optimizers.Adam(0.01))[0]) is None
-
-
-def test_differentiating_the_field_would_lose_the_rotation():
-    """Differentiation passes the reversal: the reason for central differences."""
-    model, _ = linear_dann()
-    values = [ops.convert_to_tensor(variable.value) for variable in get_players(model)]
-    field, size = step_field(model, DATA), sum(np.size(value) for value in values)
-    columns = []
-    for direction in np.eye(size, dtype="float32"):
-        parts = np.split(direction, np.cumsum([np.size(value) for value in values])[:-1])
-        vs = [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]
-        slopes = dann.autodiff.jvp(field, values, vs)[1]
-        columns.append(np.concatenate([np.ravel(slope) for slope in slopes]))
-    assert abs(np.linalg.eigvals(np.stack(columns, 1)).imag).max() < 0.01
-    assert minmax_spectrum(model, DATA)["game/rotation"] > 0.05

@@ -18,7 +18,6 @@ from dann.diagnostics import (
     label_loss_baselines,
     leakage,
     minmax_spectrum,
-    signal_propagation,
     straight_through_health,
 )
 from dann.layers import GradientReversal
@@ -69,8 +68,6 @@ SITE = np.arange(40) % 3
 
 REFUSALS = {
     "certify no example": (lambda: certify(REVERSAL, np.zeros((0, 3))), "at least one example"),
-    "certify mode": (lambda: certify(REVERSAL, X["source"], mode="fast"), "'fast'"),
-    "certify layer": (lambda: certify(functional(), X["source"], layer="x"), "No such layer: x"),
     "check mode": (lambda: check(method(), DATA, mode="fast"), "'fast'"),
     "check layer": (lambda: check(method(), DATA, layer="x"), "No such layer: x"),
     "check not compiled": (
@@ -100,10 +97,6 @@ REFUSALS = {
         lambda: label_loss_baselines(method(), (X, LABELS + 1)),
         "labels of the source",
     ),
-    "labels negative": (
-        lambda: label_loss_baselines(method(), (X, LABELS - 1)),
-        "labels of the source",
-    ),
     "game no reversal": (
         lambda: minmax_spectrum(method(dann.SourceOnly), DATA),
         "moves two players.*SourceOnly",
@@ -115,31 +108,11 @@ REFUSALS = {
         lambda: leakage(np.zeros((40, 2)), None, {"site": np.where(np.arange(40) < 11, SITE, -1)}),
         "more than one value.*Received: 11 of 'site'",
     ),
-    "signal custom backbone": (
-        lambda: signal_propagation(custom_backbone(), DATA),
-        "functional or sequential backbone.*CustomBackbone",
-    ),
     "binary function": (lambda: straight_through_health(len, X), "Expected a Keras model or layer"),
     "callback name": (lambda: train_with(["gain"], DATA), "'gain'"),
-    "callback text": (lambda: train_with("sharpness", DATA), "diagnostic"),
     "callback no data": (lambda: train_with(["discriminator_vs_probe"]), "Expected both domains"),
     "callback no reversal": (lambda: train_with(["gradient_conflict"], DATA), "two losses"),
 }
-
-
-class CustomBackbone(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.dense = layers.Dense(2)
-
-    def call(self, inputs):
-        return self.dense(inputs)
-
-
-def custom_backbone():
-    backbone = CustomBackbone()
-    backbone(X["source"])
-    return dann.DANN(backbone, num_classes=2)
 
 
 @pytest.mark.parametrize("name", REFUSALS)

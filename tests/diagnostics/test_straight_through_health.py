@@ -1,4 +1,4 @@
-"""What gets through binary layers, against closed forms."""
+"""The gradients that pass binary layers, against closed forms."""
 
 import keras
 import numpy as np
@@ -13,33 +13,34 @@ from dann.layers import BinaryDense, BinarySign
 X = np.random.default_rng(7).normal(scale=1.3, size=(64, 3)).astype("float32")
 
 
-def test_the_share_that_passes_is_that_within_one():
+def test_pass_rate_is_the_fraction_within_one():
     x = np.array([[-3.0, -1.0, 0.0, 0.5, 1.0, 1.5]], "float32")
-    found = straight_through_health(BinarySign(name="sign"), x)
-    assert found == {
+    assert straight_through_health(BinarySign(name="sign"), x) == {
         "binary/sign/pass_rate": pytest.approx(4 / 6),
         "binary/sign/deviation": pytest.approx(x.std()),
     }
 
 
 @pytest.mark.parametrize("joint_forward", [True, False])
-def test_the_share_is_that_of_both_domains_together(joint_forward):
+def test_pass_rate_covers_both_domains(joint_forward):
     inputs = keras.Input((3,))
     features = keras.layers.Dense(4)(BinarySign(name="sign")(inputs))
     model = linear_dann(backbone=keras.Model(inputs, features), joint_forward=joint_forward)
-    found = straight_through_health(model, (PAIR, LABELS))
-    assert found["binary/sign/pass_rate"] == pytest.approx(np.mean(np.abs(ALL_INPUTS) <= 1))
+    measurements = straight_through_health(model, (PAIR, LABELS))
+    expected = np.mean(np.abs(ALL_INPUTS) <= 1)
+    assert measurements["binary/sign/pass_rate"] == pytest.approx(expected)
 
 
-def test_binary_layers_are_measured_at_their_inputs_and_at_their_kernels():
+def test_binary_layer_is_measured_at_inputs_and_kernel():
     inputs = keras.Input((3,))
     model = keras.Model(inputs, BinaryDense(2, name="dense")(inputs))
     kernel = np.array([[0.5, -0.2], [1.0, 0.1], [-0.7, 0.3]], "float32")
     model.layers[-1].kernel.assign(kernel)
-    found = straight_through_health(model, X)
-    assert found["binary/dense/input_sign/pass_rate"] == pytest.approx(np.mean(np.abs(X) <= 1))
-    assert found["binary/dense/kernel_sign/pass_rate"] == 1
+    measurements = straight_through_health(model, X)
+    expected = np.mean(np.abs(X) <= 1)
+    assert measurements["binary/dense/input_sign/pass_rate"] == pytest.approx(expected)
+    assert measurements["binary/dense/kernel_sign/pass_rate"] == 1
 
 
-def test_a_model_without_binary_layers_has_nothing_to_measure():
+def test_model_without_binary_layers_has_no_measurements():
     assert straight_through_health(linear(3, 2, "plain"), X) == {}

@@ -1,10 +1,10 @@
 """Verdicts on models whose state is known."""
 
-import faulty_models
 import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_equal
+from support.shifted_classes import initialize, linear_backbone, shifted_classes
 
 import dann
 from dann.diagnostics import (
@@ -15,12 +15,61 @@ from dann.diagnostics import (
     measure,
     verdict,
 )
+from dann.layers import BinarySign
 from dann.networks import domain_head, label_head
+
+
+def build_dann(cls=dann.DANN, strength=0.7, backbone=None, head=None):
+    """A compiled `DANN` with 2 linear features."""
+    model = cls(
+        backbone or linear_backbone(),
+        label_head=label_head(2, 2, hidden_units=()),
+        domain_head=head or domain_head(2, hidden_units=(16,)),
+        strength=strength,
+    )
+    model.compile(keras.optimizers.Adam(0.01, beta_1=0.5), steps_per_execution=20)
+    return model
+
+
+def load_batch(seed, size=512):
+    source, labels, target, _ = shifted_classes(seed)
+    return {"source": source[:size], "target": target[:size]}, labels[:size]
+
+
+def train(model, seed, steps):
+    """Trains the model in `fit`, on random batches of 64."""
+    x, y = load_batch(seed)
+    rng = np.random.default_rng(seed)
+    rows = {name: rng.integers(len(part), size=64 * steps) for name, part in x.items()}
+    pair = {name: part[rows[name]] for name, part in x.items()}
+    model.fit(pair, y[rows["source"]], batch_size=64, shuffle=False, verbose=0)
+
+
+def reset(model, seed):
+    """Draws new weights and resets the optimizer."""
+    initialize(model, seed)
+    for variable in model.optimizer.variables:
+        if variable is not model.optimizer.learning_rate:
+            variable.assign(np.zeros(variable.shape))
+
+
+class OneUnitSoftmax(keras.layers.Layer):
+    def call(self, inputs):
+        return keras.ops.exp(inputs) / keras.ops.sum(keras.ops.exp(inputs), axis=-1, keepdims=True)
+
+
+def saturated():
+    """A binary layer whose inputs are nearly all outside [-1, 1]."""
+    large = keras.initializers.RandomNormal(stddev=60.0, seed=1)
+    layers = keras.layers.Dense(32, kernel_initializer=large), BinarySign(name="binary")
+    return build_dann(
+        backbone=keras.Sequential([keras.Input((2,)), *layers, keras.layers.Dense(2)])
+    )
 
 
 def check_model(model, mode="eager", data=None):
     """Returns the verdict, the state of the reversal and the reasons."""
-    diagnosis = check(model, data or faulty_models.load_batch(0), mode=mode)
+    diagnosis = check(model, data or load_batch(0), mode=mode)
     state = diagnosis.measurements.get("reversal/state")
     return diagnosis.verdict.name, state, diagnosis.verdict.reasons
 
@@ -37,8 +86,7 @@ def normal_domains(shift, seed=0, size=512):
 
 def knows_classes(cls=dann.DANN, **kwargs):
     """A model whose features are its inputs and that separates the classes of `normal_domains`."""
-    backbone = faulty_models.linear_backbone()
-    model = cls(backbone, label_head=label_head(2, 2, hidden_units=()), **kwargs)
+    model = cls(linear_backbone(), label_head=label_head(2, 2, hidden_units=()), **kwargs)
     model.compile("sgd")
     kernels = {model.backbone: np.eye(2), model.label_head.layers[-1]: [[0, 0], [-1, 1]]}
     for part, kernel in kernels.items():
@@ -52,7 +100,7 @@ def one_class():
 
 
 def frozen(part):
-    model = faulty_models.build_dann()
+    model = build_dann()
     getattr(model, part).trainable = False
     model.compile("sgd")
     return model
@@ -62,7 +110,7 @@ def constant_features(kernel, bias):
     """A model with the same features for every example."""
     backbone = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="relu")])
     backbone.set_weights([np.float32(kernel) * np.eye(2), np.full(2, np.float32(bias))])
-    return faulty_models.build_dann(backbone=backbone)
+    return build_dann(backbone=backbone)
 
 
 def shifted_labels():
@@ -81,10 +129,10 @@ KNOWN = {
     "source only": (lambda: knows_classes(dann.SourceOnly), normal_domains(4.0)),
     "oracle": (lambda: knows_classes(dann.TargetOnly), normal_domains(0.0)),
     "collapsed": (knows_classes, one_class()),
-    "labels not learned": (faulty_models.build_dann, normal_domains(0.0)),
-    "saturated binary layer": (faulty_models.saturated, None),
+    "labels not learned": (build_dann, normal_domains(0.0)),
+    "saturated binary layer": (saturated, None),
     "discriminator dead": (lambda: frozen("domain_head"), None),
-    "reversal dead": (lambda: faulty_models.build_dann(strength=0.0), None),
+    "reversal dead": (lambda: build_dann(strength=0.0), None),
     "backbone dead": (lambda: frozen("backbone"), None),
     "backbone dead, all units": (lambda: constant_features(1.0, -1e4), None),
     "backbone dead, tiny": (lambda: constant_features(1e-8, 0.0), None),
@@ -101,27 +149,8 @@ def test_known_state_is_named(state):
     assert explained == (state == "label shift")
 
 
-DEAD_REVERSALS = {
-    "not applied": faulty_models.NotApplied,
-    "applied twice": faulty_models.AppliedTwice,
-    "partly reversed": faulty_models.SourceReversed,
-    "detached": faulty_models.Detached,
-    "discriminator reversed": faulty_models.BehindHead,
-    "wrong sign": dann.DANN,
-}
-
-
-@pytest.mark.parametrize("state", DEAD_REVERSALS)
-def test_dead_reversal_is_named_with_its_fault(state):
-    model = faulty_models.build_dann(DEAD_REVERSALS[state])
-    if state == "wrong sign":
-        model.reversal.strength.assign(-faulty_models.STRENGTH)
-    assert check_model(model)[:2] == ("reversal dead", state)
-
-
 def test_regularizer_without_adversary_is_not_source_only():
-    backbone = faulty_models.linear_backbone()
-    model = dann.SourceOnly(backbone, 2, regularizers=[dann.MCC(weight=1.0)])
+    model = dann.SourceOnly(linear_backbone(), 2, regularizers=[dann.MCC(weight=1.0)])
     model.compile("sgd")
     name, state, _ = check_model(model)
     assert name != "source only"
@@ -131,22 +160,21 @@ def test_regularizer_without_adversary_is_not_source_only():
 @pytest.mark.filterwarnings("ignore:(?s).*a softmax over axis")
 def test_softmax_over_one_unit_is_a_dead_discriminator():
     """Its output is always 1, without a gradient."""
-    layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(1)]
-    layers += [faulty_models.OneUnitSoftmax()]
-    model = faulty_models.build_dann(head=keras.Sequential([keras.Input((2,)), *layers]))
+    layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(1), OneUnitSoftmax()]
+    model = build_dann(head=keras.Sequential([keras.Input((2,)), *layers]))
     name, state, reasons = check_model(model)
     assert (name, state) == ("discriminator dead", "no gradient")
     assert any("`domain/spread` is 0" in reason for reason in reasons)
 
 
 def test_trained_model_is_aligned_as_fit_runs_it():
-    model, names = faulty_models.build_dann(strength=1.0), set()
+    model, names = build_dann(strength=1.0), set()
     for seed in range(3):
-        faulty_models.reset(model, seed)
-        faulty_models.train(model, seed, steps=800)
+        reset(model, seed)
+        train(model, seed, steps=800)
         # Only the last one is traced, which takes longer.
         mode = None if seed == 2 else "eager"
-        diagnosis = check(model, faulty_models.load_batch(seed), mode=mode)
+        diagnosis = check(model, load_batch(seed), mode=mode)
         names.add((diagnosis.verdict.name, diagnosis.measurements["reversal/state"]))
     assert names == {("aligned", "alive")}
     assert diagnosis.verdict.headline in str(diagnosis)
@@ -154,7 +182,7 @@ def test_trained_model_is_aligned_as_fit_runs_it():
 
 def test_certain_discriminator_is_not_dead():
     model = knows_classes(domain_head=domain_head(2, hidden_units=(16,)))
-    x, y = faulty_models.load_batch(0, 64)
+    x, y = load_batch(0, 64)
     data = {"source": x["source"], "target": x["source"] + np.float32([0, 60])}, y
     # 16 units along the second feature; far from 30 the sigmoid is 0 or 1.
     kernel = np.zeros((2, 16))
@@ -169,7 +197,7 @@ def test_certain_discriminator_is_not_dead():
 
 @pytest.mark.parametrize("form", [lambda y: np.eye(2, dtype="float32")[y], lambda y: y[:, None]])
 def test_other_forms_of_labels_have_the_same_baselines(form):
-    model, (x, y) = faulty_models.build_dann(), faulty_models.load_batch(0, 64)
+    model, (x, y) = build_dann(), load_batch(0, 64)
     loss = keras.losses.CategoricalCrossentropy(from_logits=True) if form(y).shape[1] > 1 else None
     model.compile("adam", **({"loss": loss} if loss else {}))
     diagnosis, expected = (
@@ -182,9 +210,9 @@ def test_other_forms_of_labels_have_the_same_baselines(form):
 
 
 def test_labels_that_are_numbers_skip_the_baselines():
-    model = faulty_models.build_dann()
+    model = build_dann()
     model.compile("adam", loss="mse")
-    x, y = faulty_models.load_batch(0, 64)
+    x, y = load_batch(0, 64)
     diagnosis = check(model, (x, np.stack([y, 2.5 - y], 1).astype("float32")), mode="eager")
     assert set(diagnosis.skip_reasons) == {"label_loss_baselines"}
     assert "label/loss" not in diagnosis.measurements
@@ -192,19 +220,19 @@ def test_labels_that_are_numbers_skip_the_baselines():
 
 @pytest.mark.parametrize("method", [dann.DANN, dann.WDGRL])  # `WDGRL` draws random points
 def test_measuring_changes_nothing(method):
-    model = method(faulty_models.linear_backbone(), num_classes=2, strength=0.7)
+    model = method(linear_backbone(), num_classes=2, strength=0.7)
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
-    faulty_models.train(model, seed=0, steps=2)
+    train(model, seed=0, steps=2)
     variables = [*model.variables, *model.metrics_variables, *model.optimizer.variables]
     before = [np.array(variable) for variable in variables]
-    measure(model, faulty_models.load_batch(0, 16))
+    measure(model, load_batch(0, 16))
     assert_all_equal(before, variables)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("part", ["backbone", "label_head"])
 def test_diverged_model_is_not_dead(part, value):
-    model = faulty_models.build_dann()
+    model = build_dann()
     weight = getattr(model, part).trainable_variables[0]
     weight.assign(np.full(weight.shape, value))
     name, state, reasons = check_model(model)

@@ -1,4 +1,4 @@
-"""Which measurements decide the verdict, at their thresholds."""
+"""The rules of the verdict at their thresholds."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def probe(low, high):
         (probe(0.49, 0.68), "undetermined"),
         (probe(0.84, 0.9) | {"mmd/squared": 0.03}, "partly aligned"),
         (probe(0.86, 0.9) | {"mmd/squared": 0.03}, "not aligned"),
-        (probe(0.86, 0.9), "partly aligned"),  # a difference that is tiny beside the spread
+        (probe(0.86, 0.9), "partly aligned"),  # a difference that is small compared to the spread
         (probe(0.86, 0.9) | {"reversal/state": "none"}, "source only"),
         (probe(0.4, 0.5) | {"reversal/state": "oracle"}, "oracle"),
         ({"domain/loss": 0.34}, "not aligned"),
@@ -88,7 +88,7 @@ def probe(low, high):
         ({"mmd/squared": 0.06, "mmd/matched": 0.06, "mmd/matched_null": 0.016}, "aligned"),
     ],
 )
-def test_each_rule_holds_at_its_threshold(change, name):
+def test_rule_applies_at_its_threshold(change, name):
     assert verdict(ALIGNED | change).name == name
 
 
@@ -99,26 +99,24 @@ def test_each_rule_holds_at_its_threshold(change, name):
         ([25, 1], 0.1, 0.0, 1.5, "unstable"),
         ([0.5 + 3j, 0.5 - 3j], 0.1, 0.9, 1.379, "unstable"),
         ([0.5 + 3j, 0.5 - 3j], 0.1, 0.0, 0.996, "aligned"),
-        ([-1.35, 1], 0.05, 0.9, 1.244, "aligned"),  # the way down from a saddle
+        ([-1.35, 1], 0.05, 0.9, 1.244, "aligned"),  # descent from a saddle
         ([-0.1 + 3j, -0.1 - 3j], 0.1, 0.9, 1.431, "unstable"),
-        ([-3, 1], 0.3, 0.0, 1.9, "unstable"),  # too fast a way down
-        ([-0.5 + 8j, -0.5 - 8j], 0.1, 0.0, 1.32, "unstable"),  # turns more than it pushes
+        ([-3, 1], 0.3, 0.0, 1.9, "unstable"),  # too fast a descent
+        ([-0.5 + 8j, -0.5 - 8j], 0.1, 0.0, 1.32, "unstable"),  # rotates more than it repels
     ],
 )
-def test_a_game_is_unstable_by_its_growth_with_momentum(
-    eigenvalues, step, momentum, expected, name
-):
+def test_growth_with_momentum_decides_instability(eigenvalues, step, momentum, expected, name):
     eigenvalues = np.array(eigenvalues, complex)
     factor = growth(eigenvalues, step, momentum)
     assert factor == pytest.approx(expected, abs=0.01)
-    found = {**stability(eigenvalues), "game/step": step, "game/growth": factor}
-    assert verdict(ALIGNED | found).name == name
+    game = {**stability(eigenvalues), "game/step": step, "game/growth": factor}
+    assert verdict(ALIGNED | game).name == name
 
 
-def test_the_reasons_mention_what_does_not_decide():
+def test_reasons_include_findings_that_do_not_decide():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
-    found = verdict(ALIGNED | change | {"domain/loss": 1.25, "label/loss": 0.65})
-    assert found.name == "labels not learned"
+    result = verdict(ALIGNED | change | {"domain/loss": 1.25, "label/loss": 0.65})
+    assert result.name == "labels not learned"
     for number in ("`label/loss`", "`reversal/ratio`", "`domain/loss`"):
-        assert number in " ".join(found.reasons)
-    assert max(map(len, str(found).splitlines())) <= 100
+        assert number in " ".join(result.reasons)
+    assert max(map(len, str(result).splitlines())) <= 100
