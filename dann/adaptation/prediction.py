@@ -27,14 +27,11 @@ def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
     """
     batches = OrderedBatches(Examples({"inputs": inputs}, "data"), batch_size)
     with _one_device():
-        trainable, non_trainable = (
-            [ops.convert_to_tensor(to_numpy(variable)) for variable in variables]
-            for variables in (network.trainable_variables, network.non_trainable_variables)
-        )
-        outputs = [
-            to_numpy(network.stateless_call(trainable, non_trainable, batch, training=False)[0])
-            for (batch,) in batches
-        ]
+        variables = network.variables
+        values = [(variable, ops.convert_to_tensor(to_numpy(variable))) for variable in variables]
+        # Not `stateless_call`, which fails where `call` has no argument `training`.
+        with keras.StatelessScope(values):
+            outputs = [to_numpy(network(batch, training=False)) for (batch,) in batches]
     return np.concatenate(outputs)
 
 
