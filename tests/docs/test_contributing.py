@@ -3,44 +3,71 @@
 import re
 import subprocess
 import sys
+import types
 
+import keras
+import numpy as np
 import pages
 import pytest
+from scipy.io import savemat
 
+import dann.adaptation
+from dann.adaptation import METHODS
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 PAGE = (pages.ROOT / "CONTRIBUTING.md").read_text()
-EXAMPLES = [code for _, code in pages.blocks(PAGE, "python")]
-PROGRAM = """
-import numpy as np
-from scipy.io import savemat
-
-rng = np.random.default_rng(0)
-logits = rng.normal(size=(20, 3))
-probabilities = np.sort(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
-expected = np.mean(probabilities[:, 2] - probabilities[:, 1])
-np.testing.assert_allclose(SCORES["margin"](Outputs(target_logits=logits)), expected)
-
-labels = np.arange(90, dtype="uint8")[:, None] % 3 + 1
-for name in ("amazon", "webcam"):
-    savemat(f"{name}.mat", {"fts": rng.normal(size=(90, 5)), "labels": labels})
-features = loadmat("amazon.mat")["fts"].astype("float32")
-rows = {row.tobytes(): label - 1 for row, [label] in zip(features, labels)}
-domains = mat("amazon.mat", "webcam.mat")
-assert (domains.num_classes, domains.input_shape) == (3, (5,))
-expected = [rows[np.asarray(row, "float32").tobytes()] for row in domains.source_train[0]]
-np.testing.assert_array_equal(domains.source_train[1], expected)
-"""
+EXAMPLES = dict(re.findall(r'^```python title="(.*?)"\n(.*?)^```', PAGE, re.DOTALL | re.MULTILINE))
 
 
-def test_examples_compute_their_formulas(tmp_path, monkeypatch):
+@pytest.fixture
+def run_example(monkeypatch):
+    """Runs an example as the module of its file; undoes its registrations afterwards."""
+    custom_objects = keras.saving.get_custom_objects()
+    for registry, name in (
+        (SCORES, "margin"),
+        (SCORES.facts, "margin"),
+        (METHODS, "mean_matching"),
+        (METHODS.facts, "mean_matching"),
+        (custom_objects, "dann>MeanMatching"),
+    ):
+        monkeypatch.setitem(registry, name, None)
+
+    def run(path):
+        module = types.ModuleType(path.removesuffix(".py").replace("/", "."))
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        exec(EXAMPLES[path], module.__dict__)
+        return module
+
+    return run
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_method_example_matches_its_formula(run_example, monkeypatch, mode):
+    module = run_example("dann/adaptation/mean_matching.py")
+    monkeypatch.setattr(dann.adaptation, "MeanMatching", module.MeanMatching, raising=False)
+    run_example("tests/adaptation/test_mean_matching.py").test_step_matches_formula(mode)
+
+
+def test_score_example_computes_margin(run_example):
+    run_example("dann/selection/margin.py")
+    logits = np.random.default_rng(0).normal(size=(20, 3))
+    probabilities = np.sort(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
+    expected = np.mean(probabilities[:, 2] - probabilities[:, 1])
+    np.testing.assert_allclose(SCORES["margin"](Outputs(target_logits=logits)), expected)
+
+
+def test_reader_example_loads_matlab_files(run_example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # monkeypatch removes the registrations of the examples afterwards.
-    for registry in (SCORES, SCORES.facts):
-        monkeypatch.setitem(registry, "margin", None)
-    names = {}
-    for program in [*EXAMPLES, PROGRAM]:
-        exec(program, names)
+    features = np.random.default_rng(0).normal(size=(90, 5))
+    labels = np.arange(90, dtype="uint8")[:, None] % 3 + 1
+    for name in ("amazon.mat", "webcam.mat"):
+        savemat(name, {"fts": features, "labels": labels})
+    domains = run_example("dann/data/mat.py").mat("amazon.mat", "webcam.mat")
+    assert (domains.num_classes, domains.input_shape) == (3, (5,))
+    label_by_row = dict(zip(features[:, 0].astype("float32"), labels[:, 0] - 1, strict=True))
+    inputs, labels = domains.source_train
+    np.testing.assert_array_equal([label_by_row[np.float32(row[0])] for row in inputs], labels)
 
 
 def test_paths_on_page_exist():
@@ -49,8 +76,10 @@ def test_paths_on_page_exist():
     assert [path for path in paths if not (pages.ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_example_passes_ruff(example):
-    ruff = [sys.executable, "-m", "ruff", "check", "--stdin-filename", "dann/example.py", "-"]
-    result = subprocess.run(ruff, cwd=pages.ROOT, input=example, capture_output=True, text=True)
+@pytest.mark.parametrize("path", EXAMPLES)
+def test_example_passes_ruff(path):
+    ruff = [sys.executable, "-m", "ruff", "check", "--stdin-filename", path, "-"]
+    result = subprocess.run(
+        ruff, cwd=pages.ROOT, input=EXAMPLES[path], capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr
