@@ -60,7 +60,7 @@ class PairModel(keras.Model):
             dataset = as_tensorflow_dataset(batches) or batches
         kwargs = {"shuffle": False, **kwargs, "steps_per_epoch": steps}
         history: Any = super().fit(dataset, y, *args, **kwargs)
-        if x.num_batches and x.by_index:
+        if x.num_batches and x.is_indexed:
             x.start += steps * len(history.epoch)  # the next `fit` continues with these batches
         return history
 
