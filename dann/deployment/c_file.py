@@ -33,14 +33,15 @@ from dann.deployment.tracing import PackError
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
 _FRAME = pathlib.Path(__file__).parent / "frame.c"
 # Part of the names of cached libraries. Increase it with every change of the generated C code.
-C_VERSION = 1
+C_VERSION = 2
 
 
 def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -> int:
     """Writes a classifier as one C99 file that needs only the C standard library.
 
     The file defines `void dann_predict(const float *input, float *output)`, for one input, and
-    macros for the sizes of both. Weights are constants of 1 bit, or of 32 bits where a layer is in
+    macros for the sizes of both. It compiles as C and as C++; other files include it as a header
+    after `#define DANN_HEADER`. Weights are constants of 1 bit, or of 32 bits where a layer is in
     full precision. Buffers are static, so two threads must not call the function at the same time.
     The comment at the top of the file states the bytes of constants and buffers and the number of
     products with weights.

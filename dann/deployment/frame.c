@@ -18,6 +18,11 @@
    The buffers are static, so ${name}_predict is not reentrant: two threads must not call it at the same
    time, and an interrupt handler must not call it while it runs.
 
+   The file also compiles as C++. It is its own header, with the declarations alone:
+
+       #define ${NAME}_HEADER
+       #include "THIS_FILE"
+
    cc -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of a test input are correct
 
    Images are stored pixel by pixel, row after row. A place is the index of a pixel of an output. The
@@ -35,7 +40,15 @@ $math#include <stdint.h>
 #define ${NAME}_INPUT_SIZE ($input_shape)
 #define ${NAME}_OUTPUT_SIZE ($output_shape)
 
+#ifdef __cplusplus
+extern "C" void ${name}_predict(const float *input, float *output);
+#define DANN_RESTRICT __restrict
+#else
 void ${name}_predict(const float *input, float *output);
+#define DANN_RESTRICT restrict
+#endif
+
+#ifndef ${NAME}_HEADER
 
 #if defined(__GNUC__) && defined(__AVX512F__)  /* then no vector crosses a cache line */
 #define DANN_ALIGNED __attribute__((aligned(64)))
@@ -90,4 +103,6 @@ $expected
     puts("ok");
     return 0;
 }
+#endif
+
 #endif

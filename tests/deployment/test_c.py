@@ -202,7 +202,26 @@ def test_c_version_identifies_the_code():
         # The code without constants, comments and spaces.
         code = re.sub(r"static const .*?};|/\*.*?\*/|\s", "", library, flags=re.DOTALL)
         digest.update(code.encode())
-    assert (C_VERSION, digest.hexdigest()[:16]) == (1, "6167bd24ebf6b08a")
+    assert (C_VERSION, digest.hexdigest()[:16]) == (2, "0d825fce830a0864")
+
+
+@pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+@pytest.mark.parametrize("name", ["levels", "pooled"])
+def test_file_compiles_as_cpp_and_as_header(name, tmp_path):
+    model = spread_statistics(NETWORKS[name]())
+    inputs = integer_inputs(model, 4)
+    to_c(model, tmp_path / "net.c")
+    (tmp_path / "main.cpp").write_text(f'#define DANN_HEADER\n#include "net.c"\n{MAIN}')
+    flags = ["-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror"]
+    for language in (["-x", "c", "-std=c99"], ["-x", "c++", "-std=c++11"]):
+        compile_network = ["c++", *flags, *language, "-c", "net.c"]
+        subprocess.run(compile_network, cwd=tmp_path, check=True)
+        subprocess.run(["c++", *flags, "main.cpp", "net.o"], cwd=tmp_path, check=True)
+        result = subprocess.run(
+            ["./a.out"], cwd=tmp_path, input=inputs.tobytes(), stdout=subprocess.PIPE, check=True
+        )
+        outputs = np.frombuffer(result.stdout, "<f4").reshape(4, -1)
+        np.testing.assert_array_equal(outputs, logits(model, inputs))
 
 
 def test_two_networks_link_into_one_program(tmp_path):

@@ -2,7 +2,7 @@
    channels in which the folded function decreases with the sum. Sums and thresholds are integers,
    stored as float like all other numbers. Unused bits of the last word are 0. */
 static void compare(const float *sums, const float *thresholds, const uint32_t *flips, int n,
-                    uint32_t *restrict bits)
+                    uint32_t *DANN_RESTRICT bits)
 {
     for (int first = 0; first < n; first += 32) {
         int left = n - first < 32 ? n - first : 32;

@@ -1,6 +1,6 @@
 /* Replaces each of `n` values by a larger number of the next pixel. `count` pixels were pooled
    before. */
-static void max_pool_numbers(const float *numbers, int count, int n, float *restrict values)
+static void max_pool_numbers(const float *numbers, int count, int n, float *DANN_RESTRICT values)
 {
     for (int i = 0; i < n; i++) {
         int larger = !count || numbers[i] > values[i] || numbers[i] != numbers[i];  /* NaN stays NaN */

@@ -3,7 +3,7 @@
    unit. Pixels on the border have the signs `border`, or with ZERO_BORDER the value 0. */
 static void multiply_bits_in_groups(const uint32_t *image, const window_t *w, int place,
                                     const uint32_t *kernel, const uint32_t *border, int units,
-                                    float *restrict sums)
+                                    float *DANN_RESTRICT sums)
 {
     int words = (w->channels + 31) / 32, channels = w->channels / w->groups;
     for (int unit = 0; unit < units; unit++)

@@ -3,7 +3,7 @@
    unit. Pixels on the border have the values `border`, or with ZERO_BORDER the value 0. */
 static void multiply_numbers(const float *image, const window_t *w, int place,
                              const float *kernel, const float *border, int units,
-                             float *restrict values)
+                             float *DANN_RESTRICT values)
 {
     int channels = w->channels / w->groups;
     for (int unit = 0; unit < units; unit++)

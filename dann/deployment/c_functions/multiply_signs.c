@@ -1,7 +1,7 @@
 /* Computes the same sums as multiply_numbers with a kernel of signs, which contains one bit per
    unit for each pixel of the window and channel of a group. */
 static void multiply_signs(const float *image, const window_t *w, int place, const uint32_t *kernel,
-                           const float *border, int units, float *restrict values)
+                           const float *border, int units, float *DANN_RESTRICT values)
 {
     int channels = w->channels / w->groups, words = (units + 31) / 32;
     for (int unit = 0; unit < units; unit++)

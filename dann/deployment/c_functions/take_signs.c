@@ -1,5 +1,5 @@
 /* Sets one bit per number: 1 if the number is at least 0. Unused bits of the last word are 0. */
-static void take_signs(const float *values, int n, uint32_t *restrict bits)
+static void take_signs(const float *values, int n, uint32_t *DANN_RESTRICT bits)
 {
     for (int first = 0; first < n; first += 32) {
         int left = n - first < 32 ? n - first : 32;
