@@ -57,15 +57,10 @@ def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
     return array
 
 
-def has_string_dtype(values: Any) -> bool:
-    """Returns whether `values` is an array-like of strings."""
-    dtype = getattr(values, "dtype", None)
-    return isinstance(dtype, np.dtype) and dtype.kind in "USTO"
-
-
 def has_strings(inputs: Any) -> bool:
     """Returns whether any of the inputs is an array of strings."""
-    return any(map(has_string_dtype, keras.tree.flatten(inputs)))
+    dtypes = [getattr(array, "dtype", None) for array in keras.tree.flatten(inputs)]
+    return any(isinstance(dtype, np.dtype) and dtype.kind in "USTO" for dtype in dtypes)
 
 
 def convert_strings(inputs: Any) -> Any:
@@ -78,16 +73,15 @@ def convert_strings(inputs: Any) -> Any:
         return inputs
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
-            "String inputs need the TensorFlow backend (KERAS_BACKEND=tensorflow). Received: the "
-            f"backend {keras.backend.backend()}. Convert the strings to numbers first, as with "
-            "`domains.map_inputs(function)`"
+            "String inputs need KERAS_BACKEND=tensorflow. Received: the backend "
+            f"{keras.backend.backend()}. Convert strings with `domains.map_inputs(function)`"
         )
-    return keras.tree.map_structure(
-        lambda array: (
-            keras.ops.convert_to_tensor(array, dtype="string") if has_string_dtype(array) else array
-        ),
-        inputs,
-    )
+
+    def convert(array):
+        is_text = has_strings(array)
+        return keras.ops.convert_to_tensor(array, dtype="string") if is_text else array
+
+    return keras.tree.map_structure(convert, inputs)
 
 
 def reject_text_labels(labels: Any) -> None:
@@ -124,7 +118,6 @@ def to_class_indices(labels: Any) -> np.ndarray:
         raise ValueError(
             "Labels must be one class number per example, or one-hot. "
             f"Received: {indices.dtype} of shape {indices.shape}. "
-            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels; "
-            "label maps are not supported here"
+            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels"
         )
     return indices.reshape(-1).astype("int64", copy=False)

@@ -178,9 +178,9 @@ def _convert_to_numbers(cells: Any, name, is_required):
     numeric_share = to_numeric(digits, errors="coerce").notna().mean()
     if np.isinf(values).any() or (len(texts) and (is_required or numeric_share > 0.5)):
         raise ValueError(
-            f"Column {name!r} must contain finite numbers, such as 1200.5, and empty cells where "
-            f"one is missing. Received: {sorted(set(texts))[:3] or 'inf'} in {len(texts)} of "
-            f"{len(values)} rows. Correct the cells, drop the column or list it in `categorical`"
+            f"Column {name!r} must contain finite numbers, such as 1200.5, or empty cells. "
+            f"Received: {sorted(set(texts))[:3] or 'inf'} in {len(texts)} of {len(values)} rows. "
+            "Correct the cells, drop the column or list it in `categorical`"
         )
     if len(texts) == 0:
         cells[name] = values

@@ -10,7 +10,7 @@ from dann.data.conversion import (
     as_array,
     check_finite,
     convert_strings,
-    has_string_dtype,
+    has_strings,
     reject_text_labels,
 )
 
@@ -57,9 +57,9 @@ class Examples:
         if len(counts) != 1 or counts <= {(), (0,)}:
             shapes = keras.tree.map_structure(np.shape, self.columns)
             raise ValueError(
-                f"The {domain} must contain at least one example, and all its arrays must have one "
-                f"length. Received: shapes {shapes}. Batch a dataset with `dataset.batch(64)`; "
-                "convert a list of rows with `numpy.stack(rows)`"
+                f"The {domain} must contain at least one example and arrays of one length. "
+                f"Received: shapes {shapes}. Use `dataset.batch(64)` for a dataset of single "
+                "examples, `numpy.stack(rows)` for a list of rows"
             )
         ((self.count,),) = counts
         self._frame_columns = _map_arrays(
@@ -194,4 +194,4 @@ def _describe_input(array, ignore_spatial):
     shape = array.shape[1:]
     if ignore_spatial:
         shape = (*("any" for _ in shape[:-1]), *shape[-1:])
-    return f"{shape} of {'strings' if has_string_dtype(array) else array.dtype}"
+    return f"{shape} of {'strings' if has_strings(array) else array.dtype}"

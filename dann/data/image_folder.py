@@ -89,11 +89,6 @@ def image_folder(
         images["target new"] = read_images(new_folder.parent, new_folder.name)
     check_disjoint(images, lambda part, other: not part.keys().isdisjoint(other), "images")
     names = class_names({name: images[name] | images.get(f"{name} test", {}) for name in domains})
-    if not names["source"]:
-        raise ValueError(
-            f"The source needs one folder per class, {folder / source}/<class>/<image>, or a "
-            "`source_list` with labels. Received: images without classes"
-        )
     common = _common_classes(
         list(names["source"].values()), list(names["target"].values()), classes
     )
@@ -123,16 +118,12 @@ def _common_classes(source, target, classes):
     source_only = [name for name in source if target and name not in target]
     target_only = [name for name in target if name not in source]
     common = [name for name in source if classes != "shared" or name not in source_only]
-    is_allowed = {
-        "same": not (source_only or target_only),
-        "source": not target_only,
-        "shared": True,
-    }[classes]
-    if not is_allowed or len(common) < 2:
+    differ = classes != "shared" and (target_only or (classes == "same" and source_only))
+    if differ or len(common) < 2:
         raise ValueError(
             "Both domains must have the same classes, at least 2, as one folder per class or a "
-            "list file with labels. Set `classes` to 'shared', or to 'source' if the target lacks "
-            f"classes. Received: only in the source: {format_names(source_only)}; only in the "
-            f"target: {format_names(target_only)}"
+            "list file with labels; or set `classes` to 'shared' or 'source'. Received: only in "
+            f"the source: {format_names(source_only)}; only in the target: "
+            f"{format_names(target_only)}"
         )
     return common

@@ -1,7 +1,6 @@
 """Arrays whose rows are computed when they are indexed."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,8 @@ def select_rows(values: Any, rows: np.ndarray) -> Any:
     """
     if type(values) is np.ndarray:
         return values[rows]
-    return LazyArray((len(rows), *values.shape[1:]), values.dtype, partial(_read, values, rows))
+    shape = len(rows), *values.shape[1:]
+    return LazyArray(shape, values.dtype, lambda numbers: values[rows[numbers]])
 
 
 def concatenate(parts: Sequence[Any]) -> Any:
@@ -67,21 +67,16 @@ def concatenate(parts: Sequence[Any]) -> Any:
     """
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)
-    count = sum(len(part) for part in parts)
-    shape, dtype = (count, *parts[0].shape[1:]), parts[0].dtype
-    return LazyArray(shape, dtype, partial(_read_concatenated, parts, shape[1:], dtype))
+    row_shape, dtype = parts[0].shape[1:], parts[0].dtype
 
+    def read(rows):
+        values = np.empty((len(rows), *row_shape), dtype)
+        start = 0
+        for part in parts:
+            positions = np.flatnonzero((start <= rows) & (rows < start + len(part)))
+            if positions.size:
+                values[positions] = part[rows[positions] - start]
+            start += len(part)
+        return values
 
-def _read(values, selected, rows):
-    return values[selected[rows]]
-
-
-def _read_concatenated(parts, row_shape, dtype, rows):
-    values = np.empty((len(rows), *row_shape), dtype)
-    start = 0
-    for part in parts:
-        positions = np.flatnonzero((start <= rows) & (rows < start + len(part)))
-        if positions.size:
-            values[positions] = part[rows[positions] - start]
-        start += len(part)
-    return values
+    return LazyArray((sum(map(len, parts)), *row_shape), dtype, read)

@@ -1,5 +1,6 @@
 """Builds a pair of domains from the parts that a reader has read."""
 
+import functools
 import itertools
 import os
 import pathlib
@@ -59,28 +60,30 @@ def build_pair(
             rows = hold_out(
                 table["labels"], table.get("groups"), test_share, seed, is_source=name == "source"
             )
-            tables[name], tables[f"{name} test"] = (_select_rows(table, part) for part in rows)
+            tables[name], tables[f"{name} test"] = (
+                {key: select_rows(column, part) for key, column in table.items()} for part in rows
+            )
     _check_groups(tables)
     source, source_test = tables["source"], tables["source test"]
+    kind: Any = DomainPair
     if kinds:
+        nuisances = encode_nuisances(kinds, source, source_test)
+        kind = functools.partial(NuisanceTable, nuisances=nuisances)
         tables["target"], tables["target test"] = map(_drop_labels, (source, source_test))
     target, target_test = tables["target"], tables.get("target new", tables["target test"])
     labels = np.concatenate([source["labels"], source_test["labels"]])
-    fields: Any = {
-        "source": source_name,
-        "target": target_name,
-        "source_train": (source["inputs"], source["labels"]),
-        "source_test": (source_test["inputs"], source_test["labels"]),
-        "target_train": target["inputs"],
-        "target_test": (target_test["inputs"], _known_labels(target_test)),
-        "num_classes": len(class_names) if class_names else int(labels.max(initial=0)) + 1,
-        "class_names": class_names,
-        "target_train_labels": _known_labels(target),
-        "target_names": (target["names"], target_test["names"]),
-    }
-    if kinds:
-        return NuisanceTable(**fields, nuisances=encode_nuisances(kinds, source, source_test))
-    return DomainPair(**fields)
+    return kind(
+        source=source_name,
+        target=target_name,
+        source_train=(source["inputs"], source["labels"]),
+        source_test=(source_test["inputs"], source_test["labels"]),
+        target_train=target["inputs"],
+        target_test=(target_test["inputs"], _known_labels(target_test)),
+        num_classes=len(class_names) if class_names else int(labels.max(initial=0)) + 1,
+        class_names=class_names,
+        target_train_labels=_known_labels(target),
+        target_names=(target["names"], target_test["names"]),
+    )
 
 
 def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
@@ -188,11 +191,8 @@ def _read_inputs(name, values):
 
 def _number_labels(tables, class_names):
     """Converts all labels to integers; returns the names of the classes, if they have names."""
-    labels = {
-        name: _read_labels(name, table["labels"])
-        for name, table in tables.items()
-        if "labels" in table
-    }
+    labels = {name: table["labels"] for name, table in tables.items() if "labels" in table}
+    labels = {name: _read_labels(name, values) for name, values in labels.items()}
     if any(name.startswith("source") and name not in labels for name in tables):
         raise ValueError("The source must be `(inputs, labels)`. Received: no labels")
     has_text = any(values.dtype.kind == "U" for values in labels.values())
@@ -244,26 +244,19 @@ def _sort_names(names):
         return names
 
 
-def _select_rows(table, rows):
-    return {key: select_rows(column, rows) for key, column in table.items()}
-
-
 def _drop_labels(table):
     return {**table, "labels": np.full_like(table["labels"], UNKNOWN)}
 
 
 def _check_groups(tables):
     """Checks that no group is in a training set and in a test set, of either domain."""
-    groups = {
-        name: {*table["groups"].tolist()} for name, table in tables.items() if "groups" in table
-    }
+    groups = {name: {*np.ravel(table.get("groups", ())).tolist()} for name, table in tables.items()}
     for train, test in itertools.product(("source", "target"), ("source test", "target test")):
         shared = sorted(groups.get(train, set()) & groups.get(test, set()))
         if shared:
             raise ValueError(
-                "No group may be in a training set and in a test set. Received: groups in the "
-                f"training set of the {train} and in the {test} {shared[:5]}. Use different names "
-                "for different groups of the two domains"
+                "No group may be in a training set and in a test set. Received: groups of the "
+                f"{train} and of the {test} {shared[:5]}. Use different names for different groups"
             )
 
 

@@ -57,8 +57,8 @@ def smartwatch_activities(
         )
     pair = build_pair(
         {"source": _windows(data, source, window), "target": _windows(data, target, window)},
-        source_name=_name(source),
-        target_name=_name(target),
+        source_name=f"people {','.join(map(str, source))}",
+        target_name=f"people {','.join(map(str, target))}",
         class_names=data["y_labels"],
         test_share=test_share,
         **options,
@@ -71,16 +71,11 @@ def smartwatch_activities(
 def _windows(data, people, window):
     """Returns consecutive windows, their exercises and their people; drops the last samples."""
     recordings = np.flatnonzero(np.isin(data["subject"], people))
-    windows = [_cut(data["X"][number], window) for number in recordings]
-    rows = np.repeat(recordings, [len(part) for part in windows])
+    counts = [len(data["X"][number]) // window for number in recordings]
+    windows = [
+        data["X"][number][: count * window].reshape(count, window, -1)
+        for number, count in zip(recordings, counts, strict=True)
+    ]
+    rows = np.repeat(recordings, counts)
     labels, groups = data["y"][rows], data["subject"][rows]
     return {"inputs": np.concatenate(windows), "labels": labels, "groups": groups}
-
-
-def _cut(series, window):
-    count = len(series) // window
-    return series[: count * window].reshape(count, window, -1)
-
-
-def _name(people):
-    return "people " + ",".join(map(str, people))

@@ -53,7 +53,13 @@ def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndar
     Raises:
         ValueError: If the file does not contain such images and labels.
     """
-    values, labels = (_read_hdf5 if h5py.is_hdf5(path) else _read_libsvm)(path, split)
+    if h5py.is_hdf5(path):
+        with h5py.File(path) as file:
+            values, labels = (np.asarray(file[f"{split}/{part}"]) for part in ("data", "target"))
+    else:  # values from -1 to 1, labels from 1 to 10
+        with bz2.open(path) as file:
+            table, labels = load_svmlight_file(file, n_features=_SIZE**2)
+        values, labels = (table.toarray() + 1) / 2, labels - 1
     labels = labels.astype(np.int64)
     is_valid = values.shape == (len(labels), _SIZE**2) and np.isin(labels, range(10)).all()
     if not is_valid or not ((values >= 0) & (values <= 1)).all():
@@ -64,18 +70,6 @@ def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndar
     steps = np.rint(2000 * values.astype(np.float64)).astype(np.int64)
     images = ((255 * steps + 1000) // 2000).astype(np.uint8)
     return images.reshape(-1, _SIZE, _SIZE, 1), labels
-
-
-def _read_hdf5(path, split) -> Any:
-    with h5py.File(path) as file:
-        return tuple(np.asarray(file[f"{split}/{part}"]) for part in ("data", "target"))
-
-
-def _read_libsvm(path, split):
-    """Reads values -1 to 1 as 0 to 1, and labels 1 to 10 as digits 0 to 9."""
-    with bz2.open(path) as file:
-        values, labels = load_svmlight_file(file, n_features=_SIZE**2)
-    return (values.toarray() + 1) / 2, labels - 1
 
 
 def _files(dl_manager) -> Any:
