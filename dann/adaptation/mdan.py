@@ -40,7 +40,7 @@ class MDAN(AdversarialModel):
     method is DANN.
 
     Pairs for `fit` contain `"source_domain"`, integers `(batch,)` from 0 to `num_sources - 1`, such
-    as those of `dann.data.several_sources`. Without it, or with one source, all examples belong to
+    as those of `dann.data.join_sources`. Without it, or with one source, all examples belong to
     source 0. A number out of range makes the loss NaN. A source without an example in the batch has
     weight 0 in that step.
 

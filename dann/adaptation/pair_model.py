@@ -15,7 +15,8 @@ from dann.adaptation.replicas import (
     use_each_device_separately,
 )
 from dann.adaptation.saving import deserialize_arguments, load_state, save_state
-from dann.data.examples import Examples, check_matching_inputs, convert_strings
+from dann.data.conversion import convert_strings
+from dann.data.examples import Examples, check_matching_inputs
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
