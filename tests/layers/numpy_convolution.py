@@ -1,4 +1,4 @@
-"""Convolutions as their definition says, in plain loops: the judge of the layers."""
+"""Convolutions by their definitions, in plain loops."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def same_widths(length, size, stride, dilation):
-    """Padding so that there are ceil(length / stride) outputs, the odd one at the end."""
+    """Returns the padding for ceil(length / stride) outputs; an odd one goes to the end."""
     outputs = -(-length // stride)
     total = max((outputs - 1) * stride + (size - 1) * dilation + 1 - length, 0)
     return total // 2, total - total // 2
@@ -14,21 +14,21 @@ def same_widths(length, size, stride, dilation):
 
 def pad(inputs, sizes, strides, dilations, padding, value):
     widths = [(0, 0)]
-    for place, size in enumerate(sizes):
+    for axis, size in enumerate(sizes):
         if padding == "valid":
             widths.append((0, 0))
         elif padding == "causal":
-            widths.append(((size - 1) * dilations[place], 0))
+            widths.append(((size - 1) * dilations[axis], 0))
         else:
-            length = inputs.shape[1 + place]
-            widths.append(same_widths(length, size, strides[place], dilations[place]))
+            length = inputs.shape[1 + axis]
+            widths.append(same_widths(length, size, strides[axis], dilations[axis]))
     return np.pad(inputs, [*widths, (0, 0)], constant_values=value)
 
 
 def convolution(inputs, kernel, strides=1, dilations=1, padding="valid", value=0.0, groups=1):
-    """Of `(batch, *lengths, channels)` with `(*sizes, channels // groups, filters)`."""
+    """Convolves `(batch, *lengths, channels)` with `(*sizes, channels // groups, filters)`."""
     sizes = kernel.shape[:-2]
-    strides, dilations = ([one] * len(sizes) for one in (strides, dilations))
+    strides, dilations = [strides] * len(sizes), [dilations] * len(sizes)
     padded = pad(inputs, sizes, strides, dilations, padding, value)
     lengths = [
         (length - (size - 1) * dilation - 1) // stride + 1
@@ -40,48 +40,45 @@ def convolution(inputs, kernel, strides=1, dilations=1, padding="valid", value=0
     outputs = np.zeros((len(inputs), *lengths, filters))
     for at in itertools.product(*map(range, lengths)):
         for tap in itertools.product(*map(range, sizes)):
-            place = [a * s + t * d for a, s, t, d in zip(at, strides, tap, dilations, strict=True)]
-            seen = padded[(slice(None), *place)]
-            for group, channels in enumerate(np.split(seen, groups, axis=-1)):
-                own = slice(group * filters // groups, (group + 1) * filters // groups)
-                outputs[(slice(None), *at, own)] += channels @ kernel[tap][:, own]
+            index = [a * s + t * d for a, s, t, d in zip(at, strides, tap, dilations, strict=True)]
+            inputs_at_tap = padded[(slice(None), *index)]
+            for group, channels in enumerate(np.split(inputs_at_tap, groups, axis=-1)):
+                part = slice(group * filters // groups, (group + 1) * filters // groups)
+                outputs[(slice(None), *at, part)] += channels @ kernel[tap][:, part]
     return outputs
 
 
 def depthwise_convolution(inputs, kernel, **arguments):
-    """With a kernel `(*sizes, channels, multiplier)`: each channel by itself."""
+    """Convolves each channel separately, with a kernel `(*sizes, channels, multiplier)`."""
     return np.concatenate(
         [
-            convolution(inputs[..., [place]], kernel[..., [place], :], **arguments)
-            for place in range(inputs.shape[-1])
+            convolution(inputs[..., [channel]], kernel[..., [channel], :], **arguments)
+            for channel in range(inputs.shape[-1])
         ],
         axis=-1,
     )
 
 
 def transposed_convolution(inputs, kernel, strides=1):
-    """With a kernel `(*sizes, filters, channels)`: each input spreads its kernel."""
+    """Adds the kernel times each input, with a kernel `(*sizes, filters, channels)`."""
     lengths, sizes = inputs.shape[1:-1], kernel.shape[:-2]
     shape = [(length - 1) * strides + size for length, size in zip(lengths, sizes, strict=True)]
     outputs = np.zeros((len(inputs), *shape, kernel.shape[-2]))
     for at in itertools.product(*map(range, lengths)):
         for tap in itertools.product(*map(range, sizes)):
-            place = [a * strides + t for a, t in zip(at, tap, strict=True)]
-            outputs[(slice(None), *place)] += inputs[(slice(None), *at)] @ kernel[tap].T
+            index = [a * strides + t for a, t in zip(at, tap, strict=True)]
+            outputs[(slice(None), *index)] += inputs[(slice(None), *at)] @ kernel[tap].T
     return outputs
 
 
-def gradients_of_bilinear(function, inputs, kernel, upstream):
-    """Of `sum(upstream * function(inputs, kernel))`, by one basis vector after the other."""
+def differentiate_bilinear(function, inputs, kernel, upstream):
+    """Returns both gradients of `sum(upstream * function(inputs, kernel))` by basis vectors."""
 
-    def along(array, of):
-        slopes = np.zeros(array.size)
-        for place in range(array.size):
-            basis = np.zeros(array.size)
-            basis[place] = 1
-            slopes[place] = np.sum(upstream * of(basis.reshape(array.shape)))
-        return slopes.reshape(array.shape)
+    def differentiate(linear, shape):
+        basis = np.eye(np.prod(shape)).reshape(-1, *shape)
+        return np.reshape([np.sum(upstream * linear(vector)) for vector in basis], shape)
 
-    nothing = np.zeros_like(inputs)
-    of_inputs = along(inputs, lambda basis: function(basis, kernel) - function(nothing, kernel))
-    return of_inputs, along(kernel, lambda basis: function(inputs, basis))
+    # A padding other than 0 makes the function affine in its inputs.
+    offset = function(np.zeros_like(inputs), kernel)
+    input_gradient = differentiate(lambda x: function(x, kernel) - offset, inputs.shape)
+    return input_gradient, differentiate(lambda w: function(inputs, w), kernel.shape)

@@ -1,4 +1,4 @@
-"""Small binary layers of every class, and inputs for them."""
+"""Small binary layers of every class, and their inputs."""
 
 import numpy as np
 from numpy_convolution import convolution, depthwise_convolution, transposed_convolution
@@ -8,7 +8,7 @@ from dann.layers import BinaryConv1D, BinaryConv2D, BinaryConv3D, BinaryDense, B
 
 TRANSPOSED = [getattr(layers, f"BinaryConv{rank}DTranspose") for rank in (1, 2, 3)]
 BinaryConv1DTranspose, BinaryConv2DTranspose, BinaryConv3DTranspose = TRANSPOSED
-LAYERS = {  # the arguments, and the shape of the inputs
+LAYERS = {  # positional arguments and the shape of the inputs
     BinaryDense: ((3,), (2, 3, 5)),
     BinaryConv1D: ((4, 3), (2, 6, 2)),
     BinaryConv2D: ((4, 3), (2, 5, 6, 2)),
@@ -20,15 +20,15 @@ LAYERS = {  # the arguments, and the shape of the inputs
 }
 
 
-def inputs_for(cls):
-    """Normal numbers with zeros and both edges of the clip among them."""
+def make_inputs(cls):
+    """Returns normal numbers with zeros and both edges of the clip."""
     inputs = np.random.default_rng(1).normal(size=LAYERS[cls][1]).astype("float32")
     inputs.reshape(-1)[:5] = [0.0, -0.0, 1.0, -1.0, 1.5]
     return inputs
 
 
-def built(cls, **arguments):
-    """A layer with latent weights in and beyond [-1, 1], 0 and both edges among them."""
+def make_layer(cls, **arguments):
+    """Returns a layer with latent weights inside and outside [-1, 1], at 0 and both edges."""
     layer = cls(*LAYERS[cls][0], **arguments)
     layer.build(LAYERS[cls][1])
     weights = np.random.default_rng(2).normal(size=layer.kernel.shape)
@@ -37,8 +37,8 @@ def built(cls, **arguments):
     return layer
 
 
-def by_numpy(layer, inputs, kernel, value=0.0):
-    """The layer's linear part of real numbers, padded with `value`, from Keras' attributes."""
+def apply_in_numpy(layer, inputs, kernel, value=0.0):
+    """Returns the linear part of a layer for real numbers, padded with `value`."""
     if isinstance(layer, BinaryDense):
         return inputs @ kernel
     if type(layer) in TRANSPOSED:

@@ -1,11 +1,11 @@
-"""Layers with a binary kernel, against plain loops in NumPy and the Keras layers of their names."""
+"""Layers with a binary kernel against plain loops in NumPy and the layers of Keras."""
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
-from numpy_convolution import gradients_of_bilinear
-from small_binary_layers import LAYERS, TRANSPOSED, built, by_numpy, inputs_for
+from numpy_convolution import differentiate_bilinear
+from small_binary_layers import LAYERS, TRANSPOSED, apply_in_numpy, make_inputs, make_layer
 from support.closed_forms import sign
 from support.differentiate import as_array as array
 
@@ -17,11 +17,11 @@ from dann.layers import BinaryConv1D, BinaryConv2D, BinaryConv3D, BinaryDense, B
 BinaryConv1DTranspose, BinaryConv2DTranspose, BinaryConv3DTranspose = TRANSPOSED
 
 
-def name_of(value):
+def get_name(value):
     return getattr(value, "__name__", str(value))
 
 
-each_class = pytest.mark.parametrize("cls", LAYERS, ids=name_of)
+parametrize_class = pytest.mark.parametrize("cls", LAYERS, ids=get_name)
 
 
 GEOMETRIES = [
@@ -51,66 +51,66 @@ GEOMETRIES = [
 @pytest.mark.parametrize(
     "policy", ["float32", pytest.param("mixed_float16", marks=pytest.mark.tensorflow)]
 )
-@pytest.mark.parametrize(("cls", "arguments"), GEOMETRIES, ids=name_of)
-def test_values_are_those_of_a_convolution_of_signs(cls, arguments, policy):
-    inputs, layer = inputs_for(cls), built(cls, **arguments, dtype=policy)
+@pytest.mark.parametrize(("cls", "arguments"), GEOMETRIES, ids=get_name)
+def test_values_match_a_convolution_of_signs(cls, arguments, policy):
+    inputs, layer = make_inputs(cls), make_layer(cls, **arguments, dtype=policy)
     layer.bias.assign(np.arange(layer.bias.shape[0]) - 1.5)
     kernel, value = sign(array(layer.kernel)), arguments.get("pad_values", 0)
-    expected = by_numpy(layer, sign(inputs), kernel, value) + array(layer.bias)
+    expected = apply_in_numpy(layer, sign(inputs), kernel, value) + array(layer.bias)
     outputs = layer(inputs)
     np.testing.assert_array_equal(array(outputs), expected)
     assert tuple(outputs.shape) == tuple(layer.compute_output_shape(inputs.shape))
 
 
 def check_gradients(layer, inputs, scale, value, tolerance):
-    """To the inputs and the latent kernel, of which the layer takes the scaled sign."""
+    """Compares the gradients of the inputs and the latent kernel with basis vectors."""
     latent = array(layer.kernel)
     kernel = scale * sign(latent)
     upstream = np.random.default_rng(3).integers(-3, 4, layer(inputs).shape).astype("float32")
 
-    def outputs_of(inputs, kernel):
+    def call(inputs, kernel):
         return layer.stateless_call([kernel], [], inputs)[0]
 
     def linear(inputs, kernel):
-        return by_numpy(layer, inputs, kernel, value)
+        return apply_in_numpy(layer, inputs, kernel, value)
 
-    seen = gradients(outputs_of, [inputs, latent], [upstream])
-    of_inputs, of_kernel = gradients_of_bilinear(linear, sign(inputs), kernel, upstream)
-    of_latent = scale * of_kernel * (np.abs(latent) <= 1)
-    np.testing.assert_allclose(array(seen[1]), of_latent, tolerance, tolerance)
-    clipped = of_inputs * (np.abs(inputs) <= 1)
-    np.testing.assert_allclose(array(seen[0]), clipped, tolerance, tolerance)
+    input_gradient, latent_gradient = gradients(call, [inputs, latent], [upstream])
+    input_slope, kernel_slope = differentiate_bilinear(linear, sign(inputs), kernel, upstream)
+    expected = input_slope * (np.abs(inputs) <= 1)
+    np.testing.assert_allclose(array(input_gradient), expected, tolerance, tolerance)
+    expected = scale * kernel_slope * (np.abs(latent) <= 1)
+    np.testing.assert_allclose(array(latent_gradient), expected, tolerance, tolerance)
 
 
 @pytest.mark.parametrize("scaled", [pytest.param(False, marks=pytest.mark.tensorflow), True])
 @pytest.mark.parametrize(
     ("cls", "implementation"),
     [*((cls, "override") for cls in LAYERS), (BinaryConv1D, "stop_gradient")],
-    ids=name_of,
+    ids=get_name,
 )
-def test_gradients_are_those_of_a_convolution_of_signs_behind_the_clip(cls, implementation, scaled):
-    """Scaled as the kernel is; the scale itself has none."""
+def test_gradients_pass_the_convolution_and_the_clip(cls, implementation, scaled):
+    """The scale of the kernel multiplies gradients and gets no gradient itself."""
     if scaled:
-        layer = built(
+        layer = make_layer(
             cls, implementation=implementation, use_bias=False, kernel_estimator="magnitude_aware"
         )
-        check_gradients(layer, inputs_for(cls), array(layer.kernel_scale()), 0, 1e-4)
+        check_gradients(layer, make_inputs(cls), array(layer.kernel_scale()), 0, 1e-4)
         return
     padded = cls not in (BinaryDense, *TRANSPOSED)
     arguments = {"padding": "same", "pad_values": 1} if padded else {}
-    layer = built(cls, implementation=implementation, use_bias=False, **arguments)
-    check_gradients(layer, inputs_for(cls), 1.0, arguments.get("pad_values", 0), tolerance=0)
+    layer = make_layer(cls, implementation=implementation, use_bias=False, **arguments)
+    check_gradients(layer, make_inputs(cls), 1.0, arguments.get("pad_values", 0), tolerance=0)
 
 
-def test_a_scale_belongs_to_the_output_channels_whatever_axis_is_given():
+def test_scale_ignores_the_axis_of_the_estimator():
     for estimator in ("magnitude_aware", MagnitudeAware(0)):
-        layer = built(BinaryConv2DTranspose, kernel_estimator=estimator)
+        layer = make_layer(BinaryConv2DTranspose, kernel_estimator=estimator)
         assert layer.kernel_scale().shape == (1, 1, 4, 1)
 
 
-@each_class
-def test_it_is_the_keras_layer_of_its_name_with_quantized_inputs_and_kernel(cls):
-    inputs, layer = inputs_for(cls), built(cls, activation="relu")
+@parametrize_class
+def test_layer_equals_keras_on_signs(cls):
+    inputs, layer = make_inputs(cls), make_layer(cls, activation="relu")
     twin = getattr(keras.layers, cls.__name__.removeprefix("Binary"))
     twin = twin(*LAYERS[cls][0], activation="relu")
     twin.build(inputs.shape)
@@ -121,24 +121,24 @@ def test_it_is_the_keras_layer_of_its_name_with_quantized_inputs_and_kernel(cls)
 
 
 @pytest.mark.parametrize("cls", [BinaryConv2D, BinaryDepthwiseConv2D])
-def test_channels_may_come_first_where_the_device_allows(cls):
-    """Compiled by XLA: TensorFlow's own CPU kernels want them last."""
+def test_channels_first_matches_channels_last(cls):
+    """XLA compiles the layer, because the CPU kernels of TensorFlow need channels last."""
     settings = {"padding": "same", "pad_values": 1, "kernel_estimator": "magnitude_aware"}
-    last = built(cls, **settings)
-    first = cls(*LAYERS[cls][0], **settings, data_format="channels_first")
-    model = keras.Sequential([keras.Input((2, 5, 6)), first])
-    last.bias.assign(np.arange(last.bias.shape[0]))
-    model.set_weights(last.get_weights())
+    reference = make_layer(cls, **settings)
+    layer = cls(*LAYERS[cls][0], **settings, data_format="channels_first")
+    model = keras.Sequential([keras.Input((2, 5, 6)), layer])
+    reference.bias.assign(np.arange(reference.bias.shape[0]))
+    model.set_weights(reference.get_weights())
     model.compile(jit_compile=True)
-    outputs = model.predict(inputs_for(cls).transpose(0, 3, 1, 2), verbose=0)
-    expected = array(last(inputs_for(cls)))
+    outputs = model.predict(make_inputs(cls).transpose(0, 3, 1, 2), verbose=0)
+    expected = array(reference(make_inputs(cls)))
     np.testing.assert_allclose(outputs.transpose(0, 2, 3, 1), expected, 1e-5, 1e-5)
 
 
-@each_class
-def test_magnitudes_belong_to_output_channels(cls):
-    inputs = inputs_for(cls)
-    layer = built(cls, kernel_estimator="magnitude_aware", use_bias=False)
+@parametrize_class
+def test_scale_is_per_output_channel(cls):
+    inputs = make_inputs(cls)
+    layer = make_layer(cls, kernel_estimator="magnitude_aware", use_bias=False)
     code, scale = array(layer.binary_kernel()), array(layer.kernel_scale())
     assert set(np.unique(code)) == {-1.0, 1.0}
     assert layer.kernel.binary is True
@@ -147,22 +147,22 @@ def test_magnitudes_belong_to_output_channels(cls):
     np.testing.assert_allclose(scale, expected, rtol=1e-6)
     outputs = array(layer(inputs))
     assert scale.size == outputs.shape[-1]
-    unscaled = by_numpy(layer, sign(inputs), code)
+    unscaled = apply_in_numpy(layer, sign(inputs), code)
     np.testing.assert_allclose(outputs, unscaled * scale.reshape(-1), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("clip", [True, False])
 @pytest.mark.parametrize("cls", [BinaryDense, BinaryDepthwiseConv2D])
 def test_latent_weights_are_clipped_by_default(cls, clip):
-    """By the optimizer, after a step of 0.5."""
-    layer = built(cls, clip=clip)
+    """The optimizer clips after a step of 0.5."""
+    layer = make_layer(cls, clip=clip)
     before, shape = array(layer.kernel), layer.kernel.shape
     keras.optimizers.SGD(1.0).apply([ops.full(shape, -0.5)], [layer.kernel])
     expected = np.clip(before + 0.5, -1, 1) if clip else before + 0.5
     np.testing.assert_allclose(array(layer.kernel), expected, rtol=1e-6)
 
 
-def test_a_constraint_of_the_users_takes_the_place_of_the_clip():
+def test_own_constraint_replaces_the_clip():
     layer = BinaryDense(2, kernel_constraint="non_neg")
     assert isinstance(layer.kernel_constraint, keras.constraints.NonNeg)
     clipped = array(layers.WeightClip(0.5)(np.float32([-2, 0.3, 2])))

@@ -1,4 +1,4 @@
-"""The battery that every layer of the package passes."""
+"""Tests that every layer of the package passes."""
 
 import dataclasses
 from collections.abc import Callable
@@ -20,7 +20,7 @@ FLAT, SERIES, IMAGES, VOLUMES = (4,), (5, 4), (6, 5, 4), (4, 5, 3, 4)  # of one 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A layer, the shapes of its inputs and of its output, without the batch."""
+    """A layer and the shapes of its inputs and its output, without the batch."""
 
     kind: Callable[..., keras.layers.Layer]
     arguments: dict
@@ -38,7 +38,7 @@ PAIR = FLAT, (3,)
 CONV = {"filters": 2, "kernel_size": 3}
 SAME = {"padding": "same", "pad_values": 1}
 DEPTHWISE = {"kernel_size": 3, "kernel_estimator": "dorefa"}
-AS_IT_IS = {"input_estimator": None, "kernel_estimator": SwishSign(2.0), "clip": False}
+REAL_INPUTS = {"input_estimator": None, "kernel_estimator": SwishSign(2.0), "clip": False}
 CASES = [
     *(
         Case(GradientReversal, {"strength": 0.5, "implementation": implementation})
@@ -57,7 +57,7 @@ CASES = [
     Case(layers.MultilinearMap, {"max_units": 7, "seed": 3}, PAIR, (7,)),
     Case(layers.BinaryDense, {"units": 2, "kernel_estimator": "magnitude_aware"}, (FLAT,), (2,)),
     Case(layers.BinaryConv1D, CONV | {"padding": "causal", "pad_values": -1}, (SERIES,), (5, 2)),
-    Case(layers.BinaryConv2D, CONV | AS_IT_IS, output=(4, 3, 2)),
+    Case(layers.BinaryConv2D, CONV | REAL_INPUTS, output=(4, 3, 2)),
     Case(layers.BinaryConv2D, CONV | {"input_estimator": "reste"}, output=(4, 3, 2)),
     Case(layers.BinaryConv3D, CONV | SAME, (VOLUMES,), (4, 5, 3, 2)),
     Case(layers.BinaryDepthwiseConv2D, DEPTHWISE, output=(4, 3, 4)),
@@ -68,23 +68,23 @@ CASES = [
     Case(layers.BinaryConv3DTranspose, CONV | {"kernel_size": 2}, (VOLUMES,), (5, 6, 4, 2)),
 ]
 KEEPS_MASKS = GradientReversal, BinarySign, layers.RSign, layers.RPReLU, layers.BinaryDense
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
+parametrize_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def arrays(case, batch=3):
-    """Normal numbers with 0 and both edges of the clip among them."""
+def make_inputs(case, batch=3):
+    """Returns normal numbers with 0 and both edges of the clip."""
     rng = np.random.default_rng(0)
-    drawn = [rng.normal(size=(batch, *shape)).astype("float32") for shape in case.inputs]
-    for array in drawn:
+    inputs = [rng.normal(size=(batch, *shape)).astype("float32") for shape in case.inputs]
+    for array in inputs:
         array.reshape(-1)[:5] = [-2.0, -1.0, 0.0, 1.0, 1.5]
-    return drawn
+    return inputs
 
 
-def called(layer, inputs, **kwargs):
+def call(layer, inputs, **kwargs):
     return layer(inputs if len(inputs) > 1 else inputs[0], **kwargs)
 
 
-def test_no_layer_is_forgotten():
+def test_every_layer_is_tested_and_public():
     registered = {
         cls
         for cls in keras.saving.get_custom_objects().values()
@@ -94,24 +94,24 @@ def test_no_layer_is_forgotten():
     assert {cls.__name__ for cls in registered} <= set(dir(layers))
 
 
-@each_case
-def test_a_symbolic_and_an_eager_call_give_the_promised_shape(case):
-    outputs = called(case.make(), [keras.Input(shape) for shape in case.inputs])
+@parametrize_case
+def test_symbolic_and_eager_calls_have_the_shape(case):
+    outputs = call(case.make(), [keras.Input(shape) for shape in case.inputs])
     assert outputs.shape == (None, *case.output)
     assert outputs.dtype == "float32"
-    values = as_array(called(case.make(), arrays(case)))
+    values = as_array(call(case.make(), make_inputs(case)))
     assert values.shape == (3, *case.output)
     assert np.isfinite(values).all()
 
 
 @pytest.mark.tensorflow
-@each_case
+@parametrize_case
 @pytest.mark.parametrize("policy", ["float32", "float16", "bfloat16", "mixed_float16", "float64"])
-def test_it_computes_in_its_policy(case, policy):
+def test_layer_computes_in_its_policy(case, policy):
     if policy == "float64" and keras.backend.backend() == "jax":
-        pytest.skip("JAX computes in float32 unless told otherwise at start")
+        pytest.skip("JAX computes in float32 by default")
     layer = case.make(dtype=policy)
-    outputs = called(layer, arrays(case))
+    outputs = call(layer, make_inputs(case))
     assert keras.backend.standardize_dtype(outputs.dtype) == policy.removeprefix("mixed_")
     for weight in layer.trainable_weights:
         assert weight.dtype == ("float32" if "mixed" in policy else policy)
@@ -125,28 +125,28 @@ def test_masks_pass_through(case):
 
 
 @pytest.mark.tensorflow
-@each_case
-def test_it_trains_compiled_and_comes_back_from_a_file(case, reloaded):
-    """Between two dense layers, of which the first gets its gradient from the layer."""
+@parametrize_case
+def test_layer_trains_compiled_and_is_saved(case, reloaded):
+    """The layer is between two dense layers, and the first gets its gradient from the layer."""
     entries = [keras.Input(shape) for shape in case.inputs]
-    inside = [keras.layers.Dense(case.inputs[0][-1])(entries[0]), *entries[1:]]
-    layer, inputs = case.make(), arrays(case)
-    features = keras.layers.Flatten()(called(layer, inside))
+    hidden = [keras.layers.Dense(case.inputs[0][-1])(entries[0]), *entries[1:]]
+    layer, inputs = case.make(), make_inputs(case)
+    features = keras.layers.Flatten()(call(layer, hidden))
     model = keras.Model(entries, keras.layers.Dense(2)(features))
     before = [as_array(weight) for weight in model.trainable_weights]
     model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=True)
-    model.fit(inputs, np.ones((3, 2)), epochs=2, verbose=0)  # schedules start at 0
+    model.fit(inputs, np.ones((3, 2)), epochs=2, verbose=0)  # a schedule is 0 in the first step
     for weight, old in zip(model.trainable_weights, before, strict=True):
         assert np.abs(as_array(weight) - old).max() > 0, weight.path
-    again = reloaded(model)
-    assert again.get_layer(layer.name).get_config() == layer.get_config()
-    assert_all_equal(model.get_weights(), again.get_weights())
-    assert_all_equal(as_array(again(inputs)), as_array(model(inputs)))
+    loaded = reloaded(model)
+    assert loaded.get_layer(layer.name).get_config() == layer.get_config()
+    assert_all_equal(model.get_weights(), loaded.get_weights())
+    assert_all_equal(as_array(loaded(inputs)), as_array(model(inputs)))
 
 
 @pytest.mark.parametrize("name", ["ede", "reste"])
-def test_two_calls_of_a_sharpened_sign_in_one_step_have_each_their_sharpness(name):
-    """The gradient of a sum of two calls is that of the estimator's two functions."""
+def test_each_call_in_a_step_has_its_sharpness(name):
+    """Compares the gradient of the sum of two calls with two functions of the estimator."""
     estimator = get_estimator(name)
     inputs = np.array([-0.4, 0.05, 0.9], "float32")
     sign = BinarySign(estimator=name)
@@ -154,13 +154,13 @@ def test_two_calls_of_a_sharpened_sign_in_one_step_have_each_their_sharpness(nam
     def twice(x):
         return sign(x, training=True) + 3.0 * sign(0.5 * x, training=True)
 
-    def apart(x):
+    def sum_of_functions(x):
         first, second = (estimator.sharpness_at(step) for step in (0, 1))
         return binary_sign(x, estimator=estimator, sharpness=first) + 3.0 * binary_sign(
             0.5 * x, estimator=estimator, sharpness=second
         )
 
-    _, (found,) = value_and_gradients(twice, inputs)
-    _, (expected,) = value_and_gradients(apart, inputs)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert np.any(found)
+    _, (gradient,) = value_and_gradients(twice, inputs)
+    _, (expected,) = value_and_gradients(sum_of_functions, inputs)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6)
+    assert np.any(gradient)

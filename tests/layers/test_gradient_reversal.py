@@ -9,8 +9,8 @@ from dann.layers import GradientReversal
 from dann.schedules import GaninSchedule
 
 
-def trained_weight(reversal, steps=1, **compiled):
-    """A weight w, from 0, under the loss w * x with x = 1, so that each step adds the strength."""
+def train_weight(reversal, steps=1, **compiled):
+    """Trains a weight w from 0 with the loss w * x for x = 1: each step adds the strength."""
     dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros")
     model = keras.Sequential([keras.Input((1,)), dense, reversal])
     model.compile(keras.optimizers.SGD(1.0), lambda y, outputs: keras.ops.mean(outputs), **compiled)
@@ -18,7 +18,7 @@ def trained_weight(reversal, steps=1, **compiled):
     return model
 
 
-def weight(model):
+def get_weight(model):
     return float(keras.ops.convert_to_numpy(model.layers[0].kernel)[0, 0])
 
 
@@ -30,27 +30,27 @@ def weight(model):
         pytest.param(False, 20, marks=torch_skips.several_steps),
     ],
 )
-def test_a_schedule_advances_inside_the_compiled_step(jit_compile, steps_per_execution):
+def test_schedule_advances_in_the_compiled_step(jit_compile, steps_per_execution):
     schedule = GaninSchedule(total_steps=40)
     reversal = GradientReversal(schedule)
-    how = {"jit_compile": jit_compile, "steps_per_execution": steps_per_execution}
-    model = trained_weight(reversal, steps=40, **how)
+    options = {"jit_compile": jit_compile, "steps_per_execution": steps_per_execution}
+    model = train_weight(reversal, steps=40, **options)
     assert int(reversal.step) == 40
     assert float(reversal.strength) == pytest.approx(float(schedule(39)))
     expected = sum(float(schedule(step)) for step in range(40))
-    assert weight(model) == pytest.approx(expected, rel=1e-5)
+    assert get_weight(model) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_new_strength_changes_the_compiled_gradient():
+def test_strength_change_reaches_compiled_gradient():
     reversal = GradientReversal(1.0)
-    model = trained_weight(reversal)
+    model = train_weight(reversal)
     for strength, expected in ((0.5, 1.5), (0.25, 1.75)):
         reversal.strength = strength
         model.fit(np.ones((1, 1)), np.ones((1, 1)), verbose=0)
-        assert weight(model) == pytest.approx(expected)
+        assert get_weight(model) == pytest.approx(expected)
 
 
-def test_inference_neither_counts_nor_changes_the_strength_and_its_state_does_not_train():
+def test_inference_changes_no_state():
     reversal = GradientReversal(GaninSchedule(total_steps=10))
     reversal(np.ones((1, 1), "float32"), training=False)
     assert int(reversal.step) == 0
@@ -61,7 +61,7 @@ def test_inference_neither_counts_nor_changes_the_strength_and_its_state_does_no
 
 @keras.saving.register_keras_serializable("tests")
 def half_of_the_steps(step):
-    """Of steps as floats: Keras's int64 and a float would be refused."""
+    """Returns half of the step, which must be a float: Keras would refuse int64 and a float."""
     return step / 2.0
 
 
@@ -69,34 +69,34 @@ def half_of_the_steps(step):
     "schedule",
     [keras.optimizers.schedules.PolynomialDecay(0.0, 4, 2.0, power=1.0), half_of_the_steps],
 )
-def test_a_schedule_of_keras_and_a_function_are_schedules_too(schedule):
+def test_keras_schedule_and_function_are_schedules(schedule):
     reversal = GradientReversal(schedule)
-    again = GradientReversal.from_config(reversal.get_config())
-    for layer in (reversal, again):
+    restored = GradientReversal.from_config(reversal.get_config())
+    for layer in (reversal, restored):
         for _ in range(4):
             layer(np.ones((1, 1), "float32"), training=True)
         assert float(layer.strength) == pytest.approx(1.5)
 
 
-def test_each_of_several_inputs_is_reversed_and_keeps_its_place():
+def test_every_input_of_a_nest_is_reversed():
     inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((3,), name="b")}
     network = keras.Model(inputs, GradientReversal(0.5)(inputs))
-    given = {"a": np.ones((1, 2), "float32"), "b": 2 * np.ones((1, 3), "float32")}
-    for name, array in network(given).items():
-        np.testing.assert_array_equal(array, given[name])
-    several = [keras.ops.ones((2,)), 3 * keras.ops.ones((2,))]
+    arrays = {"a": np.ones((1, 2), "float32"), "b": 2 * np.ones((1, 3), "float32")}
+    for name, array in network(arrays).items():
+        np.testing.assert_array_equal(array, arrays[name])
+    tensors = [keras.ops.ones((2,)), 3 * keras.ops.ones((2,))]
 
     def loss(first, second):
         first, second = GradientReversal(0.5)([first, second])
         return keras.ops.sum(first * second)
 
-    found = [keras.ops.convert_to_numpy(slope) for slope in gradients(loss, several)]
-    np.testing.assert_allclose(found, [[-1.5, -1.5], [-0.5, -0.5]])
+    slopes = [keras.ops.convert_to_numpy(slope) for slope in gradients(loss, tensors)]
+    np.testing.assert_allclose(slopes, [[-1.5, -1.5], [-0.5, -0.5]])
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 @pytest.mark.parametrize("compiled", [False, True])
-def test_two_calls_of_a_step_have_each_its_own_strength(implementation, compiled):
+def test_each_call_in_a_step_has_its_strength(implementation, compiled):
     """`d/dx (a y(x) + b y(2 x)) = -(s(0) a + 2 s(1) b)`, with `y` the reversal."""
     schedule = GaninSchedule(total_steps=4)
     reversal = GradientReversal(schedule, implementation=implementation)
