@@ -84,7 +84,7 @@ class Evidence(NamedTuple):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the value is in its range."""
+        """True if the value is in its range."""
         return self.low <= self.value <= self.high
 
 
@@ -223,7 +223,7 @@ RANGES = (
     HealthyRange(
         "target/share_distance",
         lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
-        "Distance between the predicted class frequencies of the target and those of the source.",
+        "Distance between the class frequencies of the source and those predicted for the target.",
         "Inputs that moved from one class towards another cause the same value. If the class "
         "frequencies do differ, aligning whole domains moves examples into wrong classes: use a "
         "method for this case, such as `PADA`, and a lower strength.",
@@ -234,12 +234,12 @@ RANGES = (
         (-math.inf, ALIGNED),
         "Accuracy of a fresh probe of the domains; 50% means aligned. The verdict uses its 95% "
         "interval.",
-        "Train longer or raise the strength; keep source only if its InfoMax is higher.",
+        "Train longer or raise the strength; see `dann.selection.suggest_source_only`.",
     ),
     HealthyRange(
         "conflict/ratio",
         (0.1, 100),
-        "Norm of the adversary's gradient on the backbone, relative to that of the label loss.",
+        "Norm of the adversary's gradient on the backbone, divided by the label loss's norm.",
         "If it is too low, raise the strength; if it is too high, lower the strength.",
     ),
     HealthyRange(

@@ -12,9 +12,9 @@ from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients, vjp
 from dann.diagnostics.model_reversal import find_reversals, measure_model
 from dann.diagnostics.passes import (
-    adversarial,
     as_tensors,
     as_vector,
+    check_method,
     extract_features,
     fit_mode,
     in_mode,
@@ -102,14 +102,14 @@ def certify(
     data = as_tensors(data)
     if any(tuple(tensor.shape)[:1] == (0,) for tensor in keras.tree.flatten(data)):
         raise ValueError(
-            "Expected `data` with at least one example, to compute a gradient. Received: no example"
+            "Expected `data` with at least one example, to compute a gradient. Received: none"
         )
     if isinstance(model, AdversarialModel):
         return _measure_method(model, data, mode)
     inputs = data[0] if isinstance(data, tuple) else data
     if isinstance(model, keras.Model):
-        named = None if layer is None else model.get_layer(layer)
-        return measure_model(model, inputs, named, strength, mode or fit_mode(model))
+        reversal = None if layer is None else model.get_layer(layer)
+        return measure_model(model, inputs, reversal, strength, mode or fit_mode(model))
     return _measure_layer(model, inputs, strength, mode)
 
 
@@ -123,7 +123,7 @@ def _measure_method(model, data, mode):
         state = "no adversary" if model.terms or model.regularizers else "none"
         state = "oracle" if isinstance(model, TargetOnly) else state
         return measurements | {"reversal/state": state}
-    training, reversal_inputs = trains_backbone(adversarial(model)), []
+    training, reversal_inputs = trains_backbone(check_method(model)), []
 
     def record_call(inputs, training=False):
         reversal_inputs.append(inputs)

@@ -14,7 +14,7 @@ from dann.adaptation.batch import is_pair
 from dann.checks import check_choice
 from dann.data.pairs import Pairs
 from dann.diagnostics.catalogue import DIAGNOSTICS, Diagnostic
-from dann.diagnostics.passes import adversarial, modes
+from dann.diagnostics.passes import check_method, modes
 from dann.diagnostics.verdict import Verdict, verdict
 
 QUICK = tuple(name for name, diagnostic in DIAGNOSTICS.items() if diagnostic.quick)
@@ -97,7 +97,7 @@ def check(
     """
     # `measure` would skip a diagnostic for these mistakes.
     if isinstance(model, AdversarialModel):
-        adversarial(model)
+        check_method(model)
     if mode is not None:
         check_choice("mode", mode, modes())
     if layer is not None:

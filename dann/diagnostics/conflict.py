@@ -7,8 +7,8 @@ from keras import ops
 
 from dann.autodiff import gradients
 from dann.diagnostics.passes import (
-    adversarial,
     as_vector,
+    check_method,
     cosine,
     fit_mode,
     in_mode,
@@ -45,7 +45,7 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
         - [Du et al., 2018](https://arxiv.org/abs/1812.02224), section 3, for the cosine;
           [Yu et al., 2020](https://arxiv.org/abs/2001.06782), definition 1, for the conflict.
     """
-    weights = list(adversarial(model).backbone.trainable_variables)
+    weights = list(check_method(model).backbone.trainable_variables)
     if model.reversal is None or not weights:
         raise ValueError(
             "Expected two losses that train the backbone. Received: "

@@ -8,7 +8,7 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.autodiff import gradients
-from dann.diagnostics.passes import adversarial, as_tensors, at_weights
+from dann.diagnostics.passes import as_tensors, at_weights, check_method
 from dann.optimizers import PerVariable
 
 
@@ -21,7 +21,7 @@ def get_players(model: Any) -> list[keras.Variable]:
             the current weights: without a reversal, with `task_radius` above 0, or with several
             critic steps.
     """
-    model = adversarial(model)
+    model = check_method(model)
     critic_steps = getattr(model, "critic_steps", 1)
     if model.reversal is None or model.task_radius or critic_steps > 1:
         raise ValueError(
@@ -37,8 +37,8 @@ def step_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     """Returns the field that a model descends in `fit`, as a function of its weights.
 
     The gradient passes the reversal, and some methods hold tensors constant, such as `CDAN` its
-    predictions. Therefore the values of the field are those of the training, but automatic
-    differentiation of the field returns another derivative.
+    predictions. The values of the field are the steps of the training, but automatic
+    differentiation of the field does not return its derivative.
 
     Args:
         model: Model for which `get_players` returns weights.

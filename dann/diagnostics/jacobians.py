@@ -7,7 +7,7 @@ from keras import ops
 from scipy import stats
 
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
-from dann.diagnostics.passes import DOMAINS, adversarial, to_numpy
+from dann.diagnostics.passes import DOMAINS, check_method, to_numpy
 
 _DENSE = 128  # number of outputs or inputs up to which the whole Jacobian is computed
 _BUDGET = 2**28  # bytes of the Jacobians of one domain
@@ -60,7 +60,7 @@ def jacobians(
         - [Chen et al., 2019](https://proceedings.mlr.press/v97/chen19i.html): few dominant
           directions of the features hurt the classes.
     """
-    adversarial(model, compiled=False, flat=True)
+    check_method(model, compiled=False, flat=True)
     networks = {
         "logits": (model.classifier, model.num_classes),
         "features": (model.backbone, model.feature_shape[-1]),

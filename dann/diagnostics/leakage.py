@@ -42,7 +42,7 @@ class Leakage(NamedTuple):
 
     @property
     def is_detected(self) -> bool:
-        """Whether the interval is above chance."""
+        """True if the interval is above chance."""
         return self.low > self.chance
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from dann.adaptation.prediction import predict
 from dann.adaptation.preserve_state import preserve_state
-from dann.diagnostics.passes import DOMAINS, adversarial, as_tensors, to_numpy
+from dann.diagnostics.passes import DOMAINS, as_tensors, check_method, to_numpy
 
 
 class PairOutputs(NamedTuple):
@@ -27,7 +27,7 @@ class PairOutputs(NamedTuple):
 
 def pair_outputs(model: Any, data: tuple) -> PairOutputs:
     """Runs the model on a pair in inference; the model does not change."""
-    adversarial(model, compiled=False, flat=True)
+    check_method(model, compiled=False, flat=True)
     x = data[0]
     with preserve_state(model):  # methods may draw noise
         features = {name: compute_features(model.backbone, x[name]) for name in DOMAINS}

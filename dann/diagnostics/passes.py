@@ -16,7 +16,7 @@ DOMAINS: tuple[str, ...] = ("source", "target")
 _EPSILON = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
 
 
-def adversarial(model: Any, compiled: bool = True, flat: bool = False) -> AdversarialModel:
+def check_method(model: Any, compiled: bool = True, flat: bool = False) -> AdversarialModel:
     """Returns the model if it is a model of `dann.adaptation`.
 
     Args:

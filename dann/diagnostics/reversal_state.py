@@ -43,7 +43,7 @@ def measure_reversal(
 
     Args:
         gradients: Gradients with the reversal.
-        plain: Gradients with the identity in place of the reversal.
+        plain: Gradients with the identity instead of the reversal.
         calls: Number of calls of the reversal.
         strength: Strength that the reversal reports. Defaults to `None`: the measured ratio.
         rises: Whether a schedule raises the strength later; see `rises_later`.

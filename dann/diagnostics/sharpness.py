@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from dann.autodiff import hvp
-from dann.diagnostics.passes import adversarial, losses_at
+from dann.diagnostics.passes import check_method, losses_at
 from dann.diagnostics.spectrum import largest_eigenvalue, linear_operator
 
 
@@ -50,7 +50,7 @@ def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[s
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), section 3: the loss of the task
           should be smooth, the loss of the adversary should not.
     """
-    parts = adversarial(model).backbone, model.label_head
+    parts = check_method(model).backbone, model.label_head
     variables = [variable for part in parts for variable in part.trainable_variables]
     losses = losses_at(model, variables, data)
     values = [variable.value for variable in variables]

@@ -7,7 +7,7 @@ import numpy as np
 
 from dann.adaptation.networks import get_graph
 from dann.diagnostics.jacobians import as_floats, sensitivity
-from dann.diagnostics.passes import DOMAINS, adversarial, to_numpy
+from dann.diagnostics.passes import DOMAINS, check_method, to_numpy
 from dann.diagnostics.straight_through_health import has_single
 
 
@@ -47,7 +47,7 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
         - [Pennington et al., 2017](https://arxiv.org/abs/1711.04735): singular values of the
           input-output Jacobian near 1, dynamical isometry.
     """
-    graph = get_graph(adversarial(model, compiled=False, flat=True).backbone)
+    graph = get_graph(check_method(model, compiled=False, flat=True).backbone)
     if graph is None:
         raise ValueError(
             "Expected a functional or sequential backbone, to follow its layers. "

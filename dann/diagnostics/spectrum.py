@@ -56,10 +56,10 @@ def spectrum(
     if size <= max(_DENSE, 2 * k + 2):
         return _sort(np.linalg.eigvals(product @ np.eye(size))), 1.0
     start = np.random.default_rng(seed).normal(size=size)
-    ends = [_find_end(product, end, k, start) for end in ("LM", "LI", "SR")]
-    converged = sum(min(len(end), k) for end in ends) / (3 * k)
+    end_values = [_find_end(product, end, k, start) for end in ("LM", "LI", "SR")]
+    converged = sum(min(len(end), k) for end in end_values) / (3 * k)
     eigenvalues: list[Any] = []
-    for value in _sort(np.concatenate(ends)):  # an eigenvalue may be at several ends
+    for value in _sort(np.concatenate(end_values)):  # an eigenvalue may be at several ends
         if all(abs(value - earlier) > _TOLERANCE * abs(value) for earlier in eigenvalues):
             eigenvalues.append(value)
     return np.array(eigenvalues, complex), converged

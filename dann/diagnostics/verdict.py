@@ -117,9 +117,10 @@ _ADVICE = {
     "aligned": "Use a score of `dann.selection` to estimate whether the classes match, too.",
     "partly aligned": "This may be enough: compare runs by a score of `dann.selection`. To align "
     "further, train longer or raise the strength.",
-    "not aligned": "Keep source only if its InfoMax is higher. Otherwise train longer or raise the "
-    "strength. If the loss of the live discriminator is far above the loss of the probe, make the "
-    "discriminator larger or raise its learning rate (`dann.optimizers.faster_heads`).",
+    "not aligned": "Train longer or raise the strength. If the loss of the live discriminator is "
+    "far above the loss of the probe, make the discriminator larger or raise its learning rate "
+    "(`dann.optimizers.faster_heads`). `dann.selection.suggest_source_only` finds signs that the "
+    "source-only model is better.",
     "reversal alive": "Compare the features of both domains, see `dann.diagnostics`.",
     "undetermined": "Pass both domains, with some hundred examples each.",
 }

@@ -100,9 +100,9 @@ def test_features_come_from_the_backbone_or_any_network():
 def test_each_fold_uses_the_best_probe_of_the_other_folds(monkeypatch):
     """One probe is correct on the first fold except for one example, one on the other folds."""
     values, fold = np.arange(30) % 2, np.arange(30) // 10
-    first, others = fold == 0, fold != 0
+    first, later = fold == 0, fold != 0
     first[0] = False
-    masks = first, others, 0 * fold
+    masks = first, later, 0 * fold
     predictions = np.stack([np.where(mask, values, 1 - values) for mask in masks])
     module = importlib.import_module("dann.diagnostics.leakage")  # the function has this name, too
     monkeypatch.setattr(module, "_predict", lambda *_: (predictions, fold))

@@ -93,67 +93,62 @@ def reversed_backbone():
     return keras.Sequential([keras.Input((3,)), dense(), GradientReversal()])
 
 
+def reversed_head(units=1):
+    return nested_head(GradientReversal())
+
+
+def frozen_dense(units=6):
+    return dense(units, trainable=False)
+
+
 def same_layer_twice():
     layer = GradientReversal()
     return two_heads(layer, layer)
 
 
-FAULTS = {
-    "strength not passed": (lambda: two_heads(GradientReversal()), "wrong strength"),
-    "strength 0": (lambda: two_heads(GradientReversal(0.0)), "strength 0"),
-    "schedule": (lambda: two_heads(GradientReversal(GaninSchedule(100))), "not started"),
-    "two layers": (lambda: two_heads(GradientReversal(), GradientReversal()), "applied twice"),
-    "one layer twice": (same_layer_twice, "applied twice"),
-    "second layer in the head": (
-        lambda: two_heads(GradientReversal(), head=lambda n: nested_head(GradientReversal())),
-        "applied twice",
-    ),
-    "reversed, then detached": (lambda: two_heads(GradientReversal(), Stop()), "detached"),
-    "detached, then reversed": (lambda: two_heads(Stop(), GradientReversal()), "detached"),
-    "on the inputs": (lambda: two_heads(GradientReversal(), on_inputs=True), "detached"),
-    "frozen backbone": (
-        lambda: two_heads(GradientReversal(), before=lambda: dense(trainable=False)),
-        "detached",
-    ),
-    "no weights": (lambda: keras.Sequential([keras.Input((3,)), GradientReversal()]), "detached"),
-    "a reversal per head": (
-        lambda: every_head_reversed(GradientReversal(), GradientReversal()),
-        "every output",
-    ),
-    "end of the backbone": (lambda: two_heads(before=reversed_backbone), "every output"),
-    "frozen discriminator": (
-        lambda: two_heads(GradientReversal(), head=lambda n: layers.Dense(n, trainable=False)),
-        "behind the discriminator",
-    ),
-    "within the discriminator": (
-        lambda: two_heads(dense(), GradientReversal()),
-        "within the discriminator",
-    ),
-    "behind the discriminator": (
-        lambda: Subclassed(last=[GradientReversal()]),
-        "behind the discriminator",
-    ),
-    "second reversal in a method's head": (
-        lambda: method(domain_head=nested_head(dense(), GradientReversal())),
-        "applied twice",
-    ),
-    "second reversal in a method's backbone": (
-        lambda: method(backbone=reversed_backbone()),
-        "applied twice",
-    ),
-    "detached head of a method": (lambda: method(domain_head=nested_head(Stop())), "no gradient"),
-    "no reversal": (two_heads, "not found"),
-    "integer inputs, no reversal": (
-        lambda: keras.Sequential([keras.Input((3,)), layers.Embedding(5, 3)]),
-        "not found",
-    ),
+FAULTS = {  # by the state of the reversal
+    "wrong strength": {"not passed": lambda: two_heads(GradientReversal())},
+    "strength 0": {"constant": lambda: two_heads(GradientReversal(0.0))},
+    "not started": {"schedule": lambda: two_heads(GradientReversal(GaninSchedule(100)))},
+    "applied twice": {
+        "two layers": lambda: two_heads(GradientReversal(), GradientReversal()),
+        "one layer twice": same_layer_twice,
+        "in the head, too": lambda: two_heads(GradientReversal(), head=reversed_head),
+        "in a method's head": lambda: method(domain_head=reversed_head()),
+        "in a method's backbone": lambda: method(backbone=reversed_backbone()),
+    },
+    "detached": {
+        "reversed first": lambda: two_heads(GradientReversal(), Stop()),
+        "detached first": lambda: two_heads(Stop(), GradientReversal()),
+        "on the inputs": lambda: two_heads(GradientReversal(), on_inputs=True),
+        "frozen backbone": lambda: two_heads(GradientReversal(), before=frozen_dense),
+        "no weights": lambda: keras.Sequential([keras.Input((3,)), GradientReversal()]),
+    },
+    "every output": {
+        "one per head": lambda: every_head_reversed(GradientReversal(), GradientReversal()),
+        "end of the backbone": lambda: two_heads(before=reversed_backbone),
+    },
+    "behind the discriminator": {
+        "frozen discriminator": lambda: two_heads(GradientReversal(), head=frozen_dense),
+        "last layer": lambda: Subclassed(last=[GradientReversal()]),
+    },
+    "within the discriminator": {
+        "functional": lambda: two_heads(dense(), GradientReversal()),
+        "subclassed": lambda: Subclassed(dense(), GradientReversal()),
+    },
+    "no gradient": {"detached head": lambda: method(domain_head=nested_head(Stop()))},
+    "not found": {
+        "no reversal": two_heads,
+        "integers": lambda: keras.Sequential([keras.Input((3,)), layers.Embedding(5, 3)]),
+    },
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_mistake_is_named(fault):
-    build, state = FAULTS[fault]
-    model = build()
+@pytest.mark.parametrize(
+    ("state", "name"), [(state, name) for state, builds in FAULTS.items() for name in builds]
+)
+def test_mistake_is_named(state, name):
+    model = FAULTS[state][name]()
     data = PAIR if isinstance(model, dann.adaptation.AdversarialModel) else X
     strength = 0.3 if state == "wrong strength" else None
     assert certify(model, data, strength=strength, mode="eager")["reversal/state"] == state
