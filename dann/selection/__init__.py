@@ -1,4 +1,4 @@
-"""Scores that rank checkpoints without labels of the target."""
+"""Scores and rules that choose between models without labels of the target."""
 
 from dann.data.probes import probe_domains
 from dann.selection.agreement import agreement

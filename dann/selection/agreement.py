@@ -1,4 +1,4 @@
-"""How far trainings that differ in the seed agree on the target's classes."""
+"""Agreement between training runs that differ in the seed, on the classes of the target."""
 
 from collections.abc import Sequence
 
@@ -9,28 +9,28 @@ from dann.selection.outputs import check_finite_outputs
 
 
 def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
-    """Scores trainings with the same settings and other seeds by their agreement on the target.
+    """Scores runs with equal settings and different seeds by their agreement on the target.
 
-    With the share `a` of target examples on which two trainings predict the same class, and the
-    share `e` that two with their shares of classes would have by chance, Cohen's kappa is
+    Let `a` be the share of target examples for which two runs predict the same class, and `e` the
+    share expected by chance from their class shares. Cohen's kappa is
 
-    - `kappa = (a - e) / (1 - e)`, in [-1, 1]; 0 if both predict one and the same class for all
+    - `kappa = (a - e) / (1 - e)`, in [-1, 1]; 0 if both runs predict one class for all examples
 
-    The score of a training is its mean kappa with each of the others. Two trainings disagree about
-    as often as one of them is wrong, if they are not wrong in the same way; settings that are tell
-    nothing by it. Two trainings agree equally with each other; from three on the score also tells
-    which of them is unlike the rest.
+    The score of a run is its mean kappa with the other runs. If runs make different mistakes, two
+    runs disagree about as often as one of them is wrong. If they make the same mistakes, the score
+    cannot show it. Two runs always agree equally with each other; with three or more runs, the
+    score also shows which run differs from the rest.
 
     Args:
-        predictions: Classes, integers `(n,)`, or logits `(n, num_classes)` of 2 classes
-            or more, of the same target examples, by training; at least two.
+        predictions: Predictions of each run for the same target examples, at least two runs:
+            classes, integers `(n,)`, or logits `(n, num_classes)` of at least 2 classes.
 
     Returns:
-        The score of each training; higher is better.
+        The score of each run; higher is better.
 
     Raises:
-        ValueError: If there are fewer than two trainings, they have different numbers of examples,
-            or none, or a logit is not finite.
+        ValueError: If there are fewer than two runs or no examples, the numbers of examples differ,
+            or a logit is not finite.
 
     Example:
 
@@ -43,23 +43,26 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
         - [Jiang et al., 2022](https://arxiv.org/abs/2106.13799), theorem 4.1: the expected
           disagreement of two trainings is the expected error, if the ensemble is calibrated.
     """
-    classes = np.stack([_classes(np.asarray(values)) for values in predictions])
+    classes = np.stack([_to_classes(np.asarray(values)) for values in predictions])
     if classes.ndim != 2 or len(classes) < 2 or not classes.size:
         raise ValueError(
-            "Expected classes `(n,)` or logits `(n, num_classes)` of at least two trainings. "
-            f"Received: {classes.shape}"
+            "Expected classes `(n,)` or logits `(n, num_classes)` of at least two runs. "
+            f"Received: predictions of shape {classes.shape}"
         )
-    kappas = np.array([[_kappa(one, other) for other in classes] for one in classes])
+    # (runs, runs)
+    kappas = np.array([[_kappa(first, second) for second in classes] for first in classes])
     np.fill_diagonal(kappas, 0)
     return (kappas.sum(axis=1) / (len(classes) - 1)).tolist()
 
 
-def _classes(values):
-    several = values.ndim == 2 and values.shape[1] > 1
-    return check_finite_outputs("predictions", values).argmax(axis=1) if several else values
+def _to_classes(values):
+    if values.ndim == 2 and values.shape[1] > 1:
+        return check_finite_outputs("predictions", values).argmax(axis=1)
+    return values
 
 
-def _kappa(one, other):
-    if np.array_equal(one, other):
-        return float((one != one[0]).any())  # undefined by chance alone if there is one class
-    return float(cohen_kappa_score(one, other))
+def _kappa(first, second):
+    if np.array_equal(first, second):
+        # With a single class, kappa is 0 / 0: the runs agree by chance alone.
+        return float((first != first[0]).any())
+    return float(cohen_kappa_score(first, second))

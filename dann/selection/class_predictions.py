@@ -1,4 +1,4 @@
-"""Scores of a classifier's predictions: right on the source, sure and spread on the target."""
+"""Scores of predicted classes: source accuracy, and certainty and diversity on the target."""
 
 import numpy as np
 from scipy import special
@@ -12,9 +12,12 @@ from dann.selection.scores import SCORES
 def source_accuracy(outputs: Outputs) -> float:
     """Scores a checkpoint by its accuracy on held-out source examples.
 
-    The baseline that every other score has to beat: it ignores the target.
+    This is the baseline for all other scores, because it ignores the target.
 
     - `mean over the source of [argmax logits(x) = y]`, in [0, 1]
+
+    Args:
+        outputs: Outputs with source logits and labels.
     """
     return float(np.mean(outputs.source_logits.argmax(axis=1) == outputs.source_labels))
 
@@ -23,31 +26,32 @@ def source_accuracy(outputs: Outputs) -> float:
 def mix_val(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by MixVal: its accuracy on mixtures of target examples.
 
-    Every target example `x_i`, of predicted class `y_i`, is mixed with another one `x_j`, drawn at
-    random. The model is right if it still predicts the class of the greater part:
+    Every target example `x_i` with the predicted class `y_i` is mixed with another example `x_j`,
+    drawn at random. The model is right if it predicts the class of the larger part of the mixture:
 
-    - `right_i = [argmax logits(.55 x_i + .45 x_j) = y_i]`
+    - `right_i = [argmax logits(0.55 x_i + 0.45 x_j) = y_i]`
     - `(mean of right_i where y_i = y_j + mean of right_i where y_i != y_j) / 2`, in [0, 1]
 
-    Mixtures within a cluster probe its density, those between clusters the boundary. If there is no
-    mixture of a kind, its share is 0. So a model that gives everything to one class scores .5, not
-    the best. The authors' code gives the two shares separately; their mean is one number that does
-    not depend on the other checkpoints.
+    Mixtures within a cluster measure its density, and mixtures between clusters measure the
+    boundary. If there is no mixture of a kind, its share is 0. A model that predicts one class for
+    all examples therefore scores 0.5, which is not the best score. The authors' code returns the
+    two shares separately; their mean does not depend on other checkpoints.
 
     Args:
-        outputs: Of at least 2 target examples whose inputs can be mixed, such as pixels;
-            `mixed_logits` are those of `dann.selection.outputs.mixtures`.
-        seed: Seed of the draw of these mixtures. Defaults to `0`.
+        outputs: Outputs for at least 2 target examples whose inputs can be mixed, such as pixels,
+            with the `mixed_logits` of `dann.selection.outputs.mix`.
+        seed: Seed of the partners, the same as for the mixtures. Defaults to `0`.
 
     Reference:
         - [Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2), section 3.
     """
     classes = outputs.target_logits.argmax(axis=1)
     if len(classes) < 2:
-        raise ValueError("The target must hold at least 2 examples. Received: 1")
+        raise ValueError("Expected at least 2 target examples. Received: 1")
     right = outputs.mixed_logits.argmax(axis=1) == classes
-    alike = classes == classes[draw_partners(len(classes), seed)]
-    return float(sum(right[kind].mean() for kind in (alike, ~alike) if kind.any()) / 2)
+    same_class = classes == classes[draw_partners(len(classes), seed)]
+    kinds = [kind for kind in (same_class, ~same_class) if kind.any()]
+    return float(sum(right[kind].mean() for kind in kinds) / 2)
 
 
 @SCORES.register("entropy", reads="target")
@@ -58,7 +62,10 @@ def entropy(outputs: Outputs) -> float:
 
     - `-mean over the target of H(p(x))`, in [-log C, 0] nats, `H(p) = -sum p log p`
 
-    A model that is certain of one class for everything has the best score.
+    A model that predicts one class for all examples with certainty has the best score.
+
+    Args:
+        outputs: Outputs with target logits.
 
     Reference:
         - [Morerio et al., 2018](https://arxiv.org/abs/1711.10288), section 4.
@@ -66,28 +73,32 @@ def entropy(outputs: Outputs) -> float:
     return -mean_entropy(special.softmax(outputs.target_logits, axis=1))
 
 
-def mean_entropy(chances: np.ndarray) -> float:
+def mean_entropy(probabilities: np.ndarray) -> float:
     """Returns the mean entropy of distributions `(n, num_classes)`, in nats."""
-    return float(special.entr(chances).sum(axis=1).mean())
+    return float(special.entr(probabilities).sum(axis=1).mean())
 
 
 @SCORES.register("info_max", reads="target")
 def info_max(outputs: Outputs) -> float:
-    """Scores a checkpoint by the mutual information of the target's inputs and its predictions.
+    """Scores a checkpoint by the mutual information of target inputs and predictions.
 
     With the softmax `p(x)` and its mean `q` over the target:
 
     - `H(q) - mean over the target of H(p(x))`, in [0, log C] nats
 
-    A model that is certain and predicts the classes in equal parts has the best score; one that
-    gives everything to one class has 0.
+    A model that predicts the classes with certainty and in equal parts has the best score. A model
+    that predicts one class for all examples scores 0.
+
+    Args:
+        outputs: Outputs with target logits.
 
     Reference:
         - [Shi and Sha, 2012](https://arxiv.org/abs/1206.6438), section 2.
         - [Musgrave et al., 2022](https://arxiv.org/abs/2208.07360), for its use as a score.
     """
-    chances = special.softmax(outputs.target_logits, axis=1)
-    return mean_entropy(chances.mean(axis=0, keepdims=True)) - mean_entropy(chances)
+    probabilities = special.softmax(outputs.target_logits, axis=1)
+    marginal = probabilities.mean(axis=0, keepdims=True)  # (1, num_classes)
+    return mean_entropy(marginal) - mean_entropy(probabilities)
 
 
 @SCORES.register("bnm", reads="target")
@@ -98,41 +109,47 @@ def bnm(outputs: Outputs) -> float:
 
     - `|P|_* / sqrt(n * min(n, C))`, in (0, 1]
 
-    The divisor is the norm's maximum: predictions that are certain and give the classes in equal
-    parts score 1. For `n >= C`, certain predictions of one class score `1 / sqrt(C)`, uniform ones
-    `1 / C`.
+    The divisor is the maximum of the norm: certain predictions of all classes in equal parts score
+    1. For `n >= C`, certain predictions of one class score `1 / sqrt(C)`, and uniform predictions
+    score `1 / C`.
+
+    Args:
+        outputs: Outputs with target logits.
 
     Reference:
         - [Cui et al., 2020](https://arxiv.org/abs/2003.12237), section 3.
     """
-    chances = special.softmax(outputs.target_logits, axis=1)
-    singular_values = np.linalg.svd(chances, compute_uv=False)
-    return float(singular_values.sum() / np.sqrt(len(chances) * min(chances.shape)))
+    probabilities = special.softmax(outputs.target_logits, axis=1)
+    nuclear_norm = np.linalg.svd(probabilities, compute_uv=False).sum()
+    return float(nuclear_norm / np.sqrt(len(probabilities) * min(probabilities.shape)))
 
 
 @SCORES.register("mcc", reads="target")
 def mcc(outputs: Outputs, temperature: float = 2.5) -> float:
-    """Scores a checkpoint by its confusion between classes on the target, negated.
+    """Scores a checkpoint by the negative confusion between classes on the target.
 
-    With the softmax `p_i` of the logits over the temperature, for the `n` examples of the target:
+    With the softmax `p_i` of the logits divided by the temperature, for `n` target examples:
 
     - `w_i = n (1 + exp(-H(p_i))) / sum over k of (1 + exp(-H(p_k)))`
     - `M_ab = sum over i of w_i p_ia p_ib`, each row divided by its sum
     - `-(1 / C) sum of M_ab over a != b`, in [(1 - C) / C, 0]
 
     Args:
-        temperature: Divisor of the logits, above 0. Defaults to the paper's `2.5`.
+        outputs: Outputs with target logits.
+        temperature: Divisor of the logits, above 0. Defaults to `2.5`, as in the paper.
 
     Reference:
         - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 2 to 7.
     """
     check_number("temperature", temperature, 0, above=True)
-    logs = special.log_softmax(outputs.target_logits / temperature, axis=1)
-    chances = np.exp(logs)
-    certainty = 1 + np.exp(-special.entr(chances).sum(axis=1))
-    weighted = certainty[:, None] * chances / certainty.mean()
-    # Dividing a row by its sum cancels any factor of the row, so each class is scaled to a maximum
-    # of 1: a class that is never predicted then does not underflow to 0 / 0.
-    confusion = np.exp(logs - logs.max(axis=0)).T @ weighted  # (classes, classes)
-    confusion /= confusion.sum(axis=1, keepdims=True)
+    log_probabilities = special.log_softmax(outputs.target_logits / temperature, axis=1)
+    probabilities = np.exp(log_probabilities)  # (n, classes)
+    # Equation 3: examples with a low entropy count up to twice as much.
+    certainty = 1 + np.exp(-special.entr(probabilities).sum(axis=1))
+    weighted = certainty[:, None] * probabilities / certainty.mean()
+    # Equation 4. Dividing a row by its sum cancels any factor of the row, so each class is scaled
+    # to a maximum of 1: a class that is never predicted then does not underflow to 0 / 0.
+    scaled = np.exp(log_probabilities - log_probabilities.max(axis=0))
+    confusion = scaled.T @ weighted  # (classes, classes)
+    confusion /= confusion.sum(axis=1, keepdims=True)  # equation 6
     return float(np.trace(confusion) / len(confusion) - 1)

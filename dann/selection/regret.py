@@ -1,4 +1,4 @@
-"""The cost of choosing a checkpoint by each score instead of the oracle."""
+"""Regret: the accuracy that is lost by choosing a checkpoint by a score."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,21 +8,21 @@ import numpy as np
 def regret(
     scores: Mapping[str, Sequence[float]], oracle: Sequence[float]
 ) -> dict[str, dict[str, float]]:
-    """Returns the cost of choosing a checkpoint by each score.
+    """Returns the accuracy that is lost by choosing a checkpoint by each score.
 
-    - `choice = argmax of the score`, the earliest if several are equal
+    - `choice = argmax of the score`, the earliest of equal scores
     - `accuracy = oracle[choice]`
     - `regret = max(oracle) - accuracy`, at least 0
 
     A checkpoint whose score is NaN is never chosen.
 
     Args:
-        scores: Values of each score by checkpoint; higher is better.
-        oracle: Accuracy on the target by checkpoint.
+        scores: By name, the values of a score for each checkpoint; higher is better.
+        oracle: Accuracy on the target for each checkpoint.
 
     Returns:
-        By score, `choice` (the index of the checkpoint), `accuracy` and `regret`. A score without a
-        finite number at any checkpoint is left out.
+        By score, `choice` (the index of the checkpoint), `accuracy` and `regret`. A score that is
+        finite at no checkpoint is left out.
 
     Raises:
         ValueError: If the numbers of checkpoints differ.
@@ -38,12 +38,12 @@ def regret(
     for name, values in scores.items():
         if len(values) != len(accuracies):
             raise ValueError(
-                f"Score {name!r} and the oracle must have a value for each checkpoint. "
-                f"Received: {len(values)} and {len(accuracies)}"
+                f"Expected one value per checkpoint from the score {name!r} and the oracle. "
+                f"Received: {len(values)} and {len(accuracies)} values"
             )
         if np.isfinite(np.asarray(values, "float64")).any():
             choice = int(np.nanargmax(values))
             accuracy = float(accuracies[choice])
-            lost = float(accuracies.max()) - accuracy
-            result[name] = {"choice": choice, "accuracy": accuracy, "regret": lost}
+            cost = float(accuracies.max()) - accuracy
+            result[name] = {"choice": choice, "accuracy": accuracy, "regret": cost}
     return result

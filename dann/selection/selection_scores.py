@@ -1,4 +1,4 @@
-"""The callback that scores the model after every epoch."""
+"""A callback that scores the model after every epoch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,24 +10,26 @@ from dann.selection.scores import Score, check_source, compute_scores_or_worst, 
 
 
 class SelectionScores(keras.callbacks.Callback):
-    """Scores the model after every epoch without labels of the target.
+    """Scores the model after every epoch, without labels of the target.
 
-    The scores enter the logs as `selection/<name>`, higher is better. Only the callbacks *after*
-    this one in the list see them, so put `ModelCheckpoint`, `EarlyStopping`, `CSVLogger` and
-    `TensorBoard` there. If the model's outputs are not finite, a score is `-inf`, which is never
-    the best; NaN in the first epoch would stay the best for ever.
+    The scores are added to the logs as `selection/<name>`; higher is better. Only callbacks *after*
+    this one in the list see the scores, so put `ModelCheckpoint`, `EarlyStopping`, `CSVLogger` and
+    `TensorBoard` there. If the outputs of the model are not finite, the scores are `-inf`, which is
+    never the best. NaN in the first epoch would remain the best score forever.
 
-    It uses all inputs that it is given; a few thousand of the target are enough.
+    The scores use all examples of `source` and `target`. A few thousand are enough.
 
     Args:
         scores: Names in `dann.selection.SCORES`, `("all",)`, or functions of
             `dann.selection.Outputs` by any name. Defaults to `("info_max",)`.
-
-    The other arguments are those of `dann.selection.compute_scores`.
+        source: Inputs and labels of source examples that training does not see. Defaults to `None`,
+            for scores that read only the target.
+        target: Inputs of the target, without labels.
+        batch_size: Number of examples per batch. Defaults to `256`.
 
     Raises:
-        TypeError: If `target` is a tuple, such as inputs and labels, or missing.
-        ValueError: If a score is unknown, or needs a `source` that is not given.
+        TypeError: If `target` is missing, or a tuple such as inputs and labels.
+        ValueError: If a score is unknown, or needs `source`.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Files of a training that survive its end: whole or not there, and checkpoints among them."""
+"""Checkpoints of a training, and files that are written completely or not at all."""
 
 import contextlib
 import json
@@ -19,8 +19,8 @@ from dann.adaptation.replicas import strategy_scope
 LAST_MODEL = "last.keras"
 LOCK = "run.lock"
 _NAME = re.compile(r"step-(\d+)\.npz")
-_KEPT = 2
-# The state of Keras's own callbacks between two epochs, by attribute.
+_MAX_CHECKPOINTS = 2
+# Attributes in which Keras's callbacks store their state between two epochs.
 _ATTRIBUTES = {"wait", "best", "best_epoch", "best_weights", "stopped_epoch", "cooldown_counter"}
 _ATTRIBUTES |= {"epoch", "history"}  # of `History`
 
@@ -30,7 +30,7 @@ def atomic_write(path: pathlib.Path) -> Iterator[pathlib.Path]:
     """Yields the path of a draft, which replaces the file at the end of the block.
 
     The folder is created if it does not exist. The draft is flushed to the disk before it is
-    renamed. Whatever interrupts the block, the file stays as it was.
+    renamed. If anything interrupts the block, the file does not change.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.stem}.part{path.suffix}")
@@ -46,9 +46,9 @@ def atomic_write(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
-    """Lets no other process that asks for it write to a directory during the block.
+    """Locks a directory against other processes that lock it, during the block.
 
-    It creates the directory if it does not exist. The operating system releases the lock when the
+    The directory is created if it does not exist. The operating system releases the lock when the
     process dies, whatever the cause.
 
     Raises:
@@ -61,8 +61,8 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
         lock.acquire()
     except filelock.Timeout:
         raise BlockingIOError(
-            "Expected a directory to which nothing else writes; wait for the other process, or "
-            f"choose another. Received: {directory}"
+            "Expected a directory to which no other process writes. Received: "
+            f"{directory}. Wait for the other process, or choose another directory."
         ) from None
     try:
         yield
@@ -72,13 +72,13 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
 
 
 class Checkpoints:
-    """The checkpoints in a folder, a file `step-<n>.npz` each, of which the last two are kept.
+    """The last two checkpoints of a training, files `step-<n>.npz` in a folder.
 
-    A file is whole or not there, whenever the process dies. It holds no code. At the end of a
-    training the folder holds the whole model, too, as `last.keras`.
+    A file is complete or does not exist, at any moment at which the process dies. It contains no
+    code. At the end of a training, the folder also contains the whole model, as `last.keras`.
 
     Args:
-        folder: The folder, which need not exist yet.
+        folder: The folder. It does not have to exist yet.
     """
 
     def __init__(self, folder: str | os.PathLike):
@@ -86,33 +86,33 @@ class Checkpoints:
 
     def paths(self) -> list[pathlib.Path]:
         """Returns the files, the newest first."""
-        found = self.folder.iterdir() if self.folder.is_dir() else ()
-        steps = [(int(name[1]), path) for path in found if (name := _NAME.fullmatch(path.name))]
+        files = self.folder.iterdir() if self.folder.is_dir() else ()
+        steps = [(int(name[1]), path) for path in files if (name := _NAME.fullmatch(path.name))]
         return [path for _, path in sorted(steps, reverse=True)]
 
     def write(self, step: int, state: dict[str, Any], variables: Iterable[np.ndarray]) -> None:
         """Writes the checkpoint of a step and deletes old ones.
 
         Args:
-            step: Steps of the training so far.
+            step: Number of training steps so far.
             state: Numbers, text, lists, dicts and arrays.
             variables: The values of all variables.
         """
         arrays: dict[str, Any] = {}
 
-        def named(array):
+        def store_array(array):
             arrays[f"array_{len(arrays)}"] = array
             return {"array": f"array_{len(arrays) - 1}"}
 
-        text = json.dumps(state, default=named)
+        text = json.dumps(state, default=store_array)
         arrays |= {f"variable_{number}": value for number, value in enumerate(variables)}
         with atomic_write(self.folder / f"step-{step}.npz") as draft:
             np.savez(draft, state=text, **arrays)
-        for old in self.paths()[_KEPT:]:
+        for old in self.paths()[_MAX_CHECKPOINTS:]:
             old.unlink()
 
     def save_model(self, model: keras.Model) -> None:
-        """Saves the whole model, its optimizer included."""
+        """Saves the whole model, including its optimizer."""
         with atomic_write(self.folder / LAST_MODEL) as draft:
             model.save(draft)
 
@@ -120,21 +120,23 @@ class Checkpoints:
         """Returns the state and the variables of the newest checkpoint, if there is one.
 
         Raises:
-            ValueError: If it cannot be read.
+            ValueError: If the checkpoint cannot be read.
         """
         path = next(iter(self.paths()), None)
         if path is None:
             return None
         try:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-                held = dict(file)
-            count = sum(name.startswith("variable_") for name in held)
-            state = json.loads(str(held["state"]), object_hook=lambda part: _array(part, held))
-            return state, [held[f"variable_{number}"] for number in range(count)]
+                arrays = dict(file)
+            count = sum(name.startswith("variable_") for name in arrays)
+            state = json.loads(
+                str(arrays["state"]), object_hook=lambda part: _load_array(part, arrays)
+            )
+            return state, [arrays[f"variable_{number}"] for number in range(count)]
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise ValueError(
-                f"Expected a checkpoint; delete it to go on from the one before. Received: {path}, "
-                f"{error}"
+                f"Expected a checkpoint. Received: {path}, {error}. Delete the file to resume from "
+                "the checkpoint before it."
             ) from error
 
     def files(self) -> list[pathlib.Path]:
@@ -147,89 +149,99 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
 
-def _array(part, held):
-    return held[part["array"]][()] if part.keys() == {"array"} else part
+def _load_array(part, arrays):
+    """Returns the array that a dict `{"array": name}` names, or any other dict unchanged."""
+    return arrays[part["array"]][()] if part.keys() == {"array"} else part
 
 
 def get_states(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[str, Any]]:
     """Returns the state of each callback by name, such as `"EarlyStopping 1"`.
 
-    It is those of the attributes `wait`, `best`, `best_epoch`, `best_weights`, `stopped_epoch`,
-    `cooldown_counter`, `epoch` and `history` that it has, which is what Keras's own callbacks keep
-    from one epoch to the next, and of those that its `saved_attributes` names.
+    The state consists of the attributes in which Keras's callbacks store their state (`wait`,
+    `best`, `best_epoch`, `best_weights`, `stopped_epoch`, `cooldown_counter`, `epoch` and
+    `history`), and of the attributes that `saved_attributes` of the callback names.
     """
     return {
-        name: {one: getattr(callback, one) for one in _kept(callback) if hasattr(callback, one)}
-        for name, callback in _named(callbacks)
+        name: {
+            attribute: getattr(callback, attribute)
+            for attribute in _state_attributes(callback)
+            if hasattr(callback, attribute)
+        }
+        for name, callback in _name_callbacks(callbacks)
     }
 
 
 def restore_states(
     callbacks: Sequence[keras.callbacks.Callback], states: dict[str, dict[str, Any]]
 ) -> None:
-    """Restores the states that `get_states` has returned.
+    """Restores the states that `get_states` returned.
 
-    A callback that was not there then begins anew.
+    A callback without a state does not change.
     """
-    for name, callback in _named(callbacks):
+    for name, callback in _name_callbacks(callbacks):
         state = states.get(name, {})
-        for attribute in _kept(callback) & state.keys():  # no setting, such as a path
-            setattr(callback, attribute, state[attribute])  # Keras's own have no other way
+        for attribute in _state_attributes(callback) & state.keys():  # not a setting, as a path is
+            setattr(callback, attribute, state[attribute])  # Keras has no method for this
 
 
-def _kept(callback) -> set[str]:
+def _state_attributes(callback) -> set[str]:
     return _ATTRIBUTES.union(getattr(callback, "saved_attributes", ()))
 
 
-def _named(callbacks) -> list[tuple[str, Any]]:
+def _name_callbacks(callbacks) -> list[tuple[str, Any]]:
     kinds = [type(callback).__name__ for callback in callbacks]
-    names = [f"{kind} {kinds[: place + 1].count(kind)}" for place, kind in enumerate(kinds)]
+    # The number distinguishes callbacks of one class.
+    names = [f"{kind} {kinds[: index + 1].count(kind)}" for index, kind in enumerate(kinds)]
     return list(zip(names, callbacks, strict=True))
 
 
 class EpochCheckpoints(keras.callbacks.Callback):
-    """Writes a checkpoint after each epoch; the last of the callbacks.
+    """Writes a checkpoint after each epoch. It must be the last callback.
 
     Args:
         checkpoints: Where to write.
         watched: All other callbacks.
-        settings: What must be the same when the training resumes.
+        settings: Settings that must be equal when the training resumes.
     """
 
     def __init__(self, checkpoints, watched, settings):
         super().__init__()
         self.checkpoints, self.watched, self.settings = checkpoints, watched, settings
         self.epoch, self.stopped = 0, False
-        self._found: dict[str, Any] | None = None
+        self._state: dict[str, Any] | None = None
 
     def resume(self, model: Any, epochs: int) -> None:
         """Loads the newest checkpoint, if there is one."""
-        found = self.checkpoints.newest()
-        if found is None:
+        checkpoint = self.checkpoints.newest()
+        if checkpoint is None:
             return
-        self._found, arrays = found
-        _check_same(self._found["settings"], self.settings)
-        self.epoch, self.stopped = self._found["epoch"], self._found["stopped"]
+        self._state, arrays = checkpoint
+        _check_settings(self._state["settings"], self.settings)
+        self.epoch, self.stopped = self._state["epoch"], self._state["stopped"]
         if self.epoch > epochs:
-            raise ValueError(f"Expected at least {self.epoch} epochs. Received: epochs={epochs}")
+            raise ValueError(
+                f"Expected epochs >= {self.epoch}, the epochs of the checkpoint. Received: "
+                f"epochs={epochs}"
+            )
         for variable, array in zip(get_variables(model), arrays, strict=True):
+            # NumPy stores bfloat16 as raw bytes.
             variable.assign(array.view("bfloat16") if array.dtype.kind == "V" else array)
 
     def on_train_begin(self, logs=None):
-        if self._found is not None:  # once more, as callbacks set values when they begin
-            restore_states(self.watched, self._found["callbacks"])
+        if self._state is not None:  # callbacks reset their values when the training begins
+            restore_states(self.watched, self._state["callbacks"])
 
     def check_directory(self) -> None:
-        """Raises `FileNotFoundError` if the directory is no longer there."""
+        """Raises `FileNotFoundError` if the directory no longer exists."""
         if not (self.checkpoints.folder / LOCK).exists():
             raise FileNotFoundError(
-                "A directory that is moved or deleted while its run trains ends it; where it is "
-                f"now, resume=true goes on. Received: no {self.checkpoints.folder}"
+                f"Expected the directory {self.checkpoints.folder}. Received: a directory that is "
+                "moved or deleted during the training. Resume in the new place with resume=true."
             )
 
     def on_epoch_end(self, epoch, logs=None):
         self.check_directory()
-        arrays = [keras.ops.convert_to_numpy(one) for one in get_variables(self.model)]
+        arrays = [keras.ops.convert_to_numpy(v) for v in get_variables(self.model)]
         self.epoch, self.stopped = epoch + 1, self.model.stop_training
         state = {
             "settings": self.settings,
@@ -243,18 +255,18 @@ class EpochCheckpoints(keras.callbacks.Callback):
 
 
 def get_variables(model: Any) -> list[Any]:
-    """Returns all state of a training: weights, seeds, and the optimizer's variables."""
+    """Returns all variables of a training: weights, seeds, and the optimizer's variables."""
     if not model.optimizer.built:
         with strategy_scope(model):
             model.optimizer.build(model.trainable_variables)
     return [*model.variables, *model.optimizer.variables]
 
 
-def _check_same(then, now):
-    for key, value in now.items():
-        if then.get(key) != value:
-            told = [textwrap.shorten(str(one), 200) for one in (then.get(key), value)]
+def _check_settings(saved, current):
+    for key, value in current.items():
+        if saved.get(key) != value:
+            texts = [textwrap.shorten(str(text), 200) for text in (saved.get(key), value)]
             raise ValueError(
-                "A training must be resumed with what it began with. "
-                f"Received: {key} {told[0]} then, {told[1]} now"
+                "Expected the settings with which the training began. "
+                f"Received: {key} {texts[0]} then, {texts[1]} now"
             )

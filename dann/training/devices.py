@@ -1,4 +1,4 @@
-"""Which devices there are, and how a training is spread over them."""
+"""The devices of the backend, and the distribution of a training over several devices."""
 
 import contextlib
 import dataclasses
@@ -15,30 +15,31 @@ KINDS = (None, "data_parallel", "multi_host")
 
 @dataclasses.dataclass(eq=False)
 class Distribution:
-    """Spreads each batch of a training over several devices.
+    """Distributes each batch of a training over several devices.
 
-    Each device holds all weights and gets an equal part of every batch, which stays as large as on
-    one device. On TensorFlow it uses `tf.distribute.MirroredStrategy`, on JAX
-    `keras.distribution.DataParallel`.
+    Each device has a copy of all weights and gets an equal part of every batch, which is as large
+    as on one device. It uses `tf.distribute.MirroredStrategy` on TensorFlow and
+    `keras.distribution.DataParallel` on JAX.
 
-    With `"multi_host"`, on JAX alone, the devices are those of several processes, which all run the
-    same program. `dann.training.fit` and `Run` give each its part of every batch. Give each
-    process a directory of its own; that of process 0 is the result.
+    With `"multi_host"`, only on JAX, the devices belong to several processes that run the same
+    program. `dann.training.fit` and `train_run` give each process its part of every batch. Each
+    process needs its own directory; the directory of process 0 contains the result.
 
-    Call `connect()` before anything else uses the backend. Give the object to
-    `dann.training.start`, and make and compile the model in `scope()`.
+    Call `connect()` before anything else uses the backend. Pass the object to
+    `dann.training.start`, and create and compile the model in `scope()`.
 
     Args:
-        kind: `None` (default), everything on one device; `"data_parallel"`, the devices of this
-            machine; or `"multi_host"`, those of several processes.
+        kind: `None` (default), one device; `"data_parallel"`, the devices of this machine; or
+            `"multi_host"`, the devices of several processes.
         devices: A number of devices, at least 1, or `"all"` (default). Without accelerators, the
             processor is split into this number of logical devices. They share its cores, so they
-            show whether a training is correct, not how fast it is. With `"multi_host"` it is the
-            number of each process.
-        coordinator: Address of process 0, `"host:port"`, with a port that is free there. Defaults
-            to `None`: as the scheduler (SLURM, Open MPI, Kubernetes) tells JAX.
-        num_processes: Number of processes. Defaults to `None`: likewise.
-        process_id: Number of this process, from 0. Defaults to `None`: likewise.
+            test whether a training is correct, not its speed. With `"multi_host"`, the number of
+            devices per process.
+        coordinator: Address of process 0, `"host:port"`, with a free port. Defaults to `None`: the
+            address that the scheduler (SLURM, Open MPI, Kubernetes) passes to JAX.
+        num_processes: Number of processes. Defaults to `None`: the number from the scheduler.
+        process_id: Number of this process, from 0. Defaults to `None`: the number from the
+            scheduler.
 
     Raises:
         TypeError: If `devices` is neither an integer nor `"all"`.
@@ -57,17 +58,17 @@ class Distribution:
             check_integer("distribution.devices", self.devices, low=1, why="or 'all'")
         if self.kind is None and self.devices != "all":
             raise ValueError(
-                "distribution.devices is for distribution=data_parallel or multi_host. "
+                "Expected distribution=data_parallel or multi_host with distribution.devices. "
                 f"Received: distribution.devices={self.devices} with distribution=none"
             )
         self._strategy: Any = None
 
     def connect(self) -> None:
-        """Splits the processor if need be, meets the other processes, and finds the devices.
+        """Splits the processor if necessary, connects to other processes, and counts the devices.
 
         Raises:
-            RuntimeError: If the other processes are not there within 5 minutes.
-            ValueError: If there are too few devices, or the backend cannot do it.
+            RuntimeError: If the other processes do not connect within 5 minutes.
+            ValueError: If there are too few devices, or the backend does not support this kind.
         """
         import keras
 
@@ -76,41 +77,48 @@ class Distribution:
         backend = keras.backend.backend()
         if backend not in (("jax",) if self.kind == "multi_host" else ("tensorflow", "jax")):
             raise ValueError(
-                f"distribution={self.kind} needs JAX: set KERAS_BACKEND=jax. Received: {backend}"
+                f"Expected the backend JAX for distribution={self.kind}. Received: {backend}. Set "
+                "KERAS_BACKEND=jax."
             )
         if self.devices != "all":
-            with contextlib.suppress(RuntimeError):  # devices were found before; they are counted
+            with contextlib.suppress(RuntimeError):  # too late to split; they are counted below
                 _SPLITS[backend](self.devices)
         if self.kind == "multi_host":
             import jax  # pyright: ignore[reportMissingImports]
 
             jax.config.update("jax_cpu_collectives_implementation", "gloo")
-            which = self.coordinator, self.num_processes, self.process_id
-            jax.distributed.initialize(*which, heartbeat_timeout_seconds=30)
-        self._names()
+            jax.distributed.initialize(
+                self.coordinator,
+                self.num_processes,
+                self.process_id,
+                heartbeat_timeout_seconds=30,
+            )
+        self._device_names()
 
     def use(self) -> None:
         """Sets Keras's distribution on JAX, or clears it if `kind` is `None`."""
         import keras
 
         if keras.backend.backend() == "jax":
-            spread = None
-            if self.kind is not None:  # `pair` gives each process its part
-                parallel = keras.distribution.DataParallel
-                spread = parallel(devices=self._names(), auto_shard_dataset=False)
-            keras.distribution.set_distribution(spread)
+            distribution = None
+            if self.kind is not None:
+                # The pairs of `dann.data.pair` are sharded already.
+                distribution = keras.distribution.DataParallel(
+                    devices=self._device_names(), auto_shard_dataset=False
+                )
+            keras.distribution.set_distribution(distribution)
 
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns the context in which a model is made and compiled."""
+        """Returns the context in which to create and compile a model."""
         import keras
 
         if self.kind is None or keras.backend.backend() != "tensorflow":
             return contextlib.nullcontext()
         if self._strategy is None:
-            self._strategy = _mirrored(self._names())
+            self._strategy = _mirrored(self._device_names())
         return self._strategy.scope()
 
-    def _names(self):
+    def _device_names(self):
         import keras
 
         names = keras.distribution.list_devices()
@@ -118,14 +126,14 @@ class Distribution:
             return names
         if self.devices > len(names):
             raise ValueError(
-                f"Expected no more than the {len(names)} devices that this process has found. "
+                f"Expected at most {len(names)} devices, the number that this process has found. "
                 f"Received: distribution.devices={self.devices}"
             )
         return names[: self.devices]
 
 
 def get_process_position() -> tuple[int, int]:
-    """Returns the number of this process, from 0, and how many train together."""
+    """Returns the number of this process, from 0, and the number of processes."""
     import keras
 
     if keras.backend.backend() != "jax":
@@ -136,16 +144,16 @@ def get_process_position() -> tuple[int, int]:
 
 
 def describe_hardware() -> str:
-    """Returns the accelerators or the processor, and how many devices or cores are in use."""
-    found = list_accelerators()
-    if found:
-        return " and ".join(f"{n} x {name}" for name, n in sorted(Counter(found).items()))
+    """Returns the names and number of the accelerators, or the processor and its usable cores."""
+    counts = Counter(list_accelerators())
+    if counts:
+        return " and ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def list_accelerators() -> list[str]:
-    """Returns the product names of the accelerators that the backend finds, one for each."""
+    """Returns the product name of each accelerator that the backend finds."""
     import keras
 
     if keras.backend.backend() == "torch":
@@ -179,8 +187,8 @@ def _split_jax(count):
     import jax  # pyright: ignore[reportMissingImports]
 
     jax.config.update("jax_num_cpu_devices", count)
-    # A device that waits for the others holds one of XLA's threads, of which there are as many as
-    # cores. With too few, a busy machine's devices wait for each other until XLA aborts.
+    # A device that waits for other devices blocks one of XLA's threads, one per core by default.
+    # With too few threads, the devices of a busy machine wait for each other until XLA aborts.
     os.environ.setdefault("NPROC", str(4 * max(count, os.cpu_count() or 1)))
 
 
@@ -190,14 +198,14 @@ _SPLITS = {"tensorflow": _split_tensorflow, "jax": _split_jax}
 def _mirrored(names):
     import tensorflow as tf
 
-    on_processor = "cpu" in names[0].lower()
-    # Collectives, the default on a processor, serve only one strategy a process.
-    reduction = tf.distribute.ReductionToOneDevice() if on_processor else None
+    is_processor = "cpu" in names[0].lower()
+    # Collectives, the default on a processor, support only one strategy per process.
+    reduction = tf.distribute.ReductionToOneDevice() if is_processor else None
     return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)
 
 
 def _processor():
-    """The processor's name, which Python's `platform` does not know on Linux."""
+    """Returns the name of the processor. On Linux, Python's `platform` does not know it."""
     information = pathlib.Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -16,8 +16,7 @@ from dann.training.run_directory import RunDirectory
 _VIEWS = {
     "samples": "Training images of both domains.",
     "features": "Features of test inputs of both domains, in two dimensions.",
-    "confusion": "Classes predicted for the test sets. The target's matrix is an oracle: it needs "
-    "labels.",
+    "confusion": "Predicted classes of the test sets. The matrix of the target needs labels.",
 }
 
 
@@ -30,17 +29,17 @@ def diagnose_run(
     seed: int = 0,
     print_fn: Callable[[str], Any] = lambda line: None,
 ) -> Diagnosis:
-    """Measures a model on training examples and says what it means.
+    """Runs diagnostics on training examples and returns the measurements with a verdict.
 
     Args:
         model: Compiled model.
-        domains: The data that it was trained on.
+        domains: The data that the model was trained on.
         diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`. Defaults to `None`: the quick ones.
-        samples: Number of examples of each domain; no more than the source has are used.
+        samples: Largest number of examples per domain.
         step_samples: Largest number of these examples for diagnostics that work like a training
             step; see `dann.diagnostics.measure`.
         seed: Seed of the choice of examples.
-        print_fn: Gets a line before each diagnostic.
+        print_fn: Function that is called with a line of text before each diagnostic.
     """
     domains = domains.oracle() if isinstance(model, TargetOnly) else domains
     count = min(samples, len(domains.source_train[1]))
@@ -59,12 +58,13 @@ def diagnose_run(
 
 
 def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
-    """Writes a diagnosis, its figures and its report into a run; returns the report's path.
+    """Writes a diagnosis, its figures and its report into a run directory.
 
-    The figures of earlier diagnoses go.
+    The figures of earlier diagnoses are deleted. If the run has accuracies, and figures of images,
+    features and confusion, the report contains them, too.
 
-    The report also shows the run's accuracies and its figures of images, features and confusion, as
-    far as they are there.
+    Returns:
+        The path of the report.
     """
     figures = draw(diagnosis.measurements)
     views = [
@@ -75,7 +75,7 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
     report = page(diagnosis, figures, _accuracies(run), views)
     prefix = f"{run.figures.name}/diagnosis_"
     run.discard(name for name in run.manifest() if name.startswith(prefix))
-    contents = {run.figures / f"diagnosis_{one.name}.svg": one.content for one in figures}
+    contents = {run.figures / f"diagnosis_{figure.name}.svg": figure.content for figure in figures}
     contents |= {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
     run.record(contents)
     for path, content in contents.items():
@@ -85,7 +85,7 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
 
 
 def _accuracies(run):
-    """The test accuracies on source and target, of the baseline if there is one and the method."""
+    """Returns the test accuracies on source and target, of the baseline and of the method."""
     summary = run.summary() if run.is_finished() else {}
     names = {"source_only/": "source only", "": summary.get("method")}
     return {

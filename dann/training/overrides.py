@@ -5,15 +5,15 @@ import shlex
 
 
 def quote(path: object) -> str:
-    """Returns a path as Hydra's command line takes it, whatever characters it holds."""
-    # Hydra takes one of two backslashes where a quote follows.
+    """Returns a path in quotes for Hydra's command line, whatever characters it contains."""
+    # Hydra reads two backslashes before a quote as one, so backslashes there are doubled.
     text = re.sub(
-        r'(\\*)("|$)', lambda found: 2 * found[1] + "\\" * len(found[2]) + found[2], str(path)
+        r'(\\*)("|$)', lambda match: 2 * match[1] + "\\" * len(match[2]) + match[2], str(path)
     )
     return '"' + text.replace("${", "\\${") + '"'
 
 
 def format_argument(key: str, path: object) -> str:
-    """Returns `key=path` as it is typed for one of the scripts, with the quotes that it needs."""
+    """Returns the argument `key=path` of a script, in quotes if the shell needs them."""
     plain = re.fullmatch(r"[\w./-]+", str(path), re.ASCII)
     return f"{key}={path}" if plain else shlex.quote(f"{key}={quote(path)}")

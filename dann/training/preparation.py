@@ -1,4 +1,4 @@
-"""What comes before a training: a clear state of Keras, and a compiled model."""
+"""Prepares a training: resets Keras, checks the settings and compiles the model."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,17 +12,16 @@ from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, list_accelerators
 from dann.training.trainer import Trainer
 
-_STEPS_IN_A_CALL = 20
+_STEPS_PER_CALL = 20
 
 
 def start(seed: int, precision: str = "float32", distribution: Distribution | None = None) -> None:
-    """Clears Keras's state, then sets the precision, every seed and the distribution.
+    """Clears the state of Keras, then sets the precision, all seeds and the distribution.
 
     Args:
         seed: Seed of Python, NumPy and the backend.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
-        distribution: How devices share the training. Defaults to `None`: everything runs on one
-            device.
+        distribution: How devices share the training. Defaults to `None`: one device.
     """
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
@@ -60,21 +59,22 @@ def describe_scale_mismatch(network: Any, inputs: Any) -> str | None:
 
 
 def check_trainer(trainer: Trainer) -> None:
-    """Checks how long and how to train.
+    """Checks the numbers of steps.
 
     Raises:
-        TypeError: If a number is not an integer; `steps_per_execution` may be `"auto"`.
-        ValueError: If one is below 1, or `steps` is not a multiple of `steps_per_epoch`, or that
-            not one of `steps_per_execution`.
+        TypeError: If a number is not an integer. `steps_per_execution` may be `"auto"`.
+        ValueError: If a number is below 1, `steps` is not a multiple of `steps_per_epoch`, or
+            `steps_per_epoch` is not a multiple of `steps_per_execution`.
     """
     steps = check_integer("trainer.steps", trainer.steps, low=1)
     epoch = min(steps, check_integer("trainer.steps_per_epoch", trainer.steps_per_epoch, low=1))
-    each: Any = trainer.steps_per_execution
-    each = 1 if each == "auto" else check_integer("trainer.steps_per_execution", each, low=1)
-    if steps % epoch or epoch % each:
+    call: Any = trainer.steps_per_execution
+    call = 1 if call == "auto" else check_integer("trainer.steps_per_execution", call, low=1)
+    if steps % epoch or epoch % call:
         raise ValueError(
-            "trainer.steps must be a multiple of trainer.steps_per_epoch, and that one of "
-            f"trainer.steps_per_execution. Received: {steps}, {epoch} and {each}"
+            "trainer.steps must be a multiple of trainer.steps_per_epoch, and "
+            "trainer.steps_per_epoch a multiple of trainer.steps_per_execution. Received: "
+            f"{steps}, {epoch} and {call}"
         )
 
 
@@ -84,7 +84,7 @@ def compile_model(
     trainer: Trainer,
     intervals: Iterable[int] = (),
 ) -> AdversarialModel:
-    """Compiles `model` for classification and returns it.
+    """Compiles a model for classification and returns it.
 
     Args:
         model: Model to train.
@@ -93,14 +93,14 @@ def compile_model(
         intervals: Numbers of steps after which callbacks act within an epoch.
 
     Raises:
-        ValueError: If `jit_compile` has another value, or is true while TensorFlow trains on
-            several devices, where it cannot compile with XLA.
+        ValueError: If `jit_compile` has another value, or is true while TensorFlow, which then
+            cannot compile with XLA, trains on several devices.
     """
     jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
     if jit_compile is True and count_replicas(model) > 1:
         raise ValueError(
-            "trainer.jit_compile must be false where TensorFlow trains on several devices; JAX "
-            "(KERAS_BACKEND=jax) compiles there, too. Received: trainer.jit_compile=True"
+            "Expected trainer.jit_compile=false on several devices of TensorFlow. Received: "
+            "trainer.jit_compile=True. To compile on several devices use JAX (KERAS_BACKEND=jax)."
         )
     if (
         jit_compile == "auto"
@@ -111,18 +111,18 @@ def compile_model(
     model.compile(
         optimizer=optimizer,
         metrics=["accuracy"],
-        steps_per_execution=_steps_in_a_call(model, trainer, intervals),
+        steps_per_execution=_steps_per_call(model, trainer, intervals),
         jit_compile=jit_compile,
         run_eagerly=trainer.run_eagerly,
     )
     return model
 
 
-def _steps_in_a_call(model, trainer, intervals):
+def _steps_per_call(model, trainer, intervals):
     if trainer.steps_per_execution != "auto":
         return trainer.steps_per_execution
     if keras.backend.backend() != "tensorflow" or count_replicas(model) > 1 or trainer.run_eagerly:
         return 1
     epoch = min(trainer.steps, trainer.steps_per_epoch)
-    divides = all(steps % _STEPS_IN_A_CALL == 0 for steps in (epoch, *intervals))
-    return _STEPS_IN_A_CALL if divides else 1
+    divides = all(steps % _STEPS_PER_CALL == 0 for steps in (epoch, *intervals))
+    return _STEPS_PER_CALL if divides else 1

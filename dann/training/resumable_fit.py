@@ -1,4 +1,4 @@
-"""A training that resumes after the process died, by the same call."""
+"""Training that resumes after the process died, by the same call."""
 
 import contextlib
 import json
@@ -33,33 +33,33 @@ def fit(
     resume: bool = True,
     verbose: Any = "auto",
 ) -> keras.callbacks.History:
-    """Trains a compiled model and writes a checkpoint after each epoch, from which it resumes.
+    """Trains a compiled model with a checkpoint after each epoch, and resumes from the newest.
 
-    If the process dies, at any moment, the same call goes on after the last whole epoch. The
-    training then ends with bit for bit the same weights, optimizer variables and history as if it
-    had never stopped. If the training is finished, the call only loads its end; with more `epochs`
-    it trains on.
+    If the process dies at any moment, the same call resumes after the last complete epoch. The
+    training then ends with bit for bit the same weights, optimizer variables and history as an
+    uninterrupted training. If the training is finished, the call only loads the final state; with
+    more `epochs`, it continues.
 
-    A checkpoint holds every variable of the model and its optimizer (averages and the seeds of
-    random layers among them), the history, the position in `pairs`, and the state of each callback;
-    see `dann.training.checkpoints.get_states`. Not saved are the global generators of Python and
-    NumPy. For a table of the epochs give `dann.training.EpochTable`; Keras's `CSVLogger` begins its
-    file anew.
+    A checkpoint contains every variable of the model and its optimizer (including averages and the
+    seeds of random layers), the history, the position in `pairs`, and the state of each callback;
+    see `dann.training.checkpoints.get_states`. It does not contain the global generators of Python
+    and NumPy. For a table of the epochs use `dann.training.EpochTable`, because Keras's `CSVLogger`
+    starts a new file.
 
-    SIGTERM ends the process after the running step, with the exit status 143.
+    SIGTERM ends the process after the current step, with exit status 143.
 
-    On JAX several processes can train together; each makes the same call with a directory of its
-    own, and they go on from what process 0 has in its directory.
+    On JAX, several processes can train together. Each makes the same call with its own directory,
+    and all resume from the checkpoint of process 0.
 
     Args:
-        model: A compiled and built model, such as `dann.DANN`, made as at the first start.
-        pairs: What `dann.data.pair` returns; or a `keras.utils.PyDataset` of your own with an
-            attribute `start`, the training step of its first batch, which is set.
-        directory: Folder of the checkpoints; it is created if it does not exist. At the end it
-            holds the whole model of the last epoch as `last.keras`, too.
-        epochs: Number of epochs since the very first start, at least 1.
-        steps_per_epoch: Training steps in an epoch, at least 1, if the pairs have no end
-            (`repeat=True`). Defaults to `None`: the number of batches in `pairs`.
+        model: A compiled and built model, such as `dann.DANN`, created as at the first start.
+        pairs: Pairs from `dann.data.pair`; or your own `keras.utils.PyDataset` with an attribute
+            `start`, to which the training step of the first batch is assigned.
+        directory: Folder of the checkpoints. It is created if it does not exist. At the end it also
+            contains the whole model of the last epoch, as `last.keras`.
+        epochs: Number of epochs since the first start, at least 1.
+        steps_per_epoch: Training steps per epoch, at least 1, for endless pairs (`repeat=True`).
+            Defaults to `None`: the number of batches in `pairs`.
         callbacks: Keras callbacks, the same at every start.
         check_every: Number of steps between checks by `dann.training.StopOnNonFinite`, at least 1.
             Defaults to `50`.
@@ -68,16 +68,16 @@ def fit(
         verbose: As in Keras's `fit`.
 
     Returns:
-        The history of all epochs, including those of earlier processes.
+        The history of all epochs, including epochs of earlier processes.
 
     Raises:
         BlockingIOError: If another training writes to the directory.
-        ConnectionError: If another process that trains with this one has ended.
-        FileNotFoundError: If the directory is moved or deleted meanwhile.
-        FloatingPointError: If a loss or a weight is NaN or infinite; the checkpoint before is kept.
+        ConnectionError: If another process of the same training has ended.
+        FileNotFoundError: If the directory is moved or deleted during the training.
+        FloatingPointError: If a loss or a weight is NaN or infinite. The last checkpoint remains.
         ValueError: If the checkpoint cannot be read, belongs to another model, optimizer, backend,
-            length of epochs or pairs, or is beyond `epochs`; or if `pairs` cannot start at its
-            step.
+            length of epochs or pairs, or is beyond `epochs`; or if `pairs` cannot start at the
+            step of the checkpoint.
 
     Example:
 
@@ -92,13 +92,13 @@ def fit(
     [0, 1]
     """
     check_integer("epochs", epochs, low=1)
-    given = steps_per_epoch or getattr(pairs, "num_batches", None)
-    steps = check_integer("steps_per_epoch", given, low=1)
+    steps_per_epoch = steps_per_epoch or getattr(pairs, "num_batches", None)
+    steps = check_integer("steps_per_epoch", steps_per_epoch, low=1)
     checkpoints = Checkpoints(directory)
     watched = [*callbacks, keras.callbacks.History()]
     writer = EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps))
     signals, non_finite = StopOnSignal(), StopOnNonFinite(check_every)
-    with lock_directory(directory), signals.listening(), _errors_of_others():
+    with lock_directory(directory), signals.listening(), _explain_lost_process():
         if not resume:
             checkpoints.discard()
         _share_newest(checkpoints)
@@ -114,19 +114,21 @@ def fit(
                 shuffle=False,
                 verbose=verbose,
             )
-            signals.end_if_asked()  # one may have come since the last step
+            signals.end_if_requested()  # a signal may have arrived since the last step
         except OSError:
             writer.check_directory()
             raise
         except (KeyboardInterrupt, SystemExit):
-            told = f"The same command with resume=true goes on after epoch {writer.epoch}."
-            print(f"Stopped. {told}", flush=True)
+            print(
+                f"Stopped. The same command with resume=true resumes after epoch {writer.epoch}.",
+                flush=True,
+            )
             raise
     return watched[-1]
 
 
 def _settings(model, pairs, steps):
-    """What the results depend on, as plain values that JSON keeps as they are."""
+    """Returns the settings that the results depend on, as JSON values."""
     settings = {
         "backend": keras.backend.backend(),
         "optimizer": type(model.optimizer).__name__,
@@ -138,7 +140,7 @@ def _settings(model, pairs, steps):
 
 
 def _start_at(pairs, step):
-    """Lets the pairs begin at a step."""
+    """Makes the pairs start at a training step."""
     if hasattr(pairs, "start"):
         pairs.start = step
     elif step:
@@ -149,34 +151,34 @@ def _start_at(pairs, step):
 
 
 def _share_newest(checkpoints):
-    """Gives the newest checkpoint of process 0 to the other processes, if there are any."""
+    """Copies the newest checkpoint of process 0 to the other processes, if there are any."""
     number, count = get_process_position()
     if count == 1:
         return
     from jax.experimental import multihost_utils  # pyright: ignore[reportMissingImports]
 
     path = next(iter(checkpoints.paths()), None)
-    leads = number == 0
-    content = path.read_bytes() if leads and path else b""
+    is_first = number == 0
+    content = path.read_bytes() if is_first and path else b""
     size = int(multihost_utils.broadcast_one_to_all(np.array(len(content))))
-    if not leads:
+    if not is_first:
         checkpoints.discard()
     if size:
-        mine = np.frombuffer(content, np.uint8) if leads else np.zeros(size, np.uint8)
-        content = np.asarray(multihost_utils.broadcast_one_to_all(mine)).tobytes()
-        with atomic_write(checkpoints.folder / (path.name if leads else "step-0.npz")) as draft:
+        buffer = np.frombuffer(content, np.uint8) if is_first else np.zeros(size, np.uint8)
+        content = np.asarray(multihost_utils.broadcast_one_to_all(buffer)).tobytes()
+        with atomic_write(checkpoints.folder / (path.name if is_first else "step-0.npz")) as draft:
             draft.write_bytes(content)
 
 
 @contextlib.contextmanager
-def _errors_of_others():
-    """Says what JAX's errors mean where several processes train together."""
+def _explain_lost_process():
+    """Raises a `ConnectionError` for the error of JAX after another process has ended."""
     try:
         yield
     except RuntimeError as error:
         if get_process_position()[1] > 1 and type(error).__name__ == "JaxRuntimeError":
             raise ConnectionError(
-                "Another process of this training has ended, or cannot be reached. Start all "
-                "again, with resume=true"
+                "Expected all processes of this training. Received: a process that has ended or "
+                "cannot be reached. Start all processes again, with resume=true."
             ) from error
         raise

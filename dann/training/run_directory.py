@@ -1,4 +1,4 @@
-"""The files of a run. The name of metrics.csv is in `conf/callbacks/`, too."""
+"""The files of a run. `conf/callbacks/` also contains the name of metrics.csv."""
 
 import json
 import os
@@ -22,14 +22,14 @@ LARGEST_FILE = 4 << 30  # bytes; no file of a run comes near it
 
 
 class RunDirectory:
-    """The files of a run by name: writes each completely or not at all, and loads them.
+    """Reads and writes the files of a run.
 
-    A file that cannot be loaded raises an error of one line: `FileNotFoundError` if it is missing,
-    `ValueError` if it cannot be read or is larger than 4 GiB. Model files are loaded in Keras's
-    safe mode, which runs no code from them.
+    Each file is written completely or not at all. A file that cannot be loaded raises an error of
+    one line: `FileNotFoundError` if it is missing, `ValueError` if it cannot be read or is larger
+    than 4 GiB. Model files are loaded in Keras's safe mode, which runs no code from them.
 
     Args:
-        path: The directory, which need not exist yet.
+        path: The directory. It does not have to exist yet.
 
     Example:
 
@@ -46,7 +46,7 @@ class RunDirectory:
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
         self.config_file = self.path / ".hydra" / "config.yaml"
-        self.log_file = self.path / "log.txt"  # what a run in a process of its own printed
+        self.log_file = self.path / "log.txt"  # output of a run in a separate process
         self.summary_file = self.path / "summary.json"
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"
@@ -63,9 +63,9 @@ class RunDirectory:
         self.exports = self.path / "export"
 
     def __str__(self) -> str:
-        """The path as a user would write it: from the folder in which he works, if it is below."""
-        here = pathlib.Path.cwd()
-        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
+        """Returns the path, relative to the working directory if it is below that."""
+        base = pathlib.Path.cwd()
+        return str(self.path.relative_to(base) if self.path.is_relative_to(base) else self.path)
 
     def is_finished(self) -> bool:
         """Returns whether the run is finished, that is, has a summary."""
@@ -145,17 +145,15 @@ class RunDirectory:
                 draft.write_text(text, encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
-        """Returns the results of the run: accuracies, times, label-free scores."""
+        """Returns the summary of the run: accuracies, times, label-free scores."""
         content = _existing(self.summary_file, _TRAINED).read_bytes()
         try:
             return dict(json.loads(content))
         except (TypeError, ValueError, RecursionError) as error:
-            raise ValueError(
-                f"Expected values by name, in JSON. Received: {self.summary_file}"
-            ) from error
+            raise ValueError(f"Expected a JSON object. Received: {self.summary_file}") from error
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Writes the summary. A run that has one is finished."""
+        """Writes the summary. A run with a summary is finished."""
         with atomic_write(self.summary_file) as draft:
             draft.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
@@ -178,24 +176,24 @@ class RunDirectory:
                 path.unlink(missing_ok=True)
 
     def metrics(self) -> pandas.DataFrame:
-        """Returns the epochs' metrics, a column each."""
+        """Returns the metrics, one row per epoch."""
         return _table(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
 
     def oracle_curve(self) -> pandas.DataFrame:
         """Returns the columns `step`, `cpu_seconds` and `target/accuracy`."""
-        return _table(self.oracle_file, "a finished run, and `trainer.oracle_curve=true` in it")
+        return _table(self.oracle_file, "a finished run with `trainer.oracle_curve=true`")
 
     def classifier(self) -> Any:
         """Returns the trained classifier, uncompiled."""
         return load_model(_existing(self.classifier_file, _TRAINED), compile=False)
 
     def save_classifier(self, classifier: Any) -> None:
-        """Saves the classifier, which then loads without this package unless a layer needs it."""
+        """Saves the classifier. It loads without this package, unless a layer needs the package."""
         with atomic_write(self.classifier_file) as draft:
             with_keras_batch_normalization(classifier).save(draft)
 
     def write_predictions(self, table: Any, name: str = "") -> pathlib.Path:
-        """Writes a frame of predictions, of the data with this name or of the run's own target."""
+        """Writes predictions for the target of the run, or for other data with a name."""
         path = self.predictions_file
         path = path.with_stem(f"{path.stem}_{name}") if name else path
         self.record([path])
@@ -204,33 +202,38 @@ class RunDirectory:
         return path
 
     def target_classes(self) -> tuple[tuple[str, ...], np.ndarray]:
-        """Returns the target's training examples, by file or row, and the classes predicted."""
-        as_text: Any = {"usecols": ["split", "example", "class"], "dtype": str}
-        table = _table(self.predictions_file, _TRAINED, keep_default_na=False, **as_text)
+        """Returns the training examples of the target, as files or rows, and their classes."""
+        # Text, because a class or a file may be called "NA" or "01".
+        options: Any = {"usecols": ["split", "example", "class"], "dtype": str}
+        table = _table(self.predictions_file, _TRAINED, keep_default_na=False, **options)
         train = table[table["split"] == "train"]
         return tuple(train["example"]), train["class"].to_numpy()
 
     def model(self) -> Any:
-        """Returns the whole model of the last epoch, discriminator and optimizer included.
+        """Returns the model of the last epoch, including its discriminator and its optimizer.
 
-        `selection.keep` changes only the classifier, which holds no discriminator.
+        `selection.keep` changes only the classifier, which has no discriminator.
         """
         return load_model(_existing(self.checkpoint_file, _TRAINED))
 
 
 def load_model(path: pathlib.Path, compile: bool = True) -> Any:
-    """Loads a `.keras` file in safe mode, with its optimizer and losses if `compile`.
+    """Loads a `.keras` file in safe mode.
+
+    Args:
+        path: The file.
+        compile: Whether to load the optimizer and the losses. Defaults to `True`.
 
     Raises:
-        ValueError: If it cannot be read, or holds code. Keras's own error is its `__cause__`; that
-            one may advise you to trust the file.
+        ValueError: If the file cannot be read, or contains code. `__cause__` is the error of Keras,
+            which may advise you to trust the file.
     """
     try:
         return keras.models.load_model(path, compile=compile, safe_mode=True)
     except Exception as error:  # a strange config can raise anything
         raise ValueError(
-            "Expected a Keras model of classes that Keras and this package know, without code, and "
-            f"with its weights. Received: {path}, which cannot be read as one"
+            "Expected a Keras model with its weights, without code, made of classes of Keras and "
+            f"of this package. Received: {path}, which cannot be read as a model"
         ) from error
 
 
@@ -239,14 +242,14 @@ def _precedes_run(path):
     return path.name in (".hydra", "log.txt", LOCK) or path.suffix == ".log"
 
 
-def _existing(path: pathlib.Path, wanted: str) -> pathlib.Path:
-    """Returns the path of a regular file; the error if there is none says what writes it."""
+def _existing(path: pathlib.Path, origin: str) -> pathlib.Path:
+    """Returns the path if the file exists. The error names the origin of the file."""
     if not path.is_file():
-        raise FileNotFoundError(f"Expected {wanted}. Received: no {path}")
+        raise FileNotFoundError(f"Expected {origin}. Received: no {path}")
     if (size := path.stat().st_size) > LARGEST_FILE:
         raise ValueError(f"Expected at most {LARGEST_FILE:,} bytes. Received: {path}, of {size:,}")
     return path
 
 
-def _table(path: pathlib.Path, wanted: str, **options: Any) -> Any:
-    return pandas.read_csv(_existing(path, wanted), **options)
+def _table(path: pathlib.Path, origin: str, **options: Any) -> Any:
+    return pandas.read_csv(_existing(path, origin), **options)

@@ -1,4 +1,4 @@
-"""What ends a training between two steps: numbers that are not finite, and signals."""
+"""Callbacks that end a training between two steps: on non-finite numbers, and on signals."""
 
 import contextlib
 import signal
@@ -13,35 +13,36 @@ from keras import ops
 from dann.checks import check_integer
 
 _ADVICE = (
-    "What usually helps: a lower learning rate, clipped gradients (global_clipnorm of the "
-    "optimizer), a lower strength of the reversal, or float32"
+    "Try a lower learning rate, clipped gradients (global_clipnorm of the optimizer), a lower "
+    "strength of the reversal, or float32"
 )
 
 
 class StopOnNonFinite(keras.callbacks.Callback):
     """Stops `fit` with an error as soon as a loss or a weight is NaN or infinite.
 
-    Every `every` steps and at the end of each epoch it checks the loss, the terms that a model of
-    `dann.adaptation` logs, all weights, and the optimizer's variables. The `FloatingPointError` has
-    one line: the step at which it looked; the losses, or else the first variable, that are not
-    finite; and what usually helps. `dann.data.pair` refuses inputs that are not finite.
+    It checks the losses, the terms that a model of `dann.adaptation` logs, all weights and the
+    variables of the optimizer, every `every_n_steps` steps and at the end of each epoch. The
+    message of the `FloatingPointError` has one line. It names the step of the check, the losses or
+    else the first variable that is not finite, and remedies. `dann.data.pair` rejects inputs that
+    are not finite.
 
-    Put it before the callbacks that save the model. Its error then keeps them from writing weights
-    that are not finite over good ones. `dann.training.fit` does so itself.
+    Put this callback before the callbacks that save the model. The error then prevents them from
+    replacing good weights by weights that are not finite. `dann.training.fit` does this itself.
 
-    Steps that `keras.optimizers.LossScaleOptimizer` skips, because a scaled gradient is infinite,
-    raise no error: neither the loss nor a weight is infinite then.
+    A step that `keras.optimizers.LossScaleOptimizer` skips, because a scaled gradient is infinite,
+    raises no error, because neither the loss nor a weight is infinite.
 
     `keras.callbacks.TerminateOnNaN` checks only the loss, and waits for it at every step. It misses
-    weights that become NaN in the last step or before a sign, and by default ends `fit` normally,
-    so that a script saves and reports a broken model.
+    weights that become NaN in the last step or before a sign. By default it ends `fit` normally, so
+    that a script saves and reports a broken model.
 
     Args:
         every_n_steps: Number of steps between checks, at least 1. If `steps_per_execution` is
             larger, it checks after every execution. Defaults to `50`.
 
     Raises:
-        FloatingPointError: In training, if something is not finite.
+        FloatingPointError: During training, if a loss or a variable is not finite.
         ValueError: If `every_n_steps` is below 1.
 
     Example:
@@ -57,12 +58,12 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self.every_n_steps = check_integer("every_n_steps", every_n_steps, low=1)
 
     def on_train_begin(self, logs=None):
-        steps: Any = ops.convert_to_numpy(self.model.optimizer.iterations)  # devices may mirror it
+        steps: Any = ops.convert_to_numpy(self.model.optimizer.iterations)  # may be mirrored
         self._step = self._checked = int(steps)
         self._before_epoch = self._step
 
     def on_train_batch_end(self, batch, logs=None):
-        # Under `steps_per_execution` several steps end at once; `batch` is the last of them.
+        # With `steps_per_execution`, several steps end at once, and `batch` is the last of them.
         self._step = self._before_epoch + batch + 1
         if self._step - self._checked >= self.every_n_steps:
             self._check(logs or {})
@@ -75,7 +76,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
     def _check(self, logs):
         losses = {name: float(value) for name, value in logs.items() if name.endswith("loss")}
         broken = [f"{name} is {value}" for name, value in losses.items() if not np.isfinite(value)]
-        broken = broken or broken_weights(self.model)
+        broken = broken or describe_broken_weights(self.model)
         if broken:
             raise FloatingPointError(
                 f"The training of {type(self.model).__name__} stopped at step {self._step}: "
@@ -84,63 +85,66 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._checked = self._step
 
 
-def broken_weights(model: Any) -> list[str]:
-    """Says which variable of a model or of its optimizer is not finite, if one is.
+def describe_broken_weights(model: Any) -> list[str]:
+    """Returns a sentence about the variables of a model and its optimizer that are not finite.
 
     Returns:
-        A sentence that names the first such variable and counts the others; or nothing.
+        A list with one sentence, which names the first such variable and counts the rest; an empty
+        list if all variables are finite.
     """
     if keras.backend.backend() == "jax":
-        model.jax_state_sync()  # within `fit`, the variables wait for this
+        model.jax_state_sync()  # within `fit`, the variables are only updated on request
     variables = [*model.weights, *model.optimizer.variables]
     variables = [v for v in variables if keras.backend.is_float_dtype(v.dtype)]
+    # One sum per variable and one transfer is faster than a check of every element.
     sums = ops.stack([ops.cast(ops.sum(variable), "float32") for variable in variables])
     finite: Any = ops.convert_to_numpy(ops.isfinite(sums))
     suspects = np.flatnonzero(~finite)
-    # A sum of finite numbers may overflow, so each suspect is looked at.
+    # A sum of finite numbers can overflow, so the elements of each suspect are checked.
     broken = [variables[i].path for i in suspects if not ops.all(ops.isfinite(variables[i]))]
-    others = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-    return [f"{name}{others} has values that are NaN or infinite" for name in broken[:1]]
+    count = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
+    return [f"{name}{count} has values that are NaN or infinite" for name in broken[:1]]
 
 
 class StopOnSignal(keras.callbacks.Callback):
     """Lets Ctrl-C and SIGTERM end `fit` between two steps, within `listening()`.
 
-    An error that a handler raises within a call of TensorFlow can crash the process.
+    A handler must not raise an error within a call of TensorFlow, because that can crash the
+    process.
     """
 
     def __init__(self):
         super().__init__()
-        self.signal: int | None = None  # that asks for the end
+        self.signal: int | None = None  # the first signal that arrived
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Notes the first of these signals; a second one acts at once."""
-        if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+        """Records the first signal during the block. A second signal acts at once."""
+        if threading.current_thread() is not threading.main_thread():  # gets no signals
             yield
             return
         numbers = signal.SIGINT, signal.SIGTERM
-        before = {number: signal.getsignal(number) or signal.SIG_DFL for number in numbers}
+        handlers = {number: signal.getsignal(number) or signal.SIG_DFL for number in numbers}
 
-        def note(number, _):
+        def record(number, _):
             self.signal = number
-            signal.signal(number, before[number])
+            signal.signal(number, handlers[number])
 
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             if handler is not signal.SIG_IGN:
-                signal.signal(number, note)
+                signal.signal(number, record)
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.end_if_asked()
+        self.end_if_requested()
 
-    def end_if_asked(self) -> None:
-        """Raises what the signal asks for: `KeyboardInterrupt`, or `SystemExit` of SIGTERM."""
+    def end_if_requested(self) -> None:
+        """Raises `KeyboardInterrupt` after SIGINT, and `SystemExit` after SIGTERM."""
         if self.signal == signal.SIGINT:
             raise KeyboardInterrupt
         if self.signal is not None:
-            raise SystemExit(128 + self.signal)
+            raise SystemExit(128 + self.signal)  # the exit status that shells expect

@@ -4,23 +4,23 @@ from typing import Any
 
 @dataclasses.dataclass
 class Trainer:
-    """How long and how to train.
+    """Settings of a training: its length, batches and compilation.
 
     Attributes:
-        steps: Training steps.
-        steps_per_epoch: Steps from one checkpoint to the next.
-        epochs: For a config: the number of passes over the source, which replaces both above.
-        batch_size: Examples of each domain in a step.
-        steps_per_execution: Steps in one call, or `"auto"`: on TensorFlow 20 if 20 divides the
-            epoch and every interval of a callback, else one. Several steps in a call give the same
-            weights and save the time between the calls, where callbacks act and signals are heard.
-        jit_compile: Whether XLA compiles, or `"auto"`: where Keras can, except for TensorFlow on a
-            CPU, where XLA makes small convolutions about 6 times slower.
+        steps: Number of training steps.
+        steps_per_epoch: Number of steps between two checkpoints.
+        epochs: For a config: the number of passes over the source, which replaces both values
+            above.
+        batch_size: Number of examples per domain and step.
+        steps_per_execution: Number of steps per call, or `"auto"`: 20 on TensorFlow if 20 divides
+            the epoch and every interval of a callback, else 1. Several steps per call give the same
+            weights and save the time between calls. Callbacks and signals act between calls.
+        jit_compile: Whether XLA compiles the step, or `"auto"`: where Keras can, except for
+            TensorFlow on a CPU, where XLA makes small convolutions about 6 times slower.
         run_eagerly: As in `keras.Model.compile`.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
-        oracle_curve: Whether a run writes the target accuracy after each epoch to a file of its
-            own.
-        check_every: Steps between checks for NaN or infinite losses and weights.
+        oracle_curve: Whether a run writes the target accuracy after each epoch to a separate file.
+        check_every: Number of steps between checks for NaN or infinite losses and weights.
     """
 
     steps: int

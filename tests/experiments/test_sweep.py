@@ -90,7 +90,7 @@ def test_what_to_keep_is_told_by_a_probe_of_the_source_alone(sweep, low, choice,
     probe = {"accuracy": 0.8, "low": low, "high": 0.9, "loss": 0.5}
     change(sweep / "1", **{f"{of}probe/{name}": value for name, value in probe.items()})
     text = rank_sweep(sweep, "info_max", OVERRIDES)
-    assert "- a fresh probe separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
+    assert "separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
     assert f"recommended: {choice}\n" in text
 
 

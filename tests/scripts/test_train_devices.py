@@ -35,7 +35,7 @@ def test_a_run_trains_on_two_devices_and_goes_on_with_one(train, tmp_path, backe
     [
         ("jax", "trainer.batch_size=15", "multiple of 2. Received: batch_size=15"),
         ("tensorflow", "trainer.jit_compile=true", "Received: trainer.jit_compile=True"),
-        ("torch", "seed=0", "needs JAX: set KERAS_BACKEND=jax"),
+        ("torch", "seed=0", "Set KERAS_BACKEND=jax"),
     ],
 )
 def test_what_devices_cannot_do_is_told_in_one_line(train, tmp_path, backend, setting, told):

@@ -25,7 +25,7 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     first.send_signal(signal.SIGTERM)
     output, errors = first.communicate()
     assert first.returncode == 143, errors
-    epoch = re.search(r"goes on after epoch (\d)\.$", output, re.MULTILINE)[1]
+    epoch = re.search(r"resumes after epoch (\d)\.$", output, re.MULTILINE)[1]
     assert not (folder / "run/summary.json").exists()
     config = (folder / "run/.hydra/config.yaml").read_text()
     refused = run_here("train.py", [*LINE, "seed=3"], folder)

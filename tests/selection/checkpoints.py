@@ -1,9 +1,9 @@
-"""Eight checkpoints of a linear model whose accuracies are known, and data for their scores.
+"""Eight checkpoints of a linear model with known accuracies, and data for their scores.
 
-A point at the angle `a` is given the class `c` whose direction, `120 c + turn` degrees, is nearest.
-Source points lie within 50 degrees of `120 c`, target points within 50 degrees of `120 c + 40`, so
-that the checkpoint turned by 40 degrees is right on all of the target, and one turned by `t` on the
-offsets within 60 degrees of `t - 40`.
+The model predicts the class `c` whose direction, `120 c + turn` degrees, is nearest to a point.
+Source points are within 50 degrees of `120 c`, and target points within 50 degrees of `120 c + 40`.
+The checkpoint with a turn of 40 degrees is therefore right on the whole target, and a checkpoint
+with the turn `t` on the offsets within 60 degrees of `t - 40`.
 """
 
 import keras
@@ -38,8 +38,8 @@ def _weights(turn):
     return rotation, 3 * np.stack([np.cos(directions), np.sin(directions)])
 
 
-def checkpoint(turn):
-    """A model whose features are the inputs turned back by `turn` degrees."""
+def build_checkpoint(turn):
+    """Returns a model whose features are the inputs rotated by `-turn` degrees."""
     model = DANN(linear(2, 2), label_head=linear(2, 3), domain_head=linear(2, 1))
     rotation, directions = _weights(turn)
     model.backbone.trainable_weights[0].assign(rotation)
@@ -47,22 +47,22 @@ def checkpoint(turn):
     return model
 
 
-def features(turn, inputs):
-    """The features of `checkpoint(turn)` in double precision."""
+def compute_features(turn, inputs):
+    """Returns the features of `build_checkpoint(turn)` in double precision."""
     return np.asarray(inputs, "float64") @ _weights(turn)[0]
 
 
-def logits(turn, inputs):
-    """The logits of `checkpoint(turn)` in double precision."""
-    return features(turn, inputs) @ _weights(turn)[1]
+def compute_logits(turn, inputs):
+    """Returns the logits of `build_checkpoint(turn)` in double precision."""
+    return compute_features(turn, inputs) @ _weights(turn)[1]
 
 
 def target_accuracy(turn):
-    """By the angles alone."""
+    """Returns the accuracy that follows from the angles."""
     return np.mean(np.abs(OFFSETS + SHIFT - turn) < 60)
 
 
-def as_logits(dtype="float32", classes=3):
-    """A model that gives its inputs for logits."""
-    entry = keras.Input((classes,), dtype=dtype)
-    return keras.Model(entry, keras.layers.Identity(dtype=dtype)(entry))
+def identity_model(dtype="float32", classes=3):
+    """Returns a model that returns its inputs as logits."""
+    inputs = keras.Input((classes,), dtype=dtype)
+    return keras.Model(inputs, keras.layers.Identity(dtype=dtype)(inputs))

@@ -67,7 +67,7 @@ def test_what_cannot_be_is_refused(arguments, error):
 @pytest.mark.skipif(BACKEND == "torch", reason="PyTorch has no distribution")
 def test_more_devices_than_there_are_are_refused():
     keras.distribution.list_devices()  # from here on the processor cannot be split
-    with pytest.raises(ValueError, match="no more than"):
+    with pytest.raises(ValueError, match="at most"):
         Distribution("data_parallel", 1000).connect()
 
 

@@ -9,7 +9,7 @@ from dann.adaptation import DANN
 from dann.data import pair
 from dann.networks import domain_head
 from dann.training import StopOnNonFinite
-from dann.training.stops import broken_weights
+from dann.training.stops import describe_broken_weights
 
 INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 LABELS = (INPUTS[:, 0] > 0).astype(int)
@@ -74,7 +74,7 @@ def test_weights_that_break_in_the_last_step_reach_no_checkpoint(tmp_path):
         fit(dann(), BreakAt(16), StopOnNonFinite(), saves)
     kept = keras.models.load_model(file)
     assert int(kept.optimizer.iterations) == 8
-    assert not broken_weights(kept)
+    assert not describe_broken_weights(kept)
 
 
 def test_steps_that_loss_scaling_skips_are_no_error():
@@ -83,7 +83,7 @@ def test_steps_that_loss_scaling_skips_are_no_error():
     model = dann(optimizer, dtype="mixed_float16")
     fit(model, StopOnNonFinite(every_n_steps=1))
     assert int(inner.iterations) < 16  # some were skipped
-    assert not broken_weights(model)
+    assert not describe_broken_weights(model)
 
 
 def test_an_optimizer_whose_state_is_not_finite_is_named_and_great_weights_pass():
@@ -91,11 +91,11 @@ def test_an_optimizer_whose_state_is_not_finite_is_named_and_great_weights_pass(
     fit(model, epochs=1)
     momentum = next(v for v in model.optimizer.variables if "momentum" in v.path)
     momentum.assign(np.full(momentum.shape, np.inf))
-    (told,) = broken_weights(model)
+    (told,) = describe_broken_weights(model)
     assert re.search("momentum.* has values that are NaN or infinite", told)
     model = dann()  # whose sum of weights overflows
     model.backbone.weights[0].assign(np.full((3, 4), 3e38))
-    assert not broken_weights(model)
+    assert not describe_broken_weights(model)
 
 
 def test_training_is_left_as_it_is():

@@ -112,7 +112,7 @@ def test_a_signal_ends_the_training_after_its_step_and_says_where_it_goes_on(
     finally:
         signal.signal(number, before)
     assert getattr(stop.value, "code", None) == status
-    assert "goes on after epoch 1." in capfd.readouterr().out
+    assert "resumes after epoch 1." in capfd.readouterr().out
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-4.npz"]
 
 

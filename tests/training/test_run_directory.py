@@ -64,7 +64,7 @@ def test_the_checkpoint_and_the_classifier_are_loaded_in_safe_mode(run):
     code.save(run.checkpoint_file)
     code.save(run.classifier_file)
     for load in (run.model, run.classifier):
-        with pytest.raises(ValueError, match=r"\.keras, which cannot be read as one") as raised:
+        with pytest.raises(ValueError, match=r"\.keras, which cannot be read as a model") as raised:
             load()
         assert "unsafe" in str(raised.value.__cause__)
 

@@ -1,0 +1,137 @@
+"""Calls that are refused, and the words that the user needs."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from checkpoints import SOURCE, TARGET, build_checkpoint, identity_model
+
+import dann
+from dann.selection import (
+    Outputs,
+    SelectionScores,
+    agreement,
+    compute_scores,
+    mcc,
+    recommend,
+    regret,
+    snd,
+)
+
+SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
+LOGITS = Outputs(target_logits=np.eye(3))
+
+
+@keras.saving.register_keras_serializable("tests")
+def custom_loss(labels, logits):
+    return SIGMOIDS(labels, logits)
+
+
+def score(model=None, **arguments):
+    model = build_checkpoint(0) if model is None else model
+    return compute_scores(model, **{"source": SOURCE, "target": TARGET, **arguments})
+
+
+def sigmoid_model():
+    network = build_checkpoint(20).classifier
+    return keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
+
+
+def multi_label_model(loss=SIGMOIDS):
+    model = build_checkpoint(20)
+    model.compile("sgd", loss)
+    x = {"source": SOURCE[0][:8], "target": TARGET[:8]}
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("always")
+        model.fit(x, np.array([[1, 1, 0]] * 8, "float32"), verbose=0)
+    assert loss is SIGMOIDS or "BinaryAccuracy" in str(messages[0].message)
+    return model
+
+
+def regression_model():
+    model = dann.DANN(dann.networks.mlp_backbone((2,)), label_head=keras.layers.Dense(2))
+    model.compile("sgd", loss="mse")
+    return model
+
+
+X, Y = SOURCE
+REFUSALS = {
+    "target with labels": (lambda: score(target=(TARGET, Y)), "without labels"),
+    "no target example": (lambda: score(target=TARGET[:0]), "target|data"),
+    "one example for snd": (lambda: score(target=TARGET[:1], scores=["snd"]), "at least 2 target"),
+    "one example for mix_val": (
+        lambda: score(target=TARGET[:1], scores=["mix_val"]),
+        "at least 2 target",
+    ),
+    "no source": (lambda: score(source=None), "held-out source examples"),
+    "fractional labels": (lambda: score(source=(X, Y + 0.5)), "labels"),
+    "label out of range": (lambda: score(source=(X, Y + 1)), "labels of the source"),
+    "three examples for dev": (lambda: score(source=(X[:3], Y[:3])), "at least 4 source"),
+    "unknown score": (lambda: score(scores=["accuracy"]), "scores"),
+    "no features": (
+        lambda: score(build_checkpoint(0).classifier, scores=["dev"]),
+        "model of `dann.adaptation`",
+    ),
+    "sigmoid outputs": (lambda: score(sigmoid_model(), scores=["info_max"]), "num_classes=2"),
+    "several labels": (lambda: score(multi_label_model(), scores=["info_max"]), "several labels"),
+    "several labels by a custom loss": (
+        lambda: score(multi_label_model(custom_loss), scores=["info_max"]),
+        "several labels",
+    ),
+    "a number": (
+        lambda: score(
+            identity_model(classes=1), source=None, target=TARGET[:, :1], scores=["entropy"]
+        ),
+        "num_classes=2",
+    ),
+    "several numbers": (
+        lambda: score(regression_model(), source=None, scores=["entropy"]),
+        "loss='mse' and 2 outputs",
+    ),
+    "low temperature": (lambda: snd(LOGITS, temperature=0.01), "temperature"),
+    "negative temperature": (lambda: mcc(LOGITS, temperature=-1.0), "temperature"),
+    "callback without target": (lambda: SelectionScores(), "without labels"),
+    "callback with target labels": (
+        lambda: SelectionScores(target=(TARGET, Y)),
+        "without labels",
+    ),
+    "callback with an unknown score": (
+        lambda: SelectionScores(("best",), target=TARGET),
+        "scores",
+    ),
+    "callback without source": (
+        lambda: SelectionScores(("dev",), target=TARGET),
+        "held-out source examples",
+    ),
+    "agreement of no run": (lambda: agreement([]), "at least one array"),
+    "agreement of one run": (lambda: agreement([np.arange(3)]), "at least two runs"),
+    "agreement of other examples": (lambda: agreement([np.arange(3), np.arange(4)]), "same shape"),
+    "agreement of no example": (lambda: agreement([np.zeros(0, int)] * 2), "at least two runs"),
+    "agreement of NaN": (
+        lambda: agreement([np.full((3, 2), np.nan), np.zeros((3, 2))]),
+        "finite predictions",
+    ),
+    "regret of other checkpoints": (
+        lambda: regret({"short": [1.0, 2.0]}, [0.5, 0.25, 0.75]),
+        "score 'short' and the oracle",
+    ),
+    "recommendation without source only": (
+        lambda: recommend({"dann": [LOGITS]}),
+        "source_only",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals_name_the_cause(case):
+    call, words = REFUSALS[case]
+    with pytest.raises((KeyError, TypeError, ValueError), match=words):
+        call()
+
+
+def test_several_labels_are_saved_with_the_model(tmp_path):
+    multi_label_model(custom_loss).save(tmp_path / "a.keras")
+    model = keras.models.load_model(tmp_path / "a.keras")
+    with pytest.raises(ValueError, match="several labels"):
+        score(model, scores=["entropy"])
