@@ -37,8 +37,8 @@ def application_backbone(
             application without its classifier (`include_top=False`), where `~` is the home
             directory. For the ImageNet weights of EfficientNetB0 to B7 use `"imagenet"`, because
             Keras rescales their inputs only then.
-        trainable: `True` (default) to fine-tune all layers, `False` or `"none"` to freeze them, or
-            the stages to fine-tune.
+        trainable: `True` (default) to fine-tune all layers, `False` or `"none"` to freeze them
+            until `backbone.trainable = True`, or the stages to fine-tune.
         pooling: `"avg"` (default) or `"max"`, the pooling of the last feature map.
         **options: Further arguments of the application, such as `alpha` of the MobileNets.
 
@@ -66,18 +66,21 @@ def application_backbone(
         pooling=pooling,
         weights=None if weights is None else os.path.expanduser(weights),
     )
-    _freeze(application, trainable)
     # The public modules of some applications lack the function, so the private one is used.
     preprocess = sys.modules[make.__module__].preprocess_input
     inputs = keras.Input(shape, name="images")
-    return keras.Model(inputs, application(preprocess(inputs)), name="backbone")
+    backbone = keras.Model(inputs, application(preprocess(inputs)), name="backbone")
+    _freeze(backbone, application, trainable)
+    return backbone
 
 
-def _freeze(application, trainable):
-    if isinstance(trainable, bool) or trainable in (None, "none"):
-        stages = [""] if trainable is True else []  # every name begins with ""
-    else:
-        stages = [trainable] if isinstance(trainable, str) else trainable
+def _freeze(backbone, application, trainable):
+    if trainable is True:
+        return
+    if trainable in (False, None, "none"):
+        backbone.trainable = False  # on the model, so that `backbone.trainable = True` unfreezes it
+        return
+    stages = [trainable] if isinstance(trainable, str) else trainable
     names = [layer.name for layer in application.layers if layer.weights]
     for stage in stages:
         if not any(_is_in_stage(name, stage) for name in names):

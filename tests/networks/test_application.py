@@ -77,6 +77,13 @@ def test_stages_train_and_other_layers_are_frozen():
         assert layers == {*names, *(f"{name}_bn" for name in names)}  # conv_pw_10 is frozen
 
 
+def test_frozen_backbone_is_unfrozen_by_trainable(reloaded):
+    backbone, expected = mobilenet(trainable=False), len(mobilenet().trainable_weights)
+    assert reloaded(backbone).trainable_weights == []
+    backbone.trainable = True
+    assert len(backbone.trainable_weights) == expected > 0
+
+
 PAIR = {"source": IMAGES, "target": 255 - IMAGES}, np.array([0, 1, 2, 1])
 
 
