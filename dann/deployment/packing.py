@@ -67,15 +67,17 @@ def build_program(classifier: keras.Model) -> list[Step]:
         shape = (network.get_build_config() or {}).get("input_shape")
         inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
     received = f"{len(inputs)} inputs"
-    if len(inputs) == 1:
+    if len(inputs) == 1 and inputs[0].dtype != "float32":
+        received = f"inputs of {inputs[0].dtype}, which Keras rounds or truncates"
+    elif len(inputs) == 1:
         program = Program(get_fixed_shape(inputs[0].shape, "input"), find_rule)
         outputs = trace_calls(program, network.call, inputs, [0], "")
         if len(outputs) == 1:
             return program.select_steps(outputs[0])
         received = f"{len(outputs)} outputs"
     raise PackError(
-        "Expected a classifier with one input of known shape and one output. Received: "
-        f"{network.name} with {received}. Use `keras.Input`, call it on a batch, or pass "
+        "Expected a classifier with one input of known shape in float32 and one output. Received: "
+        f"{network.name} with {received}. Use `keras.Input(shape)`, call it on a batch, or pass "
         "`keras.Model(inputs, outputs)`"
     )
 

@@ -83,6 +83,10 @@ UNPACKABLE = {  # the shape of the input, a function of it, and words of the err
 }
 OTHER_MODELS = {
     "two inputs": (with_two_inputs, "2 inputs"),
+    "integers": (
+        lambda: keras.Sequential([keras.Input(FLAT, dtype="uint8"), layers.Dense(2)]),
+        "in float32.*inputs of uint8",
+    ),
     "unbuilt": (lambda: keras.Sequential([layers.Dense(2)]), "call it on a batch"),
     # JAX does not even build this model.
     "eager": (eager, "EagerAdd.call to call only layers.*`return self.*`|call it on a batch"),
