@@ -63,9 +63,8 @@ def _identify(x):
 def map_range(function: Callable, count: int, dtypes: Any) -> Any:
     """Returns the stacked results of a function for the numbers below `count`, in parts."""
     with _explain_loops():
-        if tf.is_tensor(count):  # an unknown batch size
-            return tf.vectorized_map(function, tf.range(count))
-        parts = math.ceil(count / _part_size())
+        # `count` is a tensor if the batch size is unknown.
+        parts = 1 if tf.is_tensor(count) else math.ceil(count / _part_size())
         if parts <= 1:
             return tf.vectorized_map(function, tf.range(count))
         # The last part is filled up with results that are cut off again.

@@ -164,8 +164,8 @@ class NamedFunction:
         *parts: Functions that it is made of.
 
     Raises:
-        TypeError: When called with keyword arguments; when saved, if another function or none is
-            registered under its name, because loading would not return this function.
+        TypeError: When saved, if another function or none is registered under its name, because
+            loading would not return this function.
         ValueError: If Keras has an activation of this name, which loading would return.
     """
 
@@ -180,12 +180,7 @@ class NamedFunction:
             getattr(part, "__name__", type(part).__name__) for part in parts
         )
 
-    def __call__(self, *inputs, **keywords):
-        if keywords:
-            raise TypeError(
-                f"Expected the inputs of `{self.__name__}` by position. "
-                f"Received by name: {', '.join(keywords)}"
-            )
+    def __call__(self, *inputs):
         return self.function(*inputs)
 
     def get_config(self):

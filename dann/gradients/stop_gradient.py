@@ -7,13 +7,7 @@ import keras
 from keras import ops
 
 from dann.checks import shapes_may_match
-from dann.gradients.override import (
-    NamedFunction,
-    Reads,
-    floating_tensor,
-    record_reads,
-    reject_reads,
-)
+from dann.gradients.override import NamedFunction, floating_tensor, record_reads, reject_reads
 
 
 def straight_through(value: Any, carrier: Any) -> Any:
@@ -113,13 +107,11 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
 
     def call(*inputs):
         inputs = tuple(x.value if isinstance(x, keras.Variable) else x for x in inputs)
-        carrier = surrogate(*inputs)
+        with record_reads() as surrogate_variables:
+            carrier = surrogate(*inputs)
         with record_reads() as variables:
             value = forward(*inputs)
-        if variables:
-            with Reads() as scope:  # the surrogate must read the same variables
-                surrogate(*inputs)
-            reject_reads({k: v for k, v in variables.items() if k not in scope.variables})
+        reject_reads({k: v for k, v in variables.items() if k not in surrogate_variables})
         return straight_through(value, carrier)
 
     return NamedFunction(call, name, forward, surrogate)

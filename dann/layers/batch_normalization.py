@@ -49,11 +49,12 @@ class BatchNormalization(keras.layers.BatchNormalization):
         return outputs
 
     def _can_be_fused(self, inputs, mask):
-        is_plain = self.trainable and not self.synchronized and not self.renorm and mask is None
         rank = len(inputs.shape)
         return (
-            is_plain
-            and keras.backend.backend() == "tensorflow"
+            keras.backend.backend() == "tensorflow"
+            and self.trainable
+            and not (self.synchronized or self.renorm)
+            and mask is None
             and rank > 2
             and self.axis in (-1, rank - 1)
             and keras.backend.standardize_dtype(inputs.dtype) == self.compute_dtype == "float32"

@@ -6,12 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from dann.gradients.estimators import (
-    Estimator,
-    get_estimator,
-    get_kernel_estimator,
-    standardize_estimator,
-)
+from dann.gradients.estimators import Estimator, get_estimator
+from dann.gradients.estimators.identifiers import get_kernel_estimator, standardize_estimator
 from dann.layers.binary_sign import BinarySign
 from dann.layers.weight_clip import WeightClip
 

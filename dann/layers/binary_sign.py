@@ -2,13 +2,8 @@ import keras
 from keras import ops
 
 from dann.gradients import binary_sign
-from dann.gradients.estimators import (
-    Estimator,
-    Sharpened,
-    Stochastic,
-    get_estimator,
-    standardize_estimator,
-)
+from dann.gradients.estimators import Estimator, Sharpened, Stochastic, get_estimator
+from dann.gradients.estimators.identifiers import standardize_estimator
 from dann.layers.state import add_state
 
 

@@ -29,8 +29,8 @@ from dann.gradients.estimators import (
     ReSTE,
     SwishSign,
     get_estimator,
-    get_kernel_estimator,
 )
+from dann.gradients.estimators.identifiers import get_kernel_estimator
 
 # Eager for all, in a graph without further parameters, and by XLA one of each kind of arithmetic.
 CASES = [(name, False) for name in PUBLISHED]

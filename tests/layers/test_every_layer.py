@@ -154,13 +154,13 @@ def test_each_call_in_a_step_has_its_sharpness(name):
     def twice(x):
         return sign(x, training=True) + 3.0 * sign(0.5 * x, training=True)
 
-    def sum_of_functions(x):
+    def add_functions(x):
         first, second = (estimator.sharpness_at(step) for step in (0, 1))
         return binary_sign(x, estimator=estimator, sharpness=first) + 3.0 * binary_sign(
             0.5 * x, estimator=estimator, sharpness=second
         )
 
     _, (gradient,) = value_and_gradients(twice, inputs)
-    _, (expected,) = value_and_gradients(sum_of_functions, inputs)
+    _, (expected,) = value_and_gradients(add_functions, inputs)
     np.testing.assert_allclose(gradient, expected, rtol=1e-6)
     assert np.any(gradient)

@@ -60,14 +60,14 @@ def test_inference_changes_no_state():
 
 
 @keras.saving.register_keras_serializable("tests")
-def half_of_the_steps(step):
+def halve(step):
     """Returns half of the step, which must be a float: Keras would refuse int64 and a float."""
     return step / 2.0
 
 
 @pytest.mark.parametrize(
     "schedule",
-    [keras.optimizers.schedules.PolynomialDecay(0.0, 4, 2.0, power=1.0), half_of_the_steps],
+    [keras.optimizers.schedules.PolynomialDecay(0.0, 4, 2.0, power=1.0), halve],
 )
 def test_keras_schedule_and_function_are_schedules(schedule):
     reversal = GradientReversal(schedule)

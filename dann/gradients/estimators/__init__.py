@@ -1,13 +1,8 @@
 """Quantizers with their own backward pass, available by name or as objects."""
 
 from dann.gradients.estimators.curves import EDE, ApproxSign, ReSTE, Sharpened, SwishSign
-from dann.gradients.estimators.estimator import ESTIMATORS, Estimator, register_estimator
-from dann.gradients.estimators.identifiers import (
-    get_estimator,
-    get_kernel_estimator,
-    standardize_estimator,
-)
-from dann.gradients.estimators.quantizer import Quantizer
+from dann.gradients.estimators.estimator import ESTIMATORS, Estimator
+from dann.gradients.estimators.identifiers import Quantizer, get_estimator
 from dann.gradients.estimators.straight_through import (
     DoReFa,
     Htanh,
