@@ -1,5 +1,6 @@
 """Image files as an array that is decoded on demand, and caches of decoded images."""
 
+import contextlib
 import functools
 import hashlib
 import json
@@ -103,22 +104,25 @@ def check_image_size(image_size: Any) -> tuple[int, int]:
     return height, width
 
 
-def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
+@contextlib.contextmanager
+def _open(path):
     try:
         with Image.open(path, formats=_FORMATS) as file:
-            file.draft(mode, (max(size), max(size)))  # square, because it may be rotated next
-            image[:] = _convert(file, size, mode).reshape(image.shape)
+            yield file
     # Pillow's decoders raise almost any exception for a damaged file, such as `struct.error`.
     except Exception as error:
         raise ValueError(f"Expected an image. Received: {path}: {error}") from error
 
 
+def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
+    with _open(path) as file:
+        file.draft(mode, (max(size), max(size)))  # square, because it may be rotated next
+        image[:] = _convert(file, size, mode).reshape(image.shape)
+
+
 def _check_header(path):
-    try:
-        with Image.open(path, formats=_FORMATS):
-            pass
-    except Exception as error:  # as in `_decode_into`
-        raise ValueError(f"Expected an image. Received: {path}: {error}") from error
+    with _open(path):
+        pass
 
 
 def _convert(image, size, mode):

@@ -55,7 +55,7 @@ def sentiment(
             working directory.
         output_mode: Representation of a sentence: `"tf_idf"` (default), `"multi_hot"` or `"count"`
             of words; `"word_vectors"`, the mean of pretrained vectors of its words from the package
-            wordllama (`pip install dann[wordllama]`), which needs no fit; or `None` for the text,
+            wordllama (`pip install wordllama`), which needs no fit; or `None` for the text,
             for a network that reads texts.
         max_tokens: Maximum number of words that `TextVectorization` distinguishes; all other words
             count as one.
@@ -110,7 +110,7 @@ def _word_vectors():
     try:
         import wordllama  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        message = "data.output_mode=word_vectors needs `pip install dann[wordllama]`"
+        message = "data.output_mode=word_vectors needs `pip install wordllama`"
         raise ImportError(message) from error
     # The package contains its tokenizer, but by default looks elsewhere and would download it.
     folder = pathlib.Path(str(wordllama.__file__)).parent

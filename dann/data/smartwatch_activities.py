@@ -20,7 +20,7 @@ def smartwatch_activities(
 ) -> DomainPair:
     """Pairs two groups of people who did seven shoulder exercises while wearing a smartwatch.
 
-    The package seglearn (`pip install dann[seglearn]`) contains the 140 recordings: ten people, two
+    The package seglearn (`pip install seglearn`) contains the 140 recordings: ten people, two
     arms, three axes of acceleration and of rotation at 50 Hz. Each recording is cut into
     consecutive windows, and each channel is scaled to mean 0 and variance 1 on the source's
     training windows. No person is in a training set and in a test set.
@@ -46,7 +46,7 @@ def smartwatch_activities(
     try:
         from seglearn.datasets import load_watch  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("The smartwatch recordings need `pip install dann[seglearn]`") from error
+        raise ImportError("The smartwatch recordings need `pip install seglearn`") from error
     data = load_watch()
     check_integer("window", window, 1)
     people = set(data["subject"].tolist())

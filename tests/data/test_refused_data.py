@@ -25,16 +25,22 @@ from dann.data.lazy_array import LazyArray
 
 X = np.random.default_rng(0).normal(size=(60, 5, 2))
 Y = np.arange(60) % 3
+MASKED = np.ma.masked_equal(X, X[0, 0, 0])
+BFLOAT16 = np.where(X > 1, np.nan, X).astype(ml_dtypes.bfloat16)
 NAMES = np.array(["cat", "ant", "bee"])[Y]
+DOGS = np.where(Y, NAMES, "dog")
 FRAME = pandas.DataFrame(X[:, :, 0], columns=list("abcde"))
 SWAPPED = FRAME[list("ebcda")] + 9
 RENAMED = FRAME.rename(columns={"a": "other"})
 PEOPLE = np.arange(60) // 5
+TEAMS = PEOPLE // 4
 IMAGES = np.zeros((6, 4, 4, 1), "uint8")
 PAIR = DomainPair("a", "b", (IMAGES, Y[:6]), (IMAGES, Y[:6]), IMAGES, (IMAGES, Y[:6]), 3)
 LABELLED = dataclasses.replace(PAIR, target_train_labels=Y[:6])
+UNKNOWN = {"target_test": (IMAGES, None)}
 OTHER = arrays((X, Y), (X + 9, Y))
 TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
+CUP = "photo/cup/1.png"
 
 
 class Trap:
@@ -67,13 +73,12 @@ def table(a=TABLE, b=TABLE, label="label", **options):
     return call
 
 
-def file(content=None, options=None, **contents):
+def file(content=None, groups=None, **arrays):
     def call(folder):
-        np.savez(folder / "a.npz", x=X, y=Y)
-        np.savez(folder / "b.npz", **contents)
+        np.savez(folder / "b.npz", **arrays)
         if content is not None:
             (folder / "b.npz").write_bytes(content)
-        return npz(folder / "b.npz", folder / "a.npz", **(options or {}))
+        return npz(folder / "b.npz", folder / "a.npz", groups=groups)
 
     return call
 
@@ -86,175 +91,121 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
         if text is not None:
             (folder / "list.txt").write_text(text)
             return read_images(folder, source, "list.txt")
+        if "target_new" in options:
+            options["target_new"] = folder / options["target_new"]
         return image_folder(folder / root, source, target, image_size, **options)
 
     return call
 
 
-ARRAYS = {
-    "masked numbers": (read((np.ma.masked_equal(X, X[0, 0, 0]), Y)), "masked array"),
-    "numbers as strings": (read((X.astype(str), Y)), "of strings; target"),
-    "numbers beyond float32": (read(target=np.full(X.shape, 1e300)), "NaN or infinite"),
-    "inputs of one axis": (read((X[:, 0, 0], Y)), "shape (batch, size, ...)"),
-    "source without labels": (read(X), "(inputs, labels)"),
-    "no examples": (read((X[:0], Y[:0])), "at least 2"),
-    "fewer labels than inputs": (read((X, Y[:4])), "labels per input"),
-    "labels with fractions": (read((X, Y + 0.5)), "integers or strings. Received: float64"),
-    "unknown source labels": (read((X, Y - 1)), "label for each example. Received: 20 of 60"),
-    "a class of the target alone": (
-        read((X, NAMES), (X + 9, np.where(Y, NAMES, "dog"))),
-        "among ['ant', 'bee', 'cat']. Received: ['dog']",
-    ),
-    "share above 1": (read(test_share=1.5), "`test_share`"),
-    "one example per class": (read((X[:3], Y[:3])), "a class with at least 2 examples"),
-    "one class": (read((X, Y * 0)), "`num_classes`"),
-    "other order of columns": (read((FRAME, Y), SWAPPED), "same columns in the same order"),
-    "reversed view as target": (read(target=(X[::-1], Y)), "different arrays"),
-    "view as test set": (read(target_test=(X[-3:], Y[-3:])), "different arrays"),
-    "too few groups": (read(groups=(PEOPLE[:5], None)), "groups per input"),
-    "one group": (read(groups=(PEOPLE * 0, None)), "train set will be empty"),
-    "share of groups above 1": (read(groups=(PEOPLE, None), test_share=2), "`test_share`"),
-    "group in train and test": (read(groups=(PEOPLE, PEOPLE + 6)), "Use different names"),
-    "group in given test": (
-        read(groups=(PEOPLE, PEOPLE), source_test=(X + 99, Y)),
-        "No group may be in a training set and in a test set",
-    ),
-    "a class in one group": (
-        read((X, Y // 2 * 0 + PEOPLE // 4), groups=(PEOPLE // 4, None), test_share=0.5),
-        "Try another `seed`",
-    ),
-    "strings beside numbers": (read((NAMES, Y)), "strings; target"),
-}
-DOMAINS = {
-    "empty set": (changed(target_train=IMAGES[:0]), "target train set must contain at least one"),
-    "other type": (changed(target_test=(IMAGES.astype("float32"), Y[:6])), "of float32"),
-    "label out of range": (changed(target_labelled=(IMAGES, Y[:6] + 1)), "Received: 3"),
-    "too few class names": (changed(class_names=("a",)), "3 names, one per class"),
-    "oracle without labels": (lambda _: PAIR.oracle(), "no labels of b"),
-    "oracle without test labels": (
-        lambda _: dataclasses.replace(LABELLED, target_test=(IMAGES, None)).oracle(),
-        "no labels of b",
-    ),
-    "no labels to learn from": (lambda _: PAIR.with_target_labelled(1), "needs labels"),
-    "no labelled examples": (lambda _: LABELLED.with_target_labelled(0), "`per_class`"),
-    "too many labelled examples": (lambda _: LABELLED.with_target_labelled(3), "[2, 2, 2]"),
-    "no pairs": (joined(), "Received: []"),
-    "other target": (joined(OTHER, read(target=(X + 8, Y))(None)), "share one target"),
-    "target without labels": (joined(OTHER, read()(None)), "share one target"),
-    "joined twice": (joined(join_sources([PAIR, PAIR]), PAIR), "Join all pairs in one call"),
-}
-PAIRS = {
-    "other last axis": (paired(target=X[..., :1]), "('any', 1) of float64"),
-    "missing target": (paired(target=None), "must contain inputs. Received: None"),
-    "fewer labels": (paired((X, Y[:3])), "(60, 5, 2)"),
-    "no labels": (paired(X), "`(inputs, labels)`"),
-    "labels of None": (paired((X, None)), "`(inputs, labels)`"),
-    "inputs of two lengths": (paired(({"a": X, "b": X[:3]}, Y)), "(3, 5, 2)"),
-    "frame of other order": (paired((FRAME, Y), SWAPPED), "same columns"),
-    "frame in a dict": (paired(({"a": FRAME}, Y), {"a": SWAPPED}), "same columns"),
-    "other column": (paired((FRAME, Y), RENAMED), "missing columns ['other']"),
-    "missing values": (paired((FRAME.assign(a=pandas.NA), Y), FRAME), "without missing values"),
-    "texts in a frame": (paired((FRAME.assign(a="text"), Y), FRAME), "pandas.get_dummies"),
-    "NaN of bfloat16": (
-        paired((np.where(X > 1, np.nan, X).astype(ml_dtypes.bfloat16), Y)),
-        "NaN or infinite",
-    ),
-    "complex numbers": (paired((X * 1j, Y), X * 1j), "real numbers. Received: complex128"),
-    "negative weights": (paired((X, Y, Y - 1.0)), "one weight >= 0 per example"),
-    "weights of other shape": (paired((X, Y, X)), "shape (60, 5, 2)"),
-    "batch larger than source": (paired(size=61), "source must fill one"),
-    "labelled target without labels": (paired(target_labelled=X), "labelled target must be"),
-    "labelled target of floats": (
-        paired(target_labelled=(X, Y + 0.5)),
-        "Cannot cast array data from dtype('float64') to dtype('int64')",
-    ),
-    "weights of one domain": (paired(target_labelled=(X, Y, Y)), "weights of both"),
-    "process out of range": (paired(num_processes=2, process_id=2), "`process_id`"),
-    "processes and labelled target": (
-        paired(num_processes=2, target_labelled=(X, Y)),
-        "with a labelled target",
-    ),
-    "too few source domains": (paired(source_domain=Y[:9]), "one integer per source example"),
-    "fractional source domains": (paired(source_domain=Y / 2), "Received: float64"),
-    "source domains in a column": (paired(source_domain=Y[:, None]), "of shape (60, 1)"),
-    "balanced one-hot labels": (paired((X, np.eye(3)[Y]), balanced=True), "np.argmax(labels"),
-    "empty dataset": (paired(iter([])), "no batches"),
-    "string labels": (paired(iter([(X, NAMES)])), "numpy.unique(labels"),
-    "dataset of dicts": (paired(iter([{"image": X, "label": Y}])), "`(inputs, labels)`"),
-    "dataset with negative weights": (paired(iter([(X, Y, Y - 1.0)])), "one weight >= 0"),
-    "balanced dataset": (paired(iter([(X, Y)]), balanced=True), "read by index"),
-    "dataset for processes": (paired(iter([(X, Y)]), num_processes=2), "num_processes=2"),
-    "batches of two shapes": (
-        paired(iter([(X[:1], Y[:1]), (X[:1, :4], Y[:1])])),
-        "must match exactly",
-    ),
-    "function": (paired(lambda: iter([(X, Y)])), "Received: function"),
-    "path": (paired("photos/"), "Received: str"),
-}
-TABLES = {
-    "rows too long": (table(b=TABLE + "\n1,x,yes,no\n"), "b.csv: Error tokenizing data"),
-    "all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
-    "other delimiter": (table(TABLE.replace(",", ";")), "a.csv must have several columns"),
-    "empty file": (table(b=""), "b.csv: No columns to parse"),
-    "other encoding": (table(b="age,city,label\n1,\xff,yes\n"), "b.csv: 'utf-8' codec"),
-    "other column": (table(b=TABLE.replace("age", "years")), "['age', 'years']"),
-    "missing label column": (table(label="labl"), "labels in 'labl'. Did you mean label?"),
-    "source row without label": (table(TABLE + "4,x,\n"), "Received: 1 of 4 examples"),
-    "class of the target alone": (table(b=TABLE + "4,x,maybe\n"), "Received: ['maybe']"),
-    "numeric column of texts": (table(numeric=["city"]), "['x', 'y', 'z'] in 6 of 6 rows"),
-    "no columns": (table(numeric=[], categorical=[]), "must contain columns of ['age', 'city']"),
-    "infinite number": (table(b=TABLE + "-inf,x,no\n"), "'age' must contain finite numbers"),
-    "one file twice": (
-        lambda folder: csv_table(folder / "one.csv", folder / "one.csv"),
-        "different files",
-    ),
-    "folder": (lambda folder: csv_table(folder, folder / "one.csv"), "Received: the folder"),
-    "target and nuisances": (table(nuisances=["city"]), "no target and the names of `nuisances`"),
-    "no labels": (file(x=X), "labels in 'y'. Received: ['x']"),
-    "no inputs": (file(X=X, y=Y), "inputs in 'x'. Received: ['X', 'y']"),
-    "no test labels": (file(x=X, y=Y, x_test=X), "source test must have labels in 'y_test'"),
-    "objects": (file(x=np.array([Trap()], dtype=object), y=Y), "b.npz as an .npz file"),
-    "pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
-    "damaged archive": (file(b"PK\x03\x04 no archive"), "b.npz as an .npz file"),
-    "link to one file": (
-        lambda folder: npz(folder / "a.npz", folder / "link.npz"),
-        "different files",
-    ),
-    "missing groups": (file(options={"groups": "person"}, x=X, y=Y), "groups in 'person'"),
-}
-IMAGE_FILES = {
-    "new images trained on": (
-        lambda folder: images(target_new=folder / "photo/../sketch")(folder),
-        "must be different images",
-    ),
-    "one domain twice": (images(target="photo"), "must be different images"),
-    "source without classes": (images(source="photo/bike"), "one folder per class"),
-    "no pixels": (images(image_size=0), "`image_size`"),
-    "fractional pixels": (images(image_size=2.5), "`image_size`"),
-    "unknown option": (images(classes="all"), "'same', 'shared', 'source'"),
-    "missing domain": (images(target="nowhere"), "Existing folders: "),
-    "missing root": (images(root="nowhere"), "(data.root). Received: "),
-    "missing list": (images(target_test_list="no.txt"), "no.txt"),
-    "empty list": (images(text=""), "list.txt must contain lines `path label`"),
-    "label of text": (images(text="photo/cup/1.png 1\nphoto/bike/0.png one"), "Image 2 of"),
-    "missing image": (images(text="photo/cup/40.png 1"), "Received: 'photo/cup/40.png 1'"),
-    "two labels": (images(text="photo/cup/1.png 1\nphoto/cup/1.png 2"), "one label per image"),
-    "some labels": (
-        images(text="photo/cup/1.png 1\nphoto/bike/0.png"),
-        "2 images, some without a label",
-    ),
-    "two channels": (lambda folder: ImageFiles([], 4, channels=2), "`channels`"),
-}
+# What is wrong: the call, and words of its message.
 REFUSALS = {
-    f"{family}: {name}": refusal
-    for family, refusals in (
-        ("arrays", ARRAYS),
-        ("domains", DOMAINS),
-        ("pair", PAIRS),
-        ("files", TABLES),
-        ("images", IMAGE_FILES),
-    )
-    for name, refusal in refusals.items()
+    "arrays: masked numbers": (read((MASKED, Y)), "masked array"),
+    "arrays: numbers as strings": (read((X.astype(str), Y)), "of strings; target"),
+    "arrays: numbers beyond float32": (read(target=X * 1e300), "NaN or infinite"),
+    "arrays: inputs of one axis": (read((X[:, 0, 0], Y)), "shape (batch, size, ...)"),
+    "arrays: no source labels": (read(X), "(inputs, labels)"),
+    "arrays: no examples": (read((X[:0], Y[:0])), "at least 2"),
+    "arrays: too few labels": (read((X, Y[:4])), "labels per input"),
+    "arrays: fractional labels": (read((X, Y + 0.5)), "or strings. Received: float64"),
+    "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
+    "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "Received: ['dog']"),
+    "arrays: share above 1": (read(test_share=1.5), "`test_share`"),
+    "arrays: one example per class": (read((X[:3], Y[:3])), "class with at least 2 examples"),
+    "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
+    "arrays: order of columns": (read((FRAME, Y), SWAPPED), "same columns in the same order"),
+    "arrays: view as target": (read(target=(X[::-1], Y)), "different arrays"),
+    "arrays: view as test set": (read(target_test=(X[-3:], Y[-3:])), "different arrays"),
+    "groups: too few": (read(groups=(PEOPLE[:5], None)), "groups per input"),
+    "groups: only one": (read(groups=(PEOPLE * 0, None)), "train set will be empty"),
+    "groups: train and test": (read(groups=(PEOPLE, PEOPLE + 6)), "Use different names"),
+    "groups: given test set": (read(groups=(PEOPLE, PEOPLE), source_test=(X, Y)), "different"),
+    "groups: class in one": (read((X, TEAMS), groups=(TEAMS, None), test_share=0.5), "`seed`"),
+    "domains: empty set": (changed(target_train=IMAGES[:0]), "target train set must contain"),
+    "domains: other type": (changed(target_test=(IMAGES / 2, Y[:6])), "of float64"),
+    "domains: label out of range": (changed(target_labelled=(IMAGES, Y[:6] + 1)), "Received: 3"),
+    "domains: too few names": (changed(class_names=("a",)), "3 names, one per class"),
+    "oracle: no labels": (lambda _: PAIR.oracle(), "no labels of b"),
+    "oracle: no test labels": (lambda _: changed(LABELLED, **UNKNOWN)(_).oracle(), "no labels"),
+    "labelled: no labels": (lambda _: PAIR.with_target_labelled(1), "needs labels"),
+    "labelled: none": (lambda _: LABELLED.with_target_labelled(0), "`per_class`"),
+    "labelled: too many": (lambda _: LABELLED.with_target_labelled(3), "[2, 2, 2]"),
+    "sources: none": (joined(), "Received: []"),
+    "sources: other targets": (joined(OTHER, read(target=(X + 8, Y))(None)), "one target"),
+    "sources: unlabelled target": (joined(OTHER, read()(None)), "share one target"),
+    "sources: joined twice": (joined(join_sources([PAIR, PAIR]), PAIR), "in one call"),
+    "pair: other last axis": (paired(target=X[..., :1]), "('any', 1) of float64"),
+    "pair: missing target": (paired(target=None), "must contain inputs. Received: None"),
+    "pair: too few labels": (paired((X, Y[:3])), "(60, 5, 2)"),
+    "pair: no labels": (paired(X), "`(inputs, labels)`"),
+    "pair: labels of None": (paired((X, None)), "`(inputs, labels)`"),
+    "pair: inputs of two lengths": (paired(({"a": X, "b": X[:3]}, Y)), "(3, 5, 2)"),
+    "pair: order of columns": (paired((FRAME, Y), SWAPPED), "same columns"),
+    "pair: frame in a dict": (paired(({"a": FRAME}, Y), {"a": SWAPPED}), "same columns"),
+    "pair: other column": (paired((FRAME, Y), RENAMED), "missing columns ['other']"),
+    "pair: missing values": (paired((FRAME.assign(a=pandas.NA), Y), FRAME), "missing values"),
+    "pair: texts in a frame": (paired((FRAME.assign(a="x"), Y), FRAME), "pandas.get_dummies"),
+    "pair: NaN of bfloat16": (paired((BFLOAT16, Y)), "NaN or infinite"),
+    "pair: complex numbers": (paired((X * 1j, Y)), "real numbers. Received: complex128"),
+    "pair: negative weights": (paired((X, Y, Y - 1.0)), "one weight >= 0 per example"),
+    "pair: shape of weights": (paired((X, Y, X)), "shape (60, 5, 2)"),
+    "pair: batch too large": (paired(size=61), "source must fill one"),
+    "pair: unlabelled target_labelled": (paired(target_labelled=X), "labelled target must be"),
+    "pair: floats as labels": (paired(target_labelled=(X, Y + 0.5)), "Cannot cast array data"),
+    "pair: weights of one": (paired(target_labelled=(X, Y, Y)), "weights of both"),
+    "pair: process out of range": (paired(num_processes=2, process_id=2), "`process_id`"),
+    "pair: shared labels": (paired(num_processes=2, target_labelled=(X, Y)), "labelled target"),
+    "pair: too few source domains": (paired(source_domain=Y[:9]), "one integer per source"),
+    "pair: fractional source domains": (paired(source_domain=Y / 2), "Received: float64"),
+    "pair: column of source domains": (paired(source_domain=Y[:, None]), "of shape (60, 1)"),
+    "pair: balanced one-hot": (paired((X, np.eye(3)[Y]), balanced=True), "np.argmax(labels"),
+    "pair: function": (paired(lambda: iter([(X, Y)])), "Received: function"),
+    "pair: path": (paired("photos/"), "Received: str"),
+    "dataset: empty": (paired(iter([])), "no batches"),
+    "dataset: string labels": (paired(iter([(X, NAMES)])), "numpy.unique(labels"),
+    "dataset: dicts": (paired(iter([{"image": X, "label": Y}])), "`(inputs, labels)`"),
+    "dataset: negative weights": (paired(iter([(X, Y, Y - 1.0)])), "one weight >= 0"),
+    "dataset: balanced": (paired(iter([(X, Y)]), balanced=True), "read by index"),
+    "dataset: processes": (paired(iter([(X, Y)]), num_processes=2), "num_processes=2"),
+    "dataset: two shapes": (paired(iter([(X[:1], Y[:1]), (X[:1, 1:], Y[:1])])), "match exactly"),
+    "csv: rows too long": (table(b=TABLE + "\n1,x,yes,no\n"), "b.csv: Error tokenizing data"),
+    "csv: all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
+    "csv: other delimiter": (table(TABLE.replace(",", ";")), "a.csv must have several columns"),
+    "csv: empty file": (table(b=""), "b.csv: No columns to parse"),
+    "csv: other encoding": (table(b="age,city,label\n1,\xff,yes\n"), "b.csv: 'utf-8' codec"),
+    "csv: other column": (table(b=TABLE.replace("age", "years")), "['age', 'years']"),
+    "csv: missing labels": (table(label="labl"), "labels in 'labl'. Did you mean label?"),
+    "csv: source without label": (table(TABLE + "4,x,\n"), "Received: 1 of 4 examples"),
+    "csv: new target class": (table(b=TABLE + "4,x,maybe\n"), "Received: ['maybe']"),
+    "csv: numbers of texts": (table(numeric=["city"]), "['x', 'y', 'z'] in 6 of 6 rows"),
+    "csv: no columns": (table(numeric=[], categorical=[]), "columns of ['age', 'city']"),
+    "csv: infinite number": (table(b=TABLE + "-inf,x,no\n"), "must contain finite numbers"),
+    "csv: one file twice": (lambda path: csv_table(path / "c.csv", path / "c.csv"), "different"),
+    "csv: folder": (lambda path: csv_table(path, path / "c.csv"), "Received: the folder"),
+    "csv: target and nuisances": (table(nuisances=["city"]), "names of `nuisances`"),
+    "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']"),
+    "npz: no inputs": (file(X=X, y=Y), "inputs in 'x'. Received: ['X', 'y']"),
+    "npz: no test labels": (file(x=X, y=Y, x_test=X), "source test must have labels in 'y_test'"),
+    "npz: objects": (file(x=np.array([Trap()], object), y=Y), "b.npz as an .npz file"),
+    "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
+    "npz: damaged archive": (file(b"PK\x03\x04 no archive"), "b.npz as an .npz file"),
+    "npz: link": (lambda path: npz(path / "a.npz", path / "link.npz"), "different files"),
+    "npz: missing groups": (file(groups="person", x=X, y=Y), "groups in 'person'"),
+    "images: new and trained": (images(target_new="sketch"), "must be different images"),
+    "images: one domain twice": (images(target="photo"), "must be different images"),
+    "images: source without classes": (images(source="photo/bike"), "one folder per class"),
+    "images: no pixels": (images(image_size=0), "`image_size`"),
+    "images: fractional pixels": (images(image_size=2.5), "`image_size`"),
+    "images: unknown option": (images(classes="all"), "'same', 'shared', 'source'"),
+    "images: missing domain": (images(target="nowhere"), "Existing folders: "),
+    "images: missing root": (images(root="nowhere"), "(data.root). Received: "),
+    "images: missing list": (images(target_test_list="no.txt"), "no.txt"),
+    "list: empty": (images(text=""), "list.txt must contain lines `path label`"),
+    "list: label of text": (images(text="photo/cup/1.png one"), "Image 1 of"),
+    "list: missing image": (images(text="photo/cup/9.png 1"), "Received: 'photo/cup/9.png 1'"),
+    "list: two labels": (images(text=f"{CUP} 1\n{CUP} 2"), "one label per image"),
+    "list: some labels": (images(text=f"{CUP} 1\nphoto/bike/0.png"), "some without a label"),
+    "images: two channels": (lambda path: ImageFiles([], 4, channels=2), "`channels`"),
 }
 
 
@@ -263,7 +214,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("refused")
     np.savez(folder / "a.npz", x=X, y=Y)
     (folder / "link.npz").symlink_to(folder / "a.npz")
-    (folder / "one.csv").write_text(TABLE)
+    (folder / "c.csv").write_text(TABLE)
     return folder
 
 
