@@ -1,4 +1,4 @@
-"""Every experiment of `conf/experiment/`, and those whose data a test can mock through a run."""
+"""Experiments of `conf/experiment/`, some of them trained on small random data."""
 
 import keras
 import numpy as np
@@ -19,7 +19,7 @@ DIGITS = "trainer", "network", "optimizer", "augmentation", "method", "balanced"
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "groups"),
+    ("name", "base", "groups"),
     [
         *((task, "recipe", RECIPE) for task in TASKS),
         *((task, "recipe", ["augmentation"]) for task in TASKS[1:]),
@@ -30,8 +30,8 @@ DIGITS = "trainer", "network", "optimizer", "augmentation", "method", "balanced"
         ("protocol_mnist_to_usps", "protocol_usps_to_mnist", PUBLISHED),
     ],
 )
-def test_experiments_share_their_settings(one, other, groups):
-    plain = [OmegaConf.to_container(compose_config(f"experiment={name}")) for name in (one, other)]
+def test_experiments_share_their_settings(name, base, groups):
+    plain = [OmegaConf.to_container(compose_config(f"experiment={x}")) for x in (name, base)]
     for group in groups:
         assert plain[0][group] == plain[1][group]
 
@@ -56,7 +56,7 @@ class TinyDigits(DigitImages):
 
 
 def train(tmp_path, *overrides):
-    """What `scripts/train.py` does, in this process, for two steps."""
+    """Trains two steps like `scripts/train.py`, in this process."""
     short = ["trainer.steps=2", "trainer.batch_size=4", "callbacks=none"]
     paths = [f"paths.run_dir={tmp_path}/run", f"paths.cache_dir={tmp_path}/cache"]
     cfg = compose_config(*overrides, *short, *paths)
@@ -94,18 +94,18 @@ def test_experiments_with_digits_run_on_tiny_data(
     assert sum(hasattr(layer, "binary_kernel") for layer in layers) == binary_layers
 
 
-def optimizer_of(*overrides):
+def build_optimizer(*overrides):
     cfg = compose_config("optimizer=bop", *overrides)
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 1), 10))
     return building.build_optimizer(cfg, model)
 
 
-def test_the_split_of_the_command_line_knows_the_binary_kernels():
-    optimizer = optimizer_of("network=binary_lenet", "optimizer.optimizers.binary.threshold=0.5")
-    [bop, rest] = optimizer.optimizers
+def test_bop_trains_only_binary_kernels():
+    optimizer = build_optimizer("network=binary_lenet", "optimizer.optimizers.binary.threshold=0.5")
+    bop, adam = optimizer.optimizers
     assert isinstance(bop, Bop)
     assert bop.threshold == 0.5
     assert [variable.name for variable in bop._trainable_variables] == ["kernel"] * 3
-    assert len(rest._trainable_variables) > 10
+    assert len(adam._trainable_variables) > 10
     with pytest.raises(ValueError, match="'binary', which matches none of"):
-        optimizer_of("network=cnn")
+        build_optimizer("network=cnn")

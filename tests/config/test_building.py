@@ -1,4 +1,4 @@
-"""Every choice of `conf/` builds, and what is built has what the config says."""
+"""Every choice of `conf/` builds, and the objects have the settings of the config."""
 
 import types
 
@@ -8,7 +8,7 @@ import pytest
 from hydra.errors import InstantiationException
 from support.configs import CONF, compose_config, minimal_domains
 
-from dann.adaptation import DANN, MCC, ConditionalEntropy, SourceOnly, VirtualAdversarial
+from dann.adaptation import DANN, MCC, ConditionalEntropy, VirtualAdversarial
 from dann.config import building
 from dann.config.errors import ConfigError, explain_error
 from dann.data.nuisances import Nuisances
@@ -19,81 +19,85 @@ from dann.training import Distribution, RunDirectory
 
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
-
-
 PARTS = {"optimizer": keras.optimizers.Optimizer, "callbacks": dict, "schedule": StrengthSchedule}
-OF_A_MODEL = ("network", "method", "augmentation", "regularizer", "experiment")
+MODEL_GROUPS = ("network", "method", "augmentation", "regularizer", "experiment")
+
+
+def build(*overrides, shape=(28, 28, 1), num_classes=10, nuisances=None):
+    cfg = compose_config(*overrides)
+    domains = minimal_domains(shape, num_classes, nuisances)
+    return building.build_model(cfg, cfg.method, domains)
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_choice_composes_and_builds_what_it_names(choice, tmp_path):
+def test_every_choice_builds(choice, tmp_path):
     group = choice.partition("=")[0]
     if group in PARTS:
         assert isinstance(building.instantiate(compose_config(choice)[group]), PARTS[group])
         return
-    if group not in OF_A_MODEL:
+    if group not in MODEL_GROUPS:
         assert compose_config(choice)
         return
-    needed = {
+    required = {
         "network=keras_application": ["network.weights=null"],
         "method=dirt_t": [f"method.teacher={tmp_path / 'classifier.keras'}"],
     }
     if choice == "method=dirt_t":
-        first = compose_config("method=source_only")
-        trained = building.build_model(first, first.method, minimal_domains((40, 40, 3), 4))
-        trained.classifier.save(tmp_path / "classifier.keras")
-    cfg = compose_config(choice, *needed.get(choice, []))
-    backbone = cfg.network.backbone["_target_"].rpartition(".")[2]
+        teacher = build("method=source_only", shape=(40, 40, 3), num_classes=4)
+        teacher.classifier.save(tmp_path / "classifier.keras")
+    overrides = choice, *required.get(choice, [])
+    backbone = compose_config(*overrides).network.backbone["_target_"].rpartition(".")[2]
+    nuisances = Nuisances({"site": 2}, {}, {}) if choice == "method=invariant" else None
     shape = SHAPES.get(backbone, (40, 40, 3))
-    kinds = Nuisances({"site": 2}, {}, {}) if choice == "method=invariant" else None
-    model = building.build_model(cfg, cfg.method, minimal_domains(shape, 4, kinds))
-    assert model.num_classes == 4
+    assert build(*overrides, shape=shape, num_classes=4, nuisances=nuisances).num_classes == 4
 
 
 OPTIMIZERS = sorted(path.stem for path in (CONF / "optimizer").glob("*.yaml"))
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_every_single_optimizer_takes_a_learning_rate(name):
-    if name == "bop":  # two optimizers, with a rate each
-        rates = (
-            "optimizer.optimizers.binary.learning_rate=0.5",
-            "optimizer.default_optimizer.learning_rate=0.25",
-        )
-        found = building.instantiate(compose_config(f"optimizer={name}", *rates).optimizer)
-        assert [float(part.learning_rate) for part in found.optimizers] == [0.5, 0.25]
-        return
+@pytest.mark.parametrize("name", [name for name in OPTIMIZERS if name != "bop"])
+def test_every_optimizer_accepts_a_learning_rate(name):
     cfg = compose_config(f"optimizer={name}", "optimizer.learning_rate=0.5")
-    found = building.instantiate(cfg.optimizer)
-    assert float(found.learning_rate) == 0.5
-    assert type(found).__name__.lower() == name
+    optimizer = building.instantiate(cfg.optimizer)
+    assert float(optimizer.learning_rate) == 0.5
+    assert type(optimizer).__name__.lower() == name
+
+
+def test_bop_accepts_two_learning_rates():
+    keys = "optimizers.binary.learning_rate=0.5", "default_optimizer.learning_rate=0.25"
+    cfg = compose_config("optimizer=bop", *(f"optimizer.{key}" for key in keys))
+    optimizer = building.instantiate(cfg.optimizer)
+    assert [float(part.learning_rate) for part in optimizer.optimizers] == [0.5, 0.25]
 
 
 def test_every_optimizer_of_keras_is_a_choice():
-    classes = [vars(keras.optimizers)[name] for name in dir(keras.optimizers)]
     base = keras.optimizers.Optimizer
-    optimizers = {c for c in classes if isinstance(c, type) and issubclass(c, base) and c != base}
-    composed_of_others = {keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer}
-    names = {each.__name__.lower() for each in optimizers - composed_of_others}
-    assert names - {"schedulefreeadamw"} <= set(OPTIMIZERS)  # which needs a call after training
+    members = [vars(keras.optimizers)[name] for name in dir(keras.optimizers)]
+    optimizers = {c for c in members if isinstance(c, type) and issubclass(c, base) and c != base}
+    wrappers = {keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer}
+    names = {optimizer.__name__.lower() for optimizer in optimizers - wrappers}
+    # ScheduleFreeAdamW needs a call after training.
+    assert names - {"schedulefreeadamw"} <= set(OPTIMIZERS)
+
+
+INVALID_PARTS = [
+    ("callbacks.metrics", ["callbacks.metrics=0"]),
+    ("callbacks.foo", ["+callbacks.foo=a:b"]),
+    ("callbacks.foo", ["+callbacks.foo.bar=1"]),
+    ("optimizer", ["optimizer={}", "optimizer._target_=keras.losses.MeanSquaredError"]),
+    ("optimizer.learning_rate", ["optimizer.learning_rate.total_steps=-1"]),
+    ("optimizer", ["optimizer.momentum=7"]),
+    ("network.backbone", ["network.backbone._partial_=false"]),
+    ("method.strength", ["schedule.high=-1"]),
+    ("method", ["method._target_=dann.layers.GradientReversal"]),
+    ("data", ["data=npz", "data.source=a.npz", "data.target=b.npz"]),
+]
 
 
 @pytest.mark.parametrize(
-    ("key", "overrides"),
-    [
-        ("callbacks.metrics", ["callbacks.metrics=0"]),
-        ("callbacks.foo", ["+callbacks.foo=a:b"]),
-        ("callbacks.foo", ["+callbacks.foo.bar=1"]),
-        ("optimizer", ["optimizer={}", "optimizer._target_=keras.losses.MeanSquaredError"]),
-        ("optimizer.learning_rate", ["optimizer.learning_rate.total_steps=-1"]),
-        ("optimizer", ["optimizer.momentum=7"]),
-        ("network.backbone", ["network.backbone._partial_=false"]),
-        ("method.strength", ["schedule.high=-1"]),
-        ("method", ["method._target_=dann.layers.GradientReversal"]),
-        ("data", ["data=npz", "data.source=a.npz", "data.target=b.npz"]),
-    ],
+    ("key", "overrides"), INVALID_PARTS, ids=[overrides[-1] for _, overrides in INVALID_PARTS]
 )
-def test_a_node_that_cannot_be_built_is_named_by_its_key(key, overrides):
+def test_an_invalid_part_is_named_by_its_key(key, overrides):
     cfg = compose_config(*overrides)
     with pytest.raises((ConfigError, InstantiationException)) as raised:  # noqa: PT012
         if key == "data":
@@ -110,103 +114,82 @@ def test_a_callback_that_is_null_is_left_out():
     assert len(building.build_callbacks(cfg, model)) == len(cfg.callbacks) - 1
 
 
-def test_the_default_callbacks_write_where_a_run_directory_looks():
+def test_default_callbacks_write_where_a_run_directory_looks():
     run, callbacks = RunDirectory("run"), compose_config().callbacks
     assert callbacks.metrics.filename == str(run.metrics_file)
-    assert callbacks.tensorboard.log_dir == str(run.path / "tensorboard")
+    assert callbacks.tensorboard.log_dir == str(run.tensorboard)
 
 
-def test_the_default_is_dann_with_its_schedule_over_the_whole_run():
-    cfg = compose_config("trainer.steps=70")
-    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
+def test_the_default_is_dann_with_its_schedule_over_the_run():
+    model = build("trainer.steps=70")
     assert type(model) is DANN
-    assert model.reversal.schedule == GaninSchedule(total_steps=70, high=cfg.schedule.high)
-
-
-def test_a_method_gets_only_the_parts_that_it_names():
-    cfg = compose_config("method=source_only")
-    assert (
-        type(building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))) is SourceOnly
-    )
+    high = compose_config().schedule.high
+    assert model.reversal.schedule == GaninSchedule(total_steps=70, high=high)
 
 
 @pytest.mark.parametrize(("shape", "rescales"), [((16, 16, 3), True), ((5,), False)])
 @pytest.mark.parametrize("network", ["mlp", "binary_mlp"])
-def test_a_perceptron_rescales_pixels_and_no_columns(network, shape, rescales):
-    cfg = compose_config(f"network={network}")
-    layers = building.build_model(cfg, cfg.method, minimal_domains(shape, 3)).backbone.layers
+def test_a_perceptron_rescales_pixels_but_no_columns(network, shape, rescales):
+    layers = build(f"network={network}", shape=shape).backbone.layers
     assert any(isinstance(layer, keras.layers.Rescaling) for layer in layers) == rescales
 
 
-def test_the_papers_experiment_has_its_network_and_the_shared_recipe():
+def test_the_experiment_of_the_paper_has_its_network_and_the_recipe():
     cfg = compose_config("experiment=mnist_to_mnist_m")
     optimizer = building.instantiate(cfg.optimizer)
     assert float(optimizer.learning_rate) == pytest.approx(0.03)
     assert optimizer.momentum == 0.9
     schedule = building.instantiate(cfg.schedule)
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
-    model = building.build_model(cfg, cfg.method, minimal_domains((28, 28, 3), 10))
-    assert model.count_params() == 205_893  # figure 4a, and the reversal's two
+    model = build("experiment=mnist_to_mnist_m", shape=(28, 28, 3))
+    assert model.count_params() == 205_893  # figure 4a, and two variables of the reversal
 
 
-def test_an_estimator_that_sharpens_takes_the_length_of_the_run():
-    given = "{_target_:dann.gradients.estimators.EDE,total_steps:${trainer.steps}}"
-    estimator = f"network.backbone.input_estimator={given}"
-    cfg = compose_config("network=binary_lenet", estimator, "trainer.steps=77")
-    model = building.build_model(cfg, cfg.method, minimal_domains((28, 28, 3), 10))
-    networks = model.backbone, model.label_head
-    signs = [x for one in networks for x in one._flatten_layers() if isinstance(x, BinarySign)]
-    lengths = [x.estimator.total_steps for x in signs if isinstance(x.estimator, EDE)]
-    assert lengths == [77] * 5  # two of the backbone, three of the label head
+def test_a_sharpening_estimator_gets_the_length_of_the_run():
+    node = "{_target_:dann.gradients.estimators.EDE,total_steps:${trainer.steps}}"
+    estimator = f"network.backbone.input_estimator={node}"
+    model = build("network=binary_lenet", estimator, "trainer.steps=77")
+    layers = [*model.backbone._flatten_layers(), *model.label_head._flatten_layers()]
+    estimators = [layer.estimator for layer in layers if isinstance(layer, BinarySign)]
+    lengths = [e.total_steps for e in estimators if isinstance(e, EDE)]
+    assert lengths == [77] * 5  # two in the backbone, three in the label head
 
 
-def test_the_augmentation_of_the_config_reaches_the_model():
-    cfg = compose_config("augmentation=affine")
-    model = building.build_model(cfg, cfg.method, minimal_domains((28, 28, 1), 10))
+def test_the_augmentation_reaches_both_domains():
+    model = build("augmentation=affine")
     for domain in ("source", "target"):
-        layers = model.augmentation[domain].layers
-        assert [type(layer).__name__ for layer in layers] == [
-            "RandomTranslation",
-            "RandomRotation",
-            "RandomZoom",
-        ]
+        names = [type(layer).__name__ for layer in model.augmentation[domain].layers]
+        assert names == ["RandomTranslation", "RandomRotation", "RandomZoom"]
 
 
-def test_regularizers_are_chosen_by_name_one_or_several():
+def test_regularizers_are_chosen_by_name():
     assert compose_config().regularizers == {}
-    one = compose_config("regularizer=mcc", "regularizers.mcc.weight=0.5")
-    model = building.build_model(one, one.method, minimal_domains((28, 28, 1), 10))
-    assert [(type(r), r.weight) for r in model.regularizers] == [(MCC, 0.5)]
-    several = compose_config("regularizer=[entropy,vat]", "regularizers.vat.radius=3")
-    model = building.build_model(several, several.method, minimal_domains((28, 28, 1), 10))
-    assert [type(r) for r in model.regularizers] == [ConditionalEntropy, VirtualAdversarial]
-    assert model.regularizers[1].radius == 3
+    (mcc,) = build("regularizer=mcc", "regularizers.mcc.weight=0.5").regularizers
+    assert (type(mcc), mcc.weight) == (MCC, 0.5)
+    entropy, vat = build("regularizer=[entropy,vat]", "regularizers.vat.radius=3").regularizers
+    assert (type(entropy), type(vat)) == (ConditionalEntropy, VirtualAdversarial)
+    assert vat.radius == 3
+    (mcc,) = build("method=source_only", "regularizer=mcc").regularizers
+    assert type(mcc) is MCC
 
 
-def test_the_baseline_beside_a_regularized_method_has_no_regularizer():
+def test_the_baseline_of_a_regularized_method_has_no_regularizer():
     cfg = compose_config("regularizer=mcc")
     baseline = {"_target_": "dann.SourceOnly", "_partial_": True}
-    assert building.build_model(cfg, baseline, minimal_domains((28, 28, 1), 10)).regularizers == []
+    model = building.build_model(cfg, baseline, minimal_domains((28, 28, 1), 10))
+    assert model.regularizers == []
 
 
-def test_a_regularizer_alone_joins_source_only():
-    cfg = compose_config("method=source_only", "regularizer=mcc")
-    (found,) = building.build_model(cfg, cfg.method, minimal_domains((28, 28, 1), 10)).regularizers
-    assert isinstance(found, MCC)
+@pytest.mark.parametrize(
+    ("override", "radius"), [("method=sdat", 0.05), ("+method.task_radius=0.02", 0.02)]
+)
+def test_the_radius_of_the_smoothed_task_reaches_the_model(override, radius):
+    assert build(override).task_radius == radius
 
 
-def test_the_radius_of_the_smoothed_task_reaches_the_model():
-    for overrides, radius in ((("method=sdat",), 0.05), (("+method.task_radius=0.02",), 0.02)):
-        cfg = compose_config(*overrides)
-        assert (
-            building.build_model(cfg, cfg.method, minimal_domains((28, 28, 1), 10)).task_radius
-            == radius
-        )
-
-
-def test_domains_are_sampled_as_the_config_says(tmp_path):
-    cfg = compose_config("balanced=true", "target_labelled=2", f"paths.cache_dir={tmp_path}")
-    domains = building.build_domains(cfg)
+def test_domains_are_sampled_as_configured(tmp_path):
+    overrides = "balanced=true", "target_labelled=2", f"paths.cache_dir={tmp_path}"
+    domains = building.build_domains(compose_config(*overrides))
     assert domains.balanced
     assert len(domains.target_labelled[1]) == 20
 
@@ -214,30 +197,29 @@ def test_domains_are_sampled_as_the_config_says(tmp_path):
 APPLICATION = ("network=keras_application", "network.name=MobileNet")
 
 
-def test_an_application_is_chosen_by_name_weights_and_what_trains(tmp_path):
-    path = tmp_path / "own.weights.h5"
-    shape = (32, 32, 3)
-    own = keras.applications.MobileNet(weights=None, include_top=False, input_shape=shape)
-    own.save_weights(path)
-    cfg = compose_config(*APPLICATION, f"network.weights={path}", "network.trainable=[conv_pw_13]")
-    model = building.build_model(cfg, cfg.method, minimal_domains(shape, 3))
-    layers = {variable.path.split("/")[0] for variable in model.backbone.trainable_weights}
+def test_an_application_loads_weights_and_trains_the_named_stages(tmp_path):
+    path, shape = tmp_path / "mobile_net.weights.h5", (32, 32, 3)
+    network = keras.applications.MobileNet(weights=None, include_top=False, input_shape=shape)
+    network.save_weights(path)
+    overrides = *APPLICATION, f"network.weights={path}", "network.trainable=[conv_pw_13]"
+    backbone = build(*overrides, shape=shape).backbone
+    layers = {variable.path.split("/")[0] for variable in backbone.trainable_weights}
     assert layers == {"conv_pw_13", "conv_pw_13_bn"}
-    for one, other in zip(model.backbone.get_weights(), own.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for loaded, saved in zip(backbone.get_weights(), network.get_weights(), strict=True):
+        np.testing.assert_array_equal(loaded, saved)
 
 
-def test_the_heads_of_an_application_learn_at_ten_times_its_rate():
+def test_heads_of_an_application_learn_ten_times_faster():
     cfg = compose_config(*APPLICATION, "network.weights=null", "optimizer=adam")
     model = building.build_model(cfg, cfg.method, minimal_domains((32, 32, 3), 3))
     optimizer = building.build_optimizer(cfg, model)
     optimizer.build(model.trainable_variables)
-    rates = {one.name: float(one.learning_rate) for one in optimizer.optimizers}
+    rates = {part.name: float(part.learning_rate) for part in optimizer.optimizers}
     assert rates == {"backbone": pytest.approx(0.001), "heads": pytest.approx(0.01)}
 
 
 @pytest.mark.parametrize("overrides", [(), ("+network.head_rate=1",)])
-def test_without_a_head_rate_one_optimizer_serves_all(overrides):
+def test_without_a_head_rate_there_is_one_optimizer(overrides):
     cfg = compose_config(*overrides)
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 3))
     assert type(building.build_optimizer(cfg, model)) is keras.optimizers.SGD
@@ -248,14 +230,8 @@ def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
     labels = np.arange(40) % 2
     for name in ("a", "b", "c"):
         np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(40, 5)), y=labels)
-    sources = ",".join(str(tmp_path / f"{name}.npz") for name in "ab")
-    cfg = compose_config(
-        "data=npz",
-        f"data.target={tmp_path / 'c.npz'}",
-        f"data.sources=[{sources}]",
-        "network=mlp",
-        "method=mdan",
-    )
+    data = f"data.target={tmp_path}/c.npz", f"data.sources=[{tmp_path}/a.npz,{tmp_path}/b.npz]"
+    cfg = compose_config("data=npz", *data, "network=mlp", "method=mdan")
     domains = building.build_domains(cfg)
     assert domains.num_sources == 2
     model = building.build_model(cfg, cfg.method, domains)
@@ -264,32 +240,31 @@ def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
 
 
 @pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 4), (64, 1)])
-def test_an_epoch_is_a_pass_over_the_source_that_schedules_follow(batch_size, steps_per_epoch):
+def test_schedules_follow_the_number_of_epochs(batch_size, steps_per_epoch):
     cfg = compose_config(f"trainer.batch_size={batch_size}", "trainer.epochs=3")
     data = types.SimpleNamespace(source_train=(np.ones((35, 5)), np.arange(35) % 2))
     building.count_steps(cfg, data)
-    assert (cfg.trainer.steps_per_epoch, cfg.trainer.steps) == (
-        steps_per_epoch,
-        3 * steps_per_epoch,
-    )
+    assert cfg.trainer.steps_per_epoch == steps_per_epoch
+    assert cfg.trainer.steps == 3 * steps_per_epoch
     assert building.instantiate(cfg.schedule).total_steps == 3 * steps_per_epoch
 
 
-def test_steps_after_which_callbacks_act_are_collected():
-    cfg = compose_config("callbacks=binary", "callbacks.flips.every_n_steps=4")
-    assert building.get_step_intervals(cfg) == [4]
-    cfg = compose_config("+callbacks.tensorboard.update_freq=batch")
-    assert building.get_step_intervals(cfg) == [1]
-    assert (
-        building.get_step_intervals(compose_config("+callbacks.stop=word")) == []
-    )  # refused later
+@pytest.mark.parametrize(
+    ("overrides", "intervals"),
+    [
+        (["callbacks=binary", "callbacks.flips.every_n_steps=4"], [4]),
+        (["+callbacks.tensorboard.update_freq=batch"], [1]),
+        (["+callbacks.stop=word"], []),  # refused later
+    ],
+)
+def test_step_intervals_of_callbacks_are_collected(overrides, intervals):
+    assert building.get_step_intervals(compose_config(*overrides)) == intervals
 
 
-def test_a_text_that_is_meant_as_a_switch_is_refused():
-    cfg = compose_config("method=cdan", "method.entropy_conditioning=no")
-    with pytest.raises(ConfigError, match="true or false. Received: entropy_conditioning"):
-        building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
-    column = {"label": "no"}  # a reader's text is none
+def test_a_text_instead_of_a_boolean_is_refused():
+    with pytest.raises(ConfigError, match="true or false. Received: entropy_conditioning=no"):
+        build("method=cdan", "method.entropy_conditioning=no")
+    column = {"label": "no"}  # a reader accepts any text
     assert building.instantiate(column, ()) == column
 
 

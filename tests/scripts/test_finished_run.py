@@ -1,4 +1,4 @@
-"""What the other scripts do with a finished run: diagnose, evaluate, export, a second stage."""
+"""The other scripts on a finished run: diagnose, evaluate, export, and a second stage."""
 
 import csv
 import html
@@ -22,13 +22,13 @@ FEW = [f"diagnostics=[{NAMES}]", "samples=40"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, run_well, with_features):
-    """A folder with two files of features and a run on them."""
+    """A folder with two files of features and a finished run on them."""
     folder = with_features(tmp_path_factory.mktemp("finished"))
     run_well("train.py", [*SHORT, *WATCHED], folder)
     return folder
 
 
-def test_the_callback_puts_its_numbers_into_the_table_of_the_run(folder):
+def test_the_diagnostics_callback_adds_columns_to_the_metrics(folder):
     rows = list(csv.DictReader((folder / "run/metrics.csv").read_text().splitlines()))
     assert len(rows) == 2
     for row in rows:
@@ -36,49 +36,51 @@ def test_the_callback_puts_its_numbers_into_the_table_of_the_run(folder):
         assert -1 <= float(row["diagnostics/conflict/cosine"]) <= 1
 
 
-def test_a_run_is_diagnosed_reported_and_shown(folder, run_well):
-    told = run_well("diagnose.py", ["run=run", *FEW], folder)
-    found = json.loads((folder / "run/diagnosis.json").read_text())
-    assert f"{found['headline']} - {found['reasons'][0]} " in " ".join(told.split())
-    assert max(map(len, told.splitlines())) <= 100
-    assert "2/5 discriminator_vs_probe: " in told
-    assert told.endswith("Written to run/report.html\n")
+def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
+    output = run_well("diagnose.py", ["run=run", *FEW], folder)
+    diagnosis = json.loads((folder / "run/diagnosis.json").read_text())
+    assert f"{diagnosis['headline']} - {diagnosis['reasons'][0]} " in " ".join(output.split())
+    assert max(map(len, output.splitlines())) <= 100
+    assert "2/5 discriminator_vs_probe: " in output
+    assert output.endswith("Written to run/report.html\n")
     about = {"method": "DANN", "step": 4, "examples of each domain": 40}
-    assert about.items() <= found["metadata"].items()
-    assert found["skip_reasons"] == {}
+    assert about.items() <= diagnosis["metadata"].items()
+    assert diagnosis["skip_reasons"] == {}
     # The schedule's strength at its fourth step, as the checkpoint has it.
-    numbers = found["measurements"]
+    numbers = diagnosis["measurements"]
     assert numbers["reversal/ratio"] == pytest.approx(numbers["reversal/strength"], rel=1e-3)
     assert 0.07 < numbers["reversal/strength"] < 0.1
     report = (folder / "run/report.html").read_text()
-    assert f"<h1>{html.escape(found['headline'])}</h1>" in report
+    assert f"<h1>{html.escape(diagnosis['headline'])}</h1>" in report
     assert [path.name for path in (folder / "run/figures").glob("*.svg")] == ["diagnosis_probe.svg"]
     assert report.count("<img ") == 3  # with the run's features and confusion
     accuracy = json.loads((folder / "run/summary.json").read_text())["target/accuracy"]
     assert f"<td>{accuracy:.1%}</td>" in report
 
 
-def test_a_run_is_evaluated_on_its_test_sets_and_every_score_has_its_regret(folder, run_well):
+def test_evaluate_prints_accuracies_matrices_and_regrets(folder, run_well):
     output = run_well("evaluate.py", ["run=run"], folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     accuracies = [summary[f"{domain}/accuracy"] for domain in ("source", "target")]
     balanced = [summary[f"{domain}/balanced_accuracy"] for domain in ("source", "target")]
-    told = re.findall(r"^accuracy (.*) of 20 examples, balanced (.*)", output, re.MULTILINE)
-    assert told == [(f"{a:.1%}", f"{b:.1%}") for a, b in zip(accuracies, balanced, strict=True)]
-    # The diagonal of each confusion matrix, too.
+    printed = re.findall(r"^accuracy (.*) of 20 examples, balanced (.*)", output, re.MULTILINE)
+    assert printed == [(f"{a:.1%}", f"{b:.1%}") for a, b in zip(accuracies, balanced, strict=True)]
+    # The diagonal of each confusion matrix contains the correct predictions.
     matrices = re.findall(r"predicted class\n.*\n((?:\d .*\n){4})", output)
     for text, accuracy in zip(matrices, accuracies, strict=True):
         matrix = np.array([line.split()[1:] for line in text.splitlines()], int)
         assert matrix.sum() == 20
         assert matrix.trace() == pytest.approx(20 * accuracy)
-    names = [line.split()[0] for line in output.partition("What each score")[2].splitlines()[3:]]
+    names = [
+        line.split()[0] for line in output.partition("Epoch that each score")[2].splitlines()[3:]
+    ]
     cheap = {"source_accuracy", "entropy", "info_max", "snd", "bnm", "mcc"}
     assert len(names) == len(cheap)
     assert set(names) == cheap
 
 
-def test_a_second_stage_continues_the_run_that_it_names(folder, run_well):
-    # A rate of 0 leaves the weights where they start.
+def test_a_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):
+    # At a learning rate of 0 the weights do not change.
     still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
     second = ["method=dirt_t", "method.teacher=run", "hydra.run.dir=second"]
     run_well("train.py", [*SHORT, *still, *second], folder)
@@ -90,8 +92,8 @@ def test_a_second_stage_continues_the_run_that_it_names(folder, run_well):
 
 
 @pytest.fixture
-def copied(folder, tmp_path):
-    """A function that copies the run, with a network of these layers for its classifier."""
+def copy_run(folder, tmp_path):
+    """Copies the run, and replaces its classifier by a network of the given layers."""
 
     def copy(*layers):
         shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
@@ -101,32 +103,37 @@ def copied(folder, tmp_path):
     return copy
 
 
-def test_a_run_is_exported_into_its_directory(copied, run_here):
-    folder = copied(BinaryDense(4, use_bias=False))
+def test_export_writes_into_the_run_directory(copy_run, run_here):
+    folder = copy_run(BinaryDense(4, use_bias=False))
     result = run_here("export.py", ["run=run"], folder)
     assert (result.returncode, result.stderr) == (0, "")
     path = folder / "run/export/classifier.dann"
-    told = f"run/export/classifier.dann: {path.stat().st_size} bytes; 20 of 20 examples get the"
-    assert told in result.stdout
+    line = f"run/export/classifier.dann: {path.stat().st_size} bytes; 20 of 20 examples get the"
+    assert line in result.stdout
     inputs = np.random.default_rng(1).standard_normal((4, 5))
     classifier = keras.models.load_model(folder / "run/classifier.keras")
     np.testing.assert_array_equal(load(path).predict(inputs), classifier.predict(inputs, verbose=0))
 
 
 @pytest.mark.parametrize(
-    ("layer", "told"),
+    ("layer", "words"),
     [
         (keras.layers.Dense(4, activation="gelu", name="c"), ["Layer 'c/gelu'", "Received: Gelu"]),
-        (keras.layers.Lambda(lambda x: x[:, :4]), ["Received: run/classifier.keras"]),  # holds code
+        (
+            keras.layers.Lambda(lambda x: x[:, :4]),
+            ["Received: run/classifier.keras"],
+        ),  # code
     ],
 )
-def test_a_classifier_that_cannot_be_packed_is_told(layer, told, copied, run_here, check_refused):
-    folder = copied(layer)
-    check_refused(run_here("export.py", ["run=run"], folder), *told)
+def test_a_classifier_that_cannot_be_packed_is_refused(
+    layer, words, copy_run, run_here, check_refused
+):
+    folder = copy_run(layer)
+    check_refused(run_here("export.py", ["run=run"], folder), *words)
     assert list(folder.glob("run/export/*")) == []
 
 
-WRONG = {
+REFUSALS = {
     "diagnose.py": {
         "run=nowhere": "no nowhere/",
         "run=empty": "no empty/",
@@ -135,11 +142,11 @@ WRONG = {
     },
     "export.py": {
         "run=nowhere": "no nowhere/",
-        "run=run format=gguf": "No format=gguf. Choose of ['packed', ",
+        "run=run format=gguf": "No format=gguf. Choose from ['packed', ",
         "run=run format=tflite": "No format=tflite. Did you mean litert?",
     },
     "evaluate.py": {
-        ".": "Did you mean run=.?",
+        ".": "Expected arguments key=value",
         "": "Missing required key: run",
         "run=nowhere": "nowhere/classifier.keras",
         "run=run target=nothing.npz": "nothing.npz",
@@ -152,14 +159,17 @@ WRONG = {
 }
 
 
+CASES = [(script, *case) for script, cases in REFUSALS.items() for case in cases.items()]
+
+
 @pytest.mark.parametrize(
-    ("script", "command"), [(script, command) for script in WRONG for command in WRONG[script]]
+    ("script", "command", "words"), CASES, ids=[" ".join(case[:2]) for case in CASES]
 )
-def test_a_wrong_command_is_told_in_one_line(script, command, folder, run_here, check_refused):
+def test_a_wrong_command_prints_one_line(script, command, words, folder, run_here, check_refused):
     (folder / "empty").mkdir(exist_ok=True)
     (folder / "broken/checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "broken/checkpoints/last.keras").write_text("no archive")
     training = [*SHORT, "hydra.run.dir=other"] if script == "train.py" else []
     result = run_here(script, [*training, *command.split()], folder)
-    check_refused(result, WRONG[script][command], silent=script != "diagnose.py")
+    check_refused(result, words, silent=script != "diagnose.py")
     assert not (folder / "other").exists()

@@ -1,11 +1,9 @@
-"""`scripts/reproduce.py` with the real training script, cut short."""
+"""`scripts/reproduce.py` with the real training script and a short training."""
 
 import json
 
 
-def test_experiments_become_a_table_and_are_not_run_twice(
-    tmp_path, run_well, run_here, with_features
-):
+def test_experiments_are_trained_once_and_tabulated(tmp_path, run_well, run_here, with_features):
     tmp_path = tmp_path / "Jörg, (his runs)"
     tmp_path.mkdir()
     with_features(tmp_path)

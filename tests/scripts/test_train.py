@@ -1,4 +1,4 @@
-"""`scripts/train.py` as a user runs it."""
+"""`scripts/train.py` on the default data."""
 
 import json
 import pathlib
@@ -13,12 +13,12 @@ CONF = pathlib.Path(__file__).parents[2] / "conf"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, run_well, prepared_digits):
-    """A run of the default, cut short: its output and its directory."""
+    """The output and the directory of a short default run."""
     folder = tmp_path_factory.mktemp("finished")
     return run_well("train.py", ["debug=fast", "hydra.run.dir=run"], folder), folder / "run"
 
 
-def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished, prepared_digits):
+def test_summary_and_output_contain_the_test_accuracies(finished, prepared_digits):
     output, folder = finished
     summary = json.loads((folder / "summary.json").read_text())
     assert [summary[key] for key in ("method", "seed", "steps")] == ["dann", 0, 4]
@@ -26,37 +26,39 @@ def test_summary_and_table_tell_the_accuracies_of_the_saved_classifier(finished,
     classifier = keras.models.load_model(folder / "classifier.keras")
     tests = {"source": prepared_digits.source_test, "target": prepared_digits.target_test}
     for domain, (images, labels) in tests.items():
-        right = classifier.predict(images, verbose=0).argmax(axis=1) == labels
-        assert summary[f"{domain}/accuracy"] == pytest.approx(np.mean(right), abs=1e-6)
+        is_correct = classifier.predict(images, verbose=0).argmax(axis=1) == labels
+        assert summary[f"{domain}/accuracy"] == pytest.approx(np.mean(is_correct), abs=1e-6)
     lines = [line for line in output.splitlines() if re.match(r"epoch \d/2  source ", line)]
     assert [line[:9] for line in lines] == ["epoch 1/2", "epoch 2/2"] * 2
     assert re.search(r"%  domain acc 0\.\d\d  strength 0\.\d\d  InfoMax \d\.\d\d$", lines[2])
     assert max(map(len, lines)) <= 100
-    baseline, own = (f"{summary[f'{key}target/accuracy']:.1%}" for key in ("source_only/", ""))
+    baseline, adapted = (f"{summary[f'{key}target/accuracy']:.1%}" for key in ("source_only/", ""))
     assert "target (oracle)" in output
     assert f" {baseline} " in output
-    assert f"target accuracy: {own} (of 599 test examples)\n" in output
+    assert f"target accuracy: {adapted} (of 599 test examples)\n" in output
     assert "Classifier: run/classifier.keras\nNext: python " in output
     assert output.endswith("diagnose.py run=run\n      tensorboard --logdir run/tensorboard\n")
 
 
 @pytest.mark.slow
-def test_a_sweep_over_the_oracle_and_a_method_with_every_option_of_the_data(tmp_path, run_well):
+def test_a_sweep_with_all_options_of_the_data(tmp_path, run_well):
     options = ["target_labelled=2", "balanced=true", "augmentation=affine"]
-    watched = ["trainer.oracle_curve=true", "callbacks=none", "hydra.sweep.dir=runs"]
+    logged = ["trainer.oracle_curve=true", "callbacks=none", "hydra.sweep.dir=runs"]
     methods = ["-m", "debug=fast", "method=target_only,dann"]
-    run_well("train.py", [*methods, *options, *watched], tmp_path)
+    run_well("train.py", [*methods, *options, *logged], tmp_path)
     for folder in ("0_target_only_seed0", "1_dann_seed0"):
         run = tmp_path / "runs" / folder
-        compared = "source_only/target/accuracy" in json.loads((run / "summary.json").read_text())
-        assert compared == ("dann" in folder)
+        has_baseline = "source_only/target/accuracy" in json.loads(
+            (run / "summary.json").read_text()
+        )
+        assert has_baseline == ("dann" in folder)
         assert len((run / "oracle.csv").read_text().splitlines()) == 3
 
 
 def test_help_shows_every_group(tmp_path, run_well):
-    told = run_well("train.py", ["--help"], tmp_path)
+    output = run_well("train.py", ["--help"], tmp_path)
     groups = (path.name for path in CONF.iterdir() if path.is_dir())
-    assert [group for group in groups if f"{group}: " not in told] == []
+    assert [group for group in groups if f"{group}: " not in output] == []
 
 
 @pytest.mark.slow

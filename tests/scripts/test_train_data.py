@@ -1,4 +1,4 @@
-"""`scripts/train.py` on a user's own images, tables and series, and a second stage."""
+"""`scripts/train.py` on images, tables and series of a user."""
 
 import json
 import re
@@ -20,7 +20,7 @@ FILES["images"] += ["data.image_size=16", "network=cnn"]
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two domains as series, tables and folders of images; the second twice without its labels."""
+    """Two domains as series, tables and image folders; the target also without labels."""
     rng = np.random.default_rng(0)
     for name in ("a", "b"):
         rows = [[rng.normal(), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
@@ -28,10 +28,10 @@ def folder(tmp_path):
         table.to_csv(tmp_path / f"{name}.csv", index=False)
         np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(100, 20, 3)), y=np.arange(100) % 4)
         for number in range(100):
-            place = tmp_path / name / ("round", "square")[number % 2]
-            place.mkdir(parents=True, exist_ok=True)
+            class_folder = tmp_path / name / ("round", "square")[number % 2]
+            class_folder.mkdir(parents=True, exist_ok=True)
             pixels = rng.integers(0, 256, (18, 20, 3)).astype("uint8")
-            Image.fromarray(pixels).save(place / f"{number}.png")
+            Image.fromarray(pixels).save(class_folder / f"{number}.png")
     for name in ("plain", "new"):
         np.savez(tmp_path / f"{name}.npz", x=np.load(tmp_path / "b.npz")["x"])
         table.drop(columns="label").to_csv(tmp_path / f"{name}.csv", index=False)
@@ -42,36 +42,36 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_run_on_files_of_ones_own_ends_with_a_summary(kind, folder, run_well):
+def test_a_run_on_files_writes_a_summary(kind, folder, run_well):
     run_well("train.py", [*SHORT, *FILES[kind]], folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     assert (summary["method"], summary["steps"]) == ("dann", 4)
-    for domain in ("source", "target"):  # the tests hold 20 examples each
-        right = 20 * summary[f"{domain}/accuracy"]
-        assert right == pytest.approx(round(right), abs=1e-4)
+    for domain in ("source", "target"):  # 20 test examples each
+        num_correct = 20 * summary[f"{domain}/accuracy"]
+        assert num_correct == pytest.approx(round(num_correct), abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, run_well):
+def test_unlabelled_targets_and_new_data_are_predicted(kind, folder, run_well):
     ending = {"npz": ".npz", "csv": ".csv", "images": ""}[kind]
-    told = run_well("train.py", [*SHORT, *FILES[kind], f"data.target=plain{ending}"], folder)
-    assert "target accuracy: unknown (no labels)\nselection/" in told
-    own = pandas.read_csv(folder / "run/predictions.csv").sort_values("example")
-    assert list(own) == ["example", "class", "probability", "split"]
-    assert own["split"].value_counts().to_dict() == {"train": 80, "test": 20}
-    assert own["probability"].between(1 / 4, 1).all()
+    output = run_well("train.py", [*SHORT, *FILES[kind], f"data.target=plain{ending}"], folder)
+    assert "target accuracy: unknown (no labels)\nselection/" in output
+    table = pandas.read_csv(folder / "run/predictions.csv").sort_values("example")
+    assert list(table) == ["example", "class", "probability", "split"]
+    assert table["split"].value_counts().to_dict() == {"train": 80, "test": 20}
+    assert table["probability"].between(1 / 4, 1).all()
     classes = {"npz": range(4), "csv": ["bad", "good"], "images": ["round", "square"]}
-    assert set(own["class"]) <= set(classes[kind])
+    assert set(table["class"]) <= set(classes[kind])
 
     run_well("evaluate.py", ["run=run", f"target=new{ending}"], folder)
-    found = pandas.read_csv(folder / "run/predictions_new.csv").sort_values("example")
-    assert list(found["class"]) == list(own["class"])  # the same examples, so scaled alike
-    told = run_well("evaluate.py", ["run=run", f"target=b{ending}"], folder)
-    assert re.search(r"accuracy \d+\.\d% of 100 examples", told)
+    new_table = pandas.read_csv(folder / "run/predictions_new.csv").sort_values("example")
+    assert list(new_table["class"]) == list(table["class"])  # the same examples
+    output = run_well("evaluate.py", ["run=run", f"target=b{ending}"], folder)
+    assert re.search(r"accuracy \d+\.\d% of 100 examples", output)
 
 
 @pytest.mark.parametrize(
-    ("kind", "wrong", "told"),
+    ("kind", "overrides", "words"),
     [
         ("csv", ["data.label=class"], "['size', 'kind', 'label']"),
         ("csv", ["network=cnn"], "network=tabular"),
@@ -81,11 +81,11 @@ def test_a_target_without_labels_is_predicted_and_so_is_new_data(kind, folder, r
         ("images", ["data.source=broken", "data.target=a"], "broken/round/0.png"),
     ],
 )
-def test_a_mistake_ends_with_one_line(kind, wrong, told, folder, run_here, check_refused):
+def test_invalid_data_prints_one_line(kind, overrides, words, folder, run_here, check_refused):
     if kind == "images":
         (folder / "a").rename(folder / "broken")
         (folder / "broken/round/0.png").write_text("no image")
         (folder / "b").rename(folder / "a")
-    result = run_here("train.py", [*SHORT, *FILES[kind], *wrong], folder)
-    check_refused(result, told, silent=False)
+    result = run_here("train.py", [*SHORT, *FILES[kind], *overrides], folder)
+    check_refused(result, words, silent=False)
     assert not (folder / "run").exists()

@@ -1,4 +1,4 @@
-"""`scripts/train.py` on several logical devices, and in several processes of one machine."""
+"""`scripts/train.py` on several logical devices and in several processes of one machine."""
 
 import json
 import socket
@@ -22,34 +22,34 @@ def train(run_apart, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_run_trains_on_two_devices_and_goes_on_with_one(train, tmp_path, backend):
+def test_a_run_on_two_devices_resumes_on_one(train, tmp_path, backend):
     for steps, settings in ((4, TWO), (6, ["trainer.steps=6", "resume=true"])):
-        done = train(backend, *QUICK, "callbacks=diagnostics", *settings)
-        assert done.returncode == 0, done.stderr
+        result = train(backend, *QUICK, "callbacks=diagnostics", *settings)
+        assert result.returncode == 0, result.stderr
         assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == steps
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("backend", "setting", "told"),
+    ("backend", "override", "words"),
     [
         ("jax", "trainer.batch_size=15", "multiple of 2. Received: batch_size=15"),
         ("tensorflow", "trainer.jit_compile=true", "Received: trainer.jit_compile=True"),
         ("torch", "seed=0", "Set KERAS_BACKEND=jax"),
     ],
 )
-def test_what_devices_cannot_do_is_told_in_one_line(train, tmp_path, backend, setting, told):
-    found = train(backend, "debug=fast", *TWO, setting)
-    assert found.returncode == 1
-    last = found.stderr.splitlines()[-1]
-    assert last.startswith("error: ")
-    assert told in last
+def test_unsupported_devices_print_one_line(train, tmp_path, backend, override, words):
+    result = train(backend, "debug=fast", *TWO, override)
+    assert result.returncode == 1
+    last_line = result.stderr.splitlines()[-1]
+    assert last_line.startswith("error: ")
+    assert words in last_line
     assert not (tmp_path / "run").exists()
 
 
 @pytest.fixture
 def processes(begin, tmp_path):
-    """Runs the processes of a training; returns their statuses and what they said."""
+    """Runs the processes of a training, and returns their statuses and outputs."""
     pytest.importorskip("jax")
 
     def run(count, *arguments):
@@ -59,30 +59,30 @@ def processes(begin, tmp_path):
         common = [*arguments, "distribution=multi_host", f"distribution.coordinator={address}"]
         common += [f"distribution.num_processes={count}", f"hydra.run.dir={tmp_path / 'run'}"]
         backend = {"KERAS_BACKEND": "jax", "TMPDIR": str(tmp_path)}
-        begun = [
+        started = [
             begin("train.py", [*common, f"distribution.process_id={i}"], tmp_path, **backend)
             for i in range(count)
         ]
-        said = [process.communicate(timeout=300) for process in begun]
-        return [process.returncode for process in begun], said
+        outputs = [process.communicate(timeout=300) for process in started]
+        return [process.returncode for process in started], outputs
 
     return run
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_is_written_by_the_first_and_goes_on_alone(processes, tmp_path):
+def test_the_first_of_two_processes_writes_the_run(processes, tmp_path):
     settings = [*QUICK[:1], *QUICK[2:], "compare=false", "trainer.oracle_curve=true"]
-    statuses, said = processes(2, *settings)
-    assert statuses == [0, 0], said
+    statuses, outputs = processes(2, *settings)
+    assert statuses == [0, 0], outputs
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["steps"] == 4
     assert {"selection/info_max", "target/accuracy"} <= summary.keys()
-    assert "Written to" in said[0][0]
-    assert "Written to" not in said[1][0]
+    assert "Written to" in outputs[0][0]
+    assert "Written to" not in outputs[1][0]
     assert list(tmp_path.glob("tmp*/checkpoints")) == []  # of the second process
     assert (tmp_path / "run" / "figures" / "features.png").is_file()
     for count, steps in ((1, 6), (2, 8)):
-        statuses, said = processes(count, *settings, f"trainer.steps={steps}", "resume=true")
-        assert not any(statuses), said
+        statuses, outputs = processes(count, *settings, f"trainer.steps={steps}", "resume=true")
+        assert not any(statuses), outputs
         assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == steps
         assert len((tmp_path / "run" / "oracle.csv").read_text().splitlines()) == steps // 2 + 1

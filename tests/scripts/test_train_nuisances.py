@@ -18,7 +18,7 @@ CSV = ["data=csv", "data.path=a.csv", "data.label=kind", "data.nuisances=[site,a
 
 @pytest.fixture
 def folder(tmp_path):
-    """A table of 150 rows: two inputs, the label, a site of three, an age and a person of five."""
+    """A table of 150 rows with two inputs, the label, three sites, ages and 30 persons."""
     rng = np.random.default_rng(0)
     site, kind = rng.integers(0, 3, 150), np.arange(150) % 2
     x = np.column_stack([kind + site, 2 * kind - site]) + rng.normal(0, 0.3, (150, 2))
@@ -32,38 +32,38 @@ def folder(tmp_path):
     return tmp_path
 
 
-def summary_of(run):
+def read_summary(run):
     return json.loads((run / "summary.json").read_text())
 
 
-def test_a_run_tells_the_leakage_before_and_after(folder, run_well):
-    given = ["data.groups=person", "method.condition_on_label=true", "hydra.run.dir=run"]
-    told = run_well("train.py", [*SHORT, *CSV, *given], folder)
-    summary = summary_of(folder / "run")
+def test_a_run_reports_leakage_before_and_after(folder, run_well):
+    overrides = ["data.groups=person", "method.condition_on_label=true", "hydra.run.dir=run"]
+    output = run_well("train.py", [*SHORT, *CSV, *overrides], folder)
+    summary = read_summary(folder / "run")
     assert summary["nuisances"] == {"site": 3, "age": "number"}
-    assert "Nuisances: site (3 values), age number\n" in told
-    names = [name + of for name in ("site", "age") for of in ("", " given the label")]
+    assert "Nuisances: site (3 values), age number\n" in output
+    names = ["site", "site given the label", "age", "age given the label"]
     for prefix in ("", "source_only/"):
-        left = summary[f"{prefix}leakage"]
-        assert list(left) == names
-        assert left["site"]["chance"] == pytest.approx(1 / 3)
-        assert all(f"\n  {Leakage(**one)}\n" in told for one in left.values())
-        right = 30 * summary[f"{prefix}source/accuracy"]
-        assert right == pytest.approx(round(right), abs=1e-4)
+        leakage = summary[f"{prefix}leakage"]
+        assert list(leakage) == names
+        assert leakage["site"]["chance"] == pytest.approx(1 / 3)
+        assert all(f"\n  {Leakage(**fields)}\n" in output for fields in leakage.values())
+        num_correct = 30 * summary[f"{prefix}source/accuracy"]
+        assert num_correct == pytest.approx(round(num_correct), abs=1e-4)
     assert not any(key.startswith(("target/", "selection/")) for key in summary)
     rows = pandas.read_csv(folder / "run/predictions.csv")
     assert sorted(rows["example"]) == list(range(150))
     assert {path.stem for path in folder.glob("run/figures/*")} == {"confusion", "curves"}
-    again = run_well("evaluate.py", ["run=run"], folder)
-    assert f"accuracy {summary['source/accuracy']:.1%} of 30 examples" in again
-    # New rows need neither labels nor all nuisances.
+    output = run_well("evaluate.py", ["run=run"], folder)
+    assert f"accuracy {summary['source/accuracy']:.1%} of 30 examples" in output
+    # New rows need neither labels nor nuisances.
     new = pandas.read_csv(folder / "a.csv").drop(columns=["site", "kind"])
     new.to_csv(folder / "new.csv", index=False)
     run_well("evaluate.py", ["run=run", "target=new.csv"], folder)
     assert len(pandas.read_csv(folder / "run/predictions_new.csv")) == 150
 
 
-def test_a_stopped_run_resumes_with_the_same_bits(folder, run_here, run_well):
+def test_a_stopped_run_resumes_with_equal_results(folder, run_here, run_well):
     longer = [*SHORT, *CSV, "trainer.steps=6", "trainer.steps_per_epoch=2", "compare=false"]
     run_well("train.py", [*longer, "hydra.run.dir=whole"], folder)
     again = [*longer, "hydra.run.dir=parts"]
@@ -72,29 +72,29 @@ def test_a_stopped_run_resumes_with_the_same_bits(folder, run_here, run_well):
     (parts / "summary.json").unlink()
     newest = max(parts.glob("checkpoints/step-*.npz"), key=lambda path: path.stat().st_mtime)
     newest.unlink()
-    told = run_well("train.py", [*again, "resume=true"], folder)
-    assert re.findall(r"^epoch (\d)/3", told, re.MULTILINE) == ["3"]
+    output = run_well("train.py", [*again, "resume=true"], folder)
+    assert re.findall(r"^epoch (\d)/3", output, re.MULTILINE) == ["3"]
     files = [folder / run / "predictions.csv" for run in ("whole", "parts")]
     assert files[0].read_text() == files[1].read_text()
-    one, other = (summary_of(path.parent)["leakage"] for path in files)
-    assert one == other
+    leakages = [read_summary(path.parent)["leakage"] for path in files]
+    assert leakages[0] == leakages[1]
 
 
-def test_a_sweep_over_strengths_ends_with_a_picture_and_one_baseline(folder, run_well):
+def test_a_sweep_over_strengths_draws_a_tradeoff(folder, run_well):
     jobs = ["-m", "method.strength=0,1", "hydra.sweep.dir=sweep"]
-    told = run_well("train.py", [*jobs, *SHORT, *CSV], folder)
-    assert told.count(": strength 0, 4 steps") == 1
+    output = run_well("train.py", [*jobs, *SHORT, *CSV], folder)
+    assert output.count(": strength 0, 4 steps") == 1  # the jobs share the baseline
     assert (folder / "sweep/tradeoff.png").stat().st_size > 10_000
-    lines = [line.split() for line in told[told.rindex("strength ") :].splitlines()]
+    lines = [line.split() for line in output[output.rindex("strength ") :].splitlines()]
     for strength, line in zip("01", lines[1:3], strict=True):
-        summary = summary_of(folder / f"sweep/{strength}_invariant_seed0")
-        left = [summary["leakage"][name]["score"] for name in ("site", "age")]
+        summary = read_summary(folder / f"sweep/{strength}_invariant_seed0")
+        scores = [summary["leakage"][name]["score"] for name in ("site", "age")]
         assert line[0] == strength
-        assert line[1:] == [f"{one:.3f}" for one in (summary["source/accuracy"], *left)]
+        assert line[1:] == [f"{value:.3f}" for value in (summary["source/accuracy"], *scores)]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("overrides", "words"),
     [
         (["data.nuisances=[sit]"], "nuisance sit in 'sit'. Did you mean site?"),
         (["data.nuisances=[one]"], "'one' must have at least two different values"),
@@ -108,17 +108,20 @@ def test_a_sweep_over_strengths_ends_with_a_picture_and_one_baseline(folder, run
         (["callbacks=diagnostics"], "Expected both domains"),
     ],
 )
-def test_a_mistake_ends_with_one_line(wrong, told, folder, run_here, check_refused):
-    others = [*SHORT, *CSV[:-1], "hydra.run.dir=run", "compare=false"]
-    if not wrong[0].startswith("data."):
-        others.append(CSV[-1])
-    result = run_here("train.py", [*others, *wrong], folder)
-    check_refused(result, told, silent=False)
+def test_invalid_nuisances_print_one_line(overrides, words, folder, run_here, check_refused):
+    arguments = [*SHORT, *CSV[:-1], "hydra.run.dir=run", "compare=false"]
+    if not overrides[0].startswith("data."):
+        arguments.append(CSV[-1])
+    result = run_here("train.py", [*arguments, *overrides], folder)
+    check_refused(result, words, silent=False)
     assert not (folder / "run/summary.json").exists()
 
 
-def test_a_method_may_have_a_strength_for_each_nuisance():
+def test_each_nuisance_may_have_a_strength():
     cfg = compose_config("method=invariant", "method.strength={site: 0.5, age: 2}")
     kinds = Nuisances({"site": 3, "age": "number"}, {}, {})
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 2, kinds))
-    assert {n: float(one.strength) for n, one in model.reversals.items()} == {"site": 0.5, "age": 2}
+    assert {name: float(layer.strength) for name, layer in model.reversals.items()} == {
+        "site": 0.5,
+        "age": 2,
+    }

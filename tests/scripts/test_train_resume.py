@@ -1,4 +1,4 @@
-"""`scripts/train.py` is stopped and goes on, by the same line."""
+"""`scripts/train.py` is stopped and resumes with the same command."""
 
 import json
 import re
@@ -15,7 +15,7 @@ LINE = [
 ]
 
 
-def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
+def test_a_run_stopped_by_a_scheduler_resumes(
     tmp_path, with_features, begin, run_here, run_well, check_refused
 ):
     folder = with_features(tmp_path)
@@ -34,15 +34,13 @@ def test_a_run_stopped_by_the_scheduler_goes_on_and_then_is_finished(
     resumed = re.findall(r"^epoch (\d)/4", run_well("train.py", LINE, folder), re.MULTILINE)
     assert [int(number) for number in resumed] == list(range(int(epoch) + 1, 5))
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == 400
-    # What only a training needs may be gone by now.
+    # A finished run needs nothing that only a training needs.
     third = run_well("train.py", [*LINE, "callbacks.metrics.filename=/nope/x.csv"], folder)
     assert third == "Finished already: run\n"
 
 
 @pytest.mark.parametrize("seconds", [0.8, 2.5])
-def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(
-    seconds, tmp_path, with_features, begin
-):
+def test_ctrl_c_in_the_first_seconds_leaves_nothing(seconds, tmp_path, with_features, begin):
     folder = with_features(tmp_path)
     process = begin("train.py", LINE, folder)
     time.sleep(seconds)
@@ -50,7 +48,7 @@ def test_ctrl_c_in_the_first_seconds_ends_the_script_and_leaves_nothing(
     process.send_signal(signal.SIGINT)
     errors = process.communicate()[1]
     assert time.perf_counter() - before < 15
-    assert process.returncode in (130, -signal.SIGINT)  # the latter before the script has begun
+    assert process.returncode in (130, -signal.SIGINT)  # the latter before the script starts
     assert process.returncode != 130 or "Traceback" not in errors
-    has_begun = (folder / "run/figures").is_dir()  # to train, on a fast machine
-    assert has_begun or not (folder / "run").exists()
+    has_started = (folder / "run/manifest.txt").is_file()  # training, on a fast machine
+    assert has_started or not (folder / "run").exists()

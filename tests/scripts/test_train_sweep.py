@@ -1,4 +1,4 @@
-"""`scripts/train.py -m` as a user runs it."""
+"""Sweeps with `scripts/train.py -m`."""
 
 import csv
 import importlib.util
@@ -11,9 +11,7 @@ DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]
 
 
-def test_a_sweep_has_a_baseline_a_seed_a_row_a_setting_and_a_choice(
-    tmp_path, run_here, with_features
-):
+def test_a_sweep_is_ranked_and_shares_baselines(tmp_path, run_here, with_features):
     folder = with_features(tmp_path)
     jobs = ["-m", "method=dann,els,dirt_t", "seed=0,1", "hydra.sweep.dir=sweep"]
     result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)
@@ -26,20 +24,20 @@ def test_a_sweep_has_a_baseline_a_seed_a_row_a_setting_and_a_choice(
     assert result.stdout.count(": source only, 4 steps") == 2
     assert len({values[rank, "source_only/target/accuracy"] for rank in "1234"}) <= 2
     table = result.stdout[result.stdout.index("mean ± ") :]
-    told = re.findall(r"^(.+?)  +2 .+% ± .+% ± .+%$", table, re.MULTILINE)
-    assert {told[0], told[1]} == {"method=dann", "method=els"}
-    assert told[2:] == ["source only"]
-    assert f"target labels: {told[0]}, in {rows[0]['run']}\n" in table
+    settings = re.findall(r"^(.+?)  +2 .+% ± .+% ± .+%$", table, re.MULTILINE)
+    assert {settings[0], settings[1]} == {"method=dann", "method=els"}
+    assert settings[2:] == ["source only"]
+    assert f"target labels: {settings[0]}, in {rows[0]['run']}\n" in table
     assert "not ranked: method=dirt_t, in 5_dirt_t_seed1 (not finished)\n" in table
     assert (folder / "sweep/sweep.png").is_file()
-    # The jobs that failed are reported.
+    # Failed jobs are reported.
     assert result.returncode == 1
     assert result.stderr.count("Missing required key: method.teacher") == 2
     folders = {path.parent.name for path in folder.glob("sweep/*/summary.json")}
     assert folders == {"0_dann_seed0", "1_dann_seed1", "2_els_seed0", "3_els_seed1"}
 
 
-def test_a_job_of_source_only_is_the_baseline_of_the_others(tmp_path, run_here, with_features):
+def test_a_job_of_source_only_is_the_shared_baseline(tmp_path, run_here, with_features):
     folder = with_features(tmp_path)
     jobs = ["-m", "method=source_only,dann", "hydra.sweep.dir=sweep"]
     result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)
@@ -53,12 +51,10 @@ def test_a_job_of_source_only_is_the_baseline_of_the_others(tmp_path, run_here, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
-def test_jobs_in_other_processes_are_ranked_as_those_of_one(
-    launcher, tmp_path, run_apart, with_features
-):
+def test_jobs_in_other_processes_are_ranked(launcher, tmp_path, run_apart, with_features):
     plugin = f"hydra_{launcher.partition('_')[0]}_launcher"
-    found = importlib.util.find_spec("hydra_plugins")  # which exists with the first plugin
-    if found is None or importlib.util.find_spec(f"hydra_plugins.{plugin}") is None:
+    package = importlib.util.find_spec("hydra_plugins")  # exists if any plugin is installed
+    if package is None or importlib.util.find_spec(f"hydra_plugins.{plugin}") is None:
         pytest.skip(f"{plugin} is not installed")
     folder = with_features(tmp_path)
     jobs = ["-m", f"hydra/launcher={launcher}", "trainer.batch_size=32,100000"]
