@@ -224,16 +224,14 @@ RANGES = (
         "target/share_distance",
         lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
         "Distance between the class frequencies of the source and those predicted for the target.",
-        "Inputs that moved from one class towards another cause the same value. If the class "
-        "frequencies do differ, aligning whole domains moves examples into wrong classes: use a "
-        "method for this case, such as `PADA`, and a lower strength.",
+        "If the true frequencies differ, aligning whole domains moves examples into wrong classes: "
+        "use `PADA` and a lower strength. Inputs that look like another class cause it, too.",
         "label shift",
     ),
     HealthyRange(
         "probe/accuracy",
         (-math.inf, ALIGNED),
-        "Accuracy of a fresh probe of the domains; 50% means aligned. The verdict uses its 95% "
-        "interval.",
+        "Accuracy of a fresh domain probe; 50% means aligned. The verdict uses its 95% interval.",
         "Train longer or raise the strength; see `dann.selection.suggest_source_only`.",
     ),
     HealthyRange(
@@ -263,8 +261,7 @@ RANGES = (
     HealthyRange(
         "signal/target/gain_range",
         (-math.inf, 1000),
-        "Largest gain of a layer divided by the smallest; large values mean exploding or vanishing "
-        "gradients.",
+        "Largest gain of a layer divided by the smallest; large if gradients explode or vanish.",
         "Add normalization; look for the layer where `gain` jumps.",
     ),
     HealthyRange(

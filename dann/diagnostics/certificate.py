@@ -101,9 +101,7 @@ def certify(
     """
     data = as_tensors(data)
     if any(tuple(tensor.shape)[:1] == (0,) for tensor in keras.tree.flatten(data)):
-        raise ValueError(
-            "Expected `data` with at least one example, to compute a gradient. Received: none"
-        )
+        raise ValueError("Expected `data` with at least one example. Received: none")
     if isinstance(model, AdversarialModel):
         return _measure_method(model, data, mode)
     inputs = data[0] if isinstance(data, tuple) else data

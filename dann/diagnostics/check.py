@@ -45,11 +45,8 @@ class Diagnosis:
 
     def to_json(self) -> str:
         """Returns the diagnosis as JSON; numbers that are not finite become `null`."""
-        fields = (
-            vars(self)
-            | {"verdict": self.verdict.name}
-            | {name: getattr(self.verdict, name) for name in ("headline", "reasons", "advice")}
-        )
+        fields = vars(self) | dataclasses.asdict(self.verdict)
+        fields["verdict"] = fields.pop("name")
         text = json.dumps(fields, default=lambda value: value.tolist())
         finite = json.loads(text, parse_constant=lambda name: None)
         return json.dumps(finite, indent=2) + "\n"
@@ -189,12 +186,9 @@ def take_first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
     x, y = data
     num_source = len(keras.tree.flatten(x["source"])[0])
     source_labels, target_labels = np.split(np.asarray(y), [num_source])
-    parts = {
-        name: part
-        if name == "target_labelled"
-        else keras.tree.map_structure(lambda array: array[:count], part)
-        for name, part in x.items()
-    }
+    parts = keras.tree.map_structure(lambda array: array[:count], x)
+    if "target_labelled" in x:
+        parts["target_labelled"] = x["target_labelled"]
     return parts, np.concatenate([source_labels[:count], target_labels])
 
 

@@ -47,10 +47,8 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     """
     weights = list(check_method(model).backbone.trainable_variables)
     if model.reversal is None or not weights:
-        raise ValueError(
-            "Expected two losses that train the backbone. Received: "
-            f"{'no reversal' if model.reversal is None else 'a backbone that is not trainable'}"
-        )
+        reason = "a frozen backbone" if model.reversal else "no reversal"
+        raise ValueError(f"Expected two losses that train the backbone. Received: {reason}")
     losses = losses_at(model, weights, data)
 
     def slopes(*values):

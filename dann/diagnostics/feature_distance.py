@@ -57,11 +57,9 @@ def kernel_matrix(source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, f
 
     If a feature is not finite, all values of the kernel are NaN.
     """
-    if min(len(source), len(target)) < 2:
-        raise ValueError(
-            "Expected at least 2 examples of each domain. "
-            f"Received: {len(source)} of the source, {len(target)} of the target"
-        )
+    sizes = len(source), len(target)
+    if min(sizes) < 2:
+        raise ValueError(f"Expected at least 2 examples of each domain. Received: {sizes}")
     points = np.concatenate([source, target]).astype("float64")
     if not np.isfinite(points).all():
         return np.full((len(points),) * 2, np.nan), np.nan

@@ -25,10 +25,8 @@ def get_players(model: Any) -> list[keras.Variable]:
     critic_steps = getattr(model, "critic_steps", 1)
     if model.reversal is None or model.task_radius or critic_steps > 1:
         raise ValueError(
-            "Expected a model whose step moves two players by the gradient at their weights: with "
-            "a reversal, `task_radius=0` and one critic step. Received: "
-            f"{type(model).__name__} with task_radius={model.task_radius}, "
-            f"critic_steps={critic_steps}"
+            "Expected a reversal, `task_radius=0` and one critic step. Received: "
+            f"{type(model).__name__} with task_radius={model.task_radius}, {critic_steps=}"
         )
     return list(model.trainable_variables)
 

@@ -28,16 +28,12 @@ def draw(measurements: Mapping[str, Any]) -> list[Picture]:
     """Draws the figures for which there are measurements."""
     pictures = []
     if np.isfinite(measurements.get("probe/accuracy", np.nan)):
-        caption = (
-            "Accuracy of the live discriminator and of a fresh probe, with the 95% interval of the "
-            "probe."
-        )
+        caption = "Accuracy of the live discriminator and of a fresh probe, with a 95% interval."
         pictures.append(Picture("probe", caption, _svg(_probe, measurements)))
     if "game/eigenvalues/real" in measurements:
         caption = (
-            "Eigenvalues of the vector field of the training. A step of plain gradient descent at "
-            "the current learning rate shrinks directions inside the dotted circle, which looks "
-            "like a line if it is large, and grows directions outside."
+            "Eigenvalues of the vector field. At the current learning rate, plain gradient descent "
+            "converges inside the dotted circle and diverges outside."
         )
         pictures.append(Picture("game", caption, _svg(_eigenvalues, measurements)))
     return pictures

@@ -91,10 +91,7 @@ def as_floats(inputs: Any) -> np.ndarray:
         ValueError: If there are several inputs.
     """
     if isinstance(inputs, dict | list | tuple):
-        raise ValueError(
-            "Expected a network with one input, to compute its Jacobian. Received: "
-            f"{len(inputs)} inputs in a {type(inputs).__name__}"
-        )
+        raise ValueError(f"Expected a network with one input. Received: {len(inputs)} inputs")
     return np.asarray(ops.convert_to_numpy(inputs), "float32")
 
 

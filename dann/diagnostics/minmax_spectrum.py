@@ -74,8 +74,8 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     eigenvalues, converged = spectrum(field, [variable.value for variable in variables], k, seed)
     if not len(eigenvalues):
         raise ValueError(
-            "Expected at least one eigenvalue. Received: none, because the weights, the batch or "
-            "the losses are not finite, or all derivatives are 0."
+            "Expected at least one eigenvalue. Received: none, because a value is not finite or "
+            "all derivatives are 0"
         )
     measurements = {**stability(eigenvalues), "game/converged": converged}
     measurements["game/eigenvalues/real"] = np.real(eigenvalues)

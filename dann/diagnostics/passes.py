@@ -29,17 +29,12 @@ def check_method(model: Any, compiled: bool = True, flat: bool = False) -> Adver
         ValueError: If it is not compiled, or its features are maps.
     """
     if not isinstance(model, AdversarialModel):
-        raise TypeError(
-            "Expected a `dann.adaptation.AdversarialModel`, with a backbone, a label head and an "
-            f"adversary. Received: {type(model).__name__}"
-        )
+        raise TypeError(f"Expected a model of `dann.adaptation`. Received: {type(model).__name__}")
     if compiled and not model.compiled:
         raise ValueError("Expected a compiled model. Received: no loss. Call `compile` first.")
     if flat and len(model.feature_shape) > 2:
-        raise ValueError(
-            "Expected flat features `(batch, num_features)`, to compare examples. "
-            f"Received: features of shape {model.feature_shape}"
-        )
+        shape = model.feature_shape
+        raise ValueError(f"Expected features `(batch, num_features)`. Received: shape {shape}")
     return model
 
 

@@ -49,10 +49,8 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
     """
     graph = get_graph(check_method(model, compiled=False, flat=True).backbone)
     if graph is None:
-        raise ValueError(
-            "Expected a functional or sequential backbone, to follow its layers. "
-            f"Received: {type(model.backbone).__name__}"
-        )
+        name = type(model.backbone).__name__
+        raise ValueError(f"Expected a functional or sequential backbone. Received: {name}")
     layers = [layer for layer in model.backbone.layers if has_single(layer, "output")]
     monitor = keras.Model(graph[0], [layer.output for layer in layers])
     heads = [_part_after(layer, graph[1]) for layer in layers]

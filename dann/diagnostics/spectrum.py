@@ -99,10 +99,7 @@ def linear_operator(product: Callable[..., Any], values: Sequence[Any]) -> Any:
         ]
         result = as_vector(run(values, direction))
         if not np.isfinite(result).all():
-            raise ValueError(
-                "Expected finite second derivatives. Received: NaN or infinity. The training may "
-                "have diverged."
-            )
+            raise ValueError("Expected finite derivatives. Received: NaN, as after divergence")
         return result
 
     size = sum(sizes)

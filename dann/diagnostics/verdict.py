@@ -28,16 +28,12 @@ VERDICTS = {
     "saturated binary layer": "Saturated binary layer: hardly any gradient passes through.",
     "labels not learned": "Labels not learned: the model is hardly better than class frequencies.",
     "oracle": "Oracle: the model trains on target labels, so there is nothing to adapt.",
-    "source only": "Source only: nothing adapts. A fresh probe recognizes the domain of {} of the "
-    "examples (chance: 50%).",
+    "source only": "Source only: nothing adapts; a fresh domain probe has accuracy {}.",
     "collapsed": "Collapsed: nearly all target examples are predicted as one class.",
     "label shift": "Label shift: the class frequencies of the target seem to differ.",
-    "not aligned": "Not aligned: a fresh probe recognizes the domain of {} of the examples "
-    "(chance: 50%).",
-    "partly aligned": "Partly aligned: a fresh probe still recognizes the domain of {} of the "
-    "examples (chance: 50%).",
-    "aligned": "Aligned: a fresh probe recognizes the domain of only {} of the examples (chance: "
-    "50%).",
+    "not aligned": "Not aligned: the accuracy of a fresh domain probe is {} (chance: 50%).",
+    "partly aligned": "Partly aligned: the accuracy of a fresh domain probe is {} (chance: 50%).",
+    "aligned": "Aligned: the accuracy of a fresh domain probe is only {} (chance: 50%).",
     "reversal alive": "Reversal alive: the gradient is reversed. Nothing else was measured.",
     "undetermined": "Undetermined: there are too few measurements for a verdict.",
 }
@@ -63,14 +59,11 @@ _FAULTS = {
     "applied twice": "The gradient passes two reversals, which cancel.",
     "wrong sign": "The reversal does not change the sign of the gradient (cosine {cosine:+.2f}).",
     "changes values": "The outputs of the reversal differ from its inputs.",
-    "discriminator reversed": "The reversal also changes the gradient of the discriminator, by "
-    "{head_error:.2g} of its norm.",
+    "discriminator reversed": "The gradient of the discriminator changes by {head_error:.0%}.",
     "behind the discriminator": "No trainable weight is between the reversal and the output.",
-    "within the discriminator": "Some trainable weights before the reversal serve the "
-    "discriminator alone.",
+    "within the discriminator": "Some weights before the reversal belong to the discriminator.",
     "strength 0": "The strength of the reversal is 0, and no known schedule raises it.",
-    "detached": "The gradient does not reach the features: there is a `stop_gradient`, or no "
-    "trainable weight before the reversal.",
+    "detached": "No gradient reaches weights before the reversal. Look for `stop_gradient`.",
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
 STATES = {state: State("reversal dead", reason, _PLACE) for state, reason in _FAULTS.items()} | {
@@ -114,13 +107,11 @@ STATES = {state: State("reversal dead", reason, _PLACE) for state, reason in _FA
 }
 
 _ADVICE = {
-    "aligned": "Use a score of `dann.selection` to estimate whether the classes match, too.",
-    "partly aligned": "This may be enough: compare runs by a score of `dann.selection`. To align "
-    "further, train longer or raise the strength.",
+    "aligned": "Use a score of `dann.selection` to estimate whether the classes are aligned, too.",
+    "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
     "not aligned": "Train longer or raise the strength. If the loss of the live discriminator is "
-    "far above the loss of the probe, make the discriminator larger or raise its learning rate "
-    "(`dann.optimizers.faster_heads`). `dann.selection.suggest_source_only` finds signs that the "
-    "source-only model is better.",
+    "far above the loss of the probe, make the discriminator larger or raise its learning rate. "
+    "See `dann.selection.suggest_source_only` for signs that source only is better.",
     "reversal alive": "Compare the features of both domains, see `dann.diagnostics`.",
     "undetermined": "Pass both domains, with some hundred examples each.",
 }
