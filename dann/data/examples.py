@@ -137,11 +137,9 @@ def split_columns(data: Any, with_labels: bool, domain: str) -> dict[str, Any]:
         domain: Name of the domain in error messages.
 
     Raises:
-        ValueError: If there are no inputs, or required labels are missing.
+        ValueError: If required labels are missing.
     """
-    parts = data if isinstance(data, tuple) else (data,)
-    if parts[0] is None:
-        raise ValueError(f"The {domain} must contain inputs. Received: None")
+    parts: tuple[Any, ...] = data if isinstance(data, tuple) else (data,)
     if with_labels and (len(parts) not in (2, 3) or parts[1] is None):
         raise ValueError(
             f"The {domain} must be `(inputs, labels)`, optionally with weights, as in "

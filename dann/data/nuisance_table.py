@@ -38,7 +38,7 @@ class NuisanceTable(DomainPair):
             **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
         """
         pairs = super().batches(batch_size, seed, **options)
-        table = pairs.domains["source"]
+        table: Any = pairs.domains["source"]
         # Replaced after the checks of `Examples`, because NaN stands for a missing number.
         labels = {"label": self.source_train[1], **self.nuisances.train}
         table.examples.columns["labels"] = labels

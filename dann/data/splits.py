@@ -52,10 +52,6 @@ def hold_out(
                 f"classes {missing}. Try another `seed` or `test_share`"
             )
         return train, test
-    if len(candidates) < 2:
-        raise ValueError(
-            f"A domain needs at least 2 examples for a test set. Received: {len(candidates)}"
-        )
     count = min(max(round(len(candidates) * test_share), 1), len(candidates) - 1)
     draw = functools.partial(train_test_split, test_size=count, random_state=seed)
     try:
@@ -65,7 +61,7 @@ def hold_out(
         if len(test) == 0:
             raise ValueError(
                 "A test set needs a class with at least 2 examples. "
-                f"Received: {len(candidates)} classes of 1 example"
+                f"Received: {len(candidates)} examples, at most 1 per class"
             ) from None
         test = draw(test)[1] if len(test) > count else test
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)
