@@ -29,6 +29,10 @@ def _activation(name):
     return lambda call: call.add("activation", attributes={"function": name})
 
 
+def _plain_step(op):
+    return lambda call: call.add(op)
+
+
 def _relu(call):
     layer = call.layer
     is_plain = not layer.threshold and not layer.negative_slope
@@ -120,14 +124,6 @@ def _zero_padding(call):
     return call.add("conv", attributes=attributes, kernel=np.ones((*pixel, 1, groups), "<f4"))
 
 
-def _concatenate(call):
-    return call.add("concatenate")
-
-
-def _reshape(call):
-    return call.add("reshape")
-
-
 def _skip(call):
     """Adds no step for a layer that acts only in training."""
     return call.inputs[0]
@@ -139,6 +135,8 @@ _average_pool = functools.partial(_pool, "average_pool")
 _max_pool = functools.partial(_pool, "max_pool")
 _global_average_pool = functools.partial(_global_pool, "average_pool")
 _global_max_pool = functools.partial(_global_pool, "max_pool")
+_concatenate = _plain_step("concatenate")
+_reshape = _plain_step("reshape")
 _softmax = _activation("softmax")
 _LAYER_RULES: dict[type, Callable[[Call], int]] = {
     layers.Activation: lambda call: call.add_activation(call.inputs[0], call.layer.activation),

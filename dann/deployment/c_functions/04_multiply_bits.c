@@ -4,7 +4,8 @@
    consecutive words. Pixels on the border have the signs `border`, or with ZERO_BORDER the value
    0. */
 static void multiply_bits(const uint32_t *image, const window_t *w, int place,
-                          const uint32_t *kernel, const uint32_t *border, int units, float *DANN_RESTRICT sums)
+                          const uint32_t *kernel, const uint32_t *border, int units,
+                          float *DANN_RESTRICT sums)
 {
     int words = (w->channels + 31) / 32;
     for (int first = 0; first < units; first += 128) {
