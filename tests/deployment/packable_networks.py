@@ -119,16 +119,6 @@ def levels():
     return keras.Model(inputs, last(x))
 
 
-def separable():
-    """Has depthwise convolutions, each followed by a 1x1 convolution, on integers and signs."""
-    inputs = keras.Input((7, 6, 3))
-    x = normalize(BinaryDepthwiseConv2D(3, padding="same", use_bias=False)(inputs))
-    x = normalize(BinaryConv2D(40, 1, use_bias=False)(x))
-    x = BinaryDepthwiseConv2D(3, depth_multiplier=2, use_bias=False)(x)
-    x = normalize(BinaryConv2D(33, 1, input_estimator=None, use_bias=False)(x))
-    return keras.Model(inputs, BinaryDense(4, use_bias=False)(layers.Flatten()(x)))
-
-
 def pooled():
     """Has pools of signs and of numbers that C computes in the loops of their readers."""
     inputs = keras.Input((10, 10, 2))
@@ -149,7 +139,6 @@ NETWORKS = {
     "residual": residual,
     "activations": activations,
     "levels": levels,
-    "separable": separable,
     "pooled": pooled,
 }
 
