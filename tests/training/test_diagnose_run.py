@@ -6,7 +6,7 @@ PROBE = {"probe/accuracy": 0.7, "probe/low": 0.6, "probe/high": 0.8}
 GAME = {"game/eigenvalues/real": [1.0, 2.0], "game/eigenvalues/imag": [0.5, 0.0]}
 
 
-def test_a_later_diagnosis_takes_the_place_of_an_earlier_one_and_of_all_its_figures(tmp_path):
+def test_later_diagnosis_replaces_files_of_an_earlier_one(tmp_path):
     run = RunDirectory(tmp_path)
     write_diagnosis(Diagnosis(verdict(PROBE), PROBE | GAME), run)
     (tmp_path / "figures/accuracy.svg").write_text("of the training")

@@ -1,5 +1,3 @@
-"""What scores would have chosen, on runs that are made up."""
-
 import pytest
 
 from dann.training.evaluate_run import tabulate_regret
@@ -19,22 +17,22 @@ def run(tmp_path):
     return tmp_path
 
 
-def test_each_score_has_its_choice_and_the_least_regret_comes_first(run):
+def test_table_has_one_row_per_score_in_order_of_regret(run):
     rows = (run / "metrics.csv").read_text().splitlines()
     rows = [f"{rows[0]},selection/bnm", *(f"{row},-inf" for row in rows[1:])]
     (run / "metrics.csv").write_text("\n".join(rows))
-    found = tabulate_regret(run)  # without bnm, which has no number
-    assert list(found.index) == ["entropy", "snd"]
-    assert found.loc["entropy"].to_dict() == {
+    table = tabulate_regret(run)  # without bnm, which is never finite
+    assert list(table.index) == ["entropy", "snd"]
+    assert table.loc["entropy"].to_dict() == {
         "step": 200,
         "score": -0.2,
         "accuracy": 0.8,
         "regret": 0.0,
     }
-    assert found.loc["snd"].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
+    assert table.loc["snd"].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
 
 
-def test_a_run_whose_oracle_is_missing_or_of_other_epochs_is_refused(run):
+def test_oracle_curve_must_have_the_same_epochs(run):
     (run / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n100,1.0,0.6\n")
     with pytest.raises(ValueError, match="one value per checkpoint .* Received: 3 and 1"):
         tabulate_regret(run)

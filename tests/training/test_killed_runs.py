@@ -1,9 +1,8 @@
-"""A run that is killed by SIGKILL at five moments ends with the bits of one that was not.
+"""A run that is killed by SIGKILL at five moments ends with the bits of an uninterrupted run.
 
-The tests run this file as a program, with a folder and the kind of run for arguments.
-Importing the libraries takes most of the time of a short run, so this process imports them once
-and forks a child for each start. It prints in what the bits at the end differ from those of a run
-without a kill.
+The tests run this file as a program, with a folder and the kind of run as arguments. Importing the
+libraries takes most of the time of a short run, so the program imports them once and forks a child
+for each start. It prints the names of the results that differ from the uninterrupted run.
 """
 
 import csv
@@ -91,8 +90,8 @@ MOMENTS = (
 )
 
 
-def watched(moment):
-    """What is replaced by what kills this process at a moment."""
+def kill_at(moment):
+    """Returns a patch that kills this process at a moment."""
     calls = []
 
     def before(name, original, dies):
@@ -115,7 +114,7 @@ def watched(moment):
 
 
 def train(folder, kind):
-    """One start of the run, from the data to the summary."""
+    """Starts the run, from the data to the summary."""
     build, optimizer = KINDS[kind]
     precision = kind if kind == "mixed_float16" else "float32"
     models = []
@@ -126,12 +125,12 @@ def train(folder, kind):
     data = domains((16, 16, 3) if kind == "bop" else (5,), 2 if kind == "mdan" else 1)
     settings = {"selection": SELECTION, "resume": True}
     training.train_run(folder, data, TRAINER, 1, *models, callbacks=callbacks, **settings)
-    variables = [v for one in models for v in (*one.variables, *one.optimizer.variables)]
+    variables = [v for model in models for v in (*model.variables, *model.optimizer.variables)]
     np.savez(folder / "end.npz", *map(keras.ops.convert_to_numpy, variables))
 
 
 def start(folder, kind, moment=None):
-    """Runs `train` in a child and returns its status."""
+    """Runs `train` in a child process and returns its exit status."""
     folder.mkdir(exist_ok=True)
     child = os.fork()
     if child == 0:
@@ -141,33 +140,33 @@ def start(folder, kind, moment=None):
         if moment is None:
             train(folder, kind)
         else:
-            with watched(moment):
+            with kill_at(moment):
                 train(folder, kind)
         os._exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def results(folder):
-    """All that must be the same: bits by number, rows and the summary without times."""
+    """Returns what must be equal: bits by number, rows, and the summary without times."""
     with np.load(folder / "end.npz") as arrays:
-        found = {name: arrays[name].tobytes() for name in arrays.files}
+        values = {name: arrays[name].tobytes() for name in arrays.files}
     for name in ("metrics.csv", "oracle.csv"):
         rows = list(csv.DictReader((folder / name).read_text().splitlines()))
-        found[name] = [{k: v for k, v in row.items() if "seconds" not in k} for row in rows]
+        values[name] = [{k: v for k, v in row.items() if "seconds" not in k} for row in rows]
     summary = json.loads((folder / "summary.json").read_text())
     drafts = [str(path) for path in folder.rglob("*.part*")]
-    return {**found, **{k: v for k, v in summary.items() if "seconds" not in k}, "drafts": drafts}
+    return {**values, **{k: v for k, v in summary.items() if "seconds" not in k}, "drafts": drafts}
 
 
 def main(folder, kind):
-    whole, parts = folder / "whole", folder / "parts"
-    statuses = [start(whole, kind), *(start(parts, kind, moment) for moment in MOMENTS)]
+    complete, parts = folder / "complete", folder / "parts"
+    statuses = [start(complete, kind), *(start(parts, kind, moment) for moment in MOMENTS)]
     statuses.append(start(parts, kind))
     if statuses != [0, *[-signal.SIGKILL] * len(MOMENTS), 0]:
         sys.exit(f"{statuses} {(parts / 'log.txt').read_text()[-2000:]}")
-    one, other = results(whole), results(parts)
-    names = {**one, **other}
-    print(json.dumps([name for name in names if one.get(name) != other.get(name)]))
+    expected, actual = results(complete), results(parts)
+    names = {**expected, **actual}
+    print(json.dumps([name for name in names if expected.get(name) != actual.get(name)]))
 
 
 CASES = [("tensorflow", kind) for kind in KINDS]

@@ -1,4 +1,4 @@
-"""A process that trains long, or many models, keeps little more memory than Keras alone does."""
+"""Long trainings, or many models, need little more memory than Keras alone."""
 
 import ctypes
 import gc
@@ -18,7 +18,7 @@ QUIET = {"shuffle": False, "verbose": 0}
 
 
 def memory():
-    """Resident memory in MiB, without what the allocator keeps for later."""
+    """Returns the resident memory in MiB, without memory that the allocator keeps."""
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[1])
@@ -26,7 +26,7 @@ def memory():
 
 
 def fit(kind, epochs, steps, callbacks=()):
-    """Trains a new model: a DANN, watched as in a run, or one of Keras of the same layers."""
+    """Trains a new model: a DANN with the callback of a run, or a Keras model of equal layers."""
     training.start(seed=0)
     if kind == "dann":
         model = dann.DANN(dann.networks.mlp_backbone((3,), [8]), num_classes=2)
@@ -42,23 +42,23 @@ def fit(kind, epochs, steps, callbacks=()):
     model.fit(data, epochs=epochs, steps_per_epoch=steps, callbacks=callbacks, **QUIET)
 
 
-def growth(what, kind, count):
-    """MiB by which the process grows from a fifth of the way to the end."""
-    found = []
-    if what == "steps":
-        look = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: found.append(memory()))
-        fit(kind, 10, count // 10, [look])
+def memory_growth(unit, kind, count):
+    """Returns the MiB by which the process grows after the first fifth."""
+    samples = []
+    if unit == "steps":
+        recorder = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: samples.append(memory()))
+        fit(kind, 10, count // 10, [recorder])
     else:
         for number in range(count):
             fit(kind, 1, 2)
             if (number + 1) % (count // 10) == 0:
-                found.append(memory())
-    return found[-1] - found[1]
+                samples.append(memory())
+    return samples[-1] - samples[1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("what", "count", "share"), [("steps", 10_000, 1), ("models", 50, 1.25)])
-def test_many_steps_or_models_leave_little_more_behind_than_plain_ones(what, count, share):
-    """Keras and TensorFlow keep about 4 MiB of each model that was trained."""
-    plain = growth(what, "keras", count)
-    assert growth(what, "dann", count) < share * plain + 2
+@pytest.mark.parametrize(("unit", "count", "share"), [("steps", 10_000, 1), ("models", 50, 1.25)])
+def test_memory_grows_little_more_than_with_keras(unit, count, share):
+    """Keras and TensorFlow keep about 4 MiB per trained model."""
+    keras_growth = memory_growth(unit, "keras", count)
+    assert memory_growth(unit, "dann", count) < share * keras_growth + 2

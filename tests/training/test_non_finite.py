@@ -32,24 +32,24 @@ def fit(model, *callbacks, epochs=2):
 
 
 class BreakAt(keras.callbacks.Callback):
-    """Gives a weight values that are not finite after a step."""
+    """Sets a weight to NaN after a step."""
 
     def __init__(self, step):
         super().__init__()
-        self.step, self.seen = step, 0
+        self.step, self.count = step, 0
 
     def on_train_batch_end(self, batch, logs=None):
-        self.seen += 1
-        if self.seen == self.step:
+        self.count += 1
+        if self.count == self.step:
             if keras.backend.backend() == "jax":
                 self.model.jax_state_sync()
             self.model.domain_head.weights[0].assign(np.full((4, 1), np.nan))
 
 
-def test_the_error_names_the_step_and_the_loss():
-    with pytest.raises(FloatingPointError) as told:
+def test_error_names_the_step_and_the_loss():
+    with pytest.raises(FloatingPointError) as error:
         fit(dann(), BreakAt(3), StopOnNonFinite(every_n_steps=2))
-    message = str(told.value)
+    message = str(error.value)
     assert message.startswith("The training of DANN stopped at step 4: domain/loss is nan, loss is")
     assert "a lower strength of the reversal" in message
     assert "\n" not in message
@@ -58,26 +58,26 @@ def test_the_error_names_the_step_and_the_loss():
 @pytest.mark.parametrize(
     "steps_per_execution", [1, pytest.param(4, marks=torch_skips.several_steps)]
 )
-def test_it_stops_within_the_given_steps(steps_per_execution):
-    seen = BreakAt(3 if steps_per_execution == 1 else 1)
+def test_training_stops_within_the_interval(steps_per_execution):
+    breaker = BreakAt(3 if steps_per_execution == 1 else 1)
     model = dann(steps_per_execution=steps_per_execution)
     with pytest.raises(FloatingPointError, match="stopped at step [48]:"):
-        fit(model, seen, StopOnNonFinite(every_n_steps=2))
-    assert seen.seen * steps_per_execution in (4, 8)
+        fit(model, breaker, StopOnNonFinite(every_n_steps=2))
+    assert breaker.count * steps_per_execution in (4, 8)
 
 
-def test_weights_that_break_in_the_last_step_reach_no_checkpoint(tmp_path):
-    """The losses of the epoch are finite, and the file of the epoch before stays."""
+def test_weights_broken_in_the_last_step_are_not_saved(tmp_path):
+    """The losses of the epoch are finite, and the file of the previous epoch remains."""
     file = tmp_path / "last.keras"
     saves = keras.callbacks.ModelCheckpoint(file)
     with pytest.raises(FloatingPointError, match=r"step 16: .*kernel has values that are NaN or"):
         fit(dann(), BreakAt(16), StopOnNonFinite(), saves)
-    kept = keras.models.load_model(file)
-    assert int(kept.optimizer.iterations) == 8
-    assert not describe_broken_weights(kept)
+    saved = keras.models.load_model(file)
+    assert int(saved.optimizer.iterations) == 8
+    assert not describe_broken_weights(saved)
 
 
-def test_steps_that_loss_scaling_skips_are_no_error():
+def test_steps_skipped_by_loss_scaling_are_no_error():
     inner = keras.optimizers.SGD(0.01)
     optimizer = keras.optimizers.LossScaleOptimizer(inner, initial_scale=2.0**127)
     model = dann(optimizer, dtype="mixed_float16")
@@ -86,27 +86,27 @@ def test_steps_that_loss_scaling_skips_are_no_error():
     assert not describe_broken_weights(model)
 
 
-def test_an_optimizer_whose_state_is_not_finite_is_named_and_great_weights_pass():
+def test_broken_optimizer_is_named_and_large_weights_pass():
     model = dann(keras.optimizers.SGD(0.0, momentum=0.9))
     fit(model, epochs=1)
     momentum = next(v for v in model.optimizer.variables if "momentum" in v.path)
     momentum.assign(np.full(momentum.shape, np.inf))
-    (told,) = describe_broken_weights(model)
-    assert re.search("momentum.* has values that are NaN or infinite", told)
-    model = dann()  # whose sum of weights overflows
+    (sentence,) = describe_broken_weights(model)
+    assert re.search("momentum.* has values that are NaN or infinite", sentence)
+    model = dann()  # the sum of its weights overflows
     model.backbone.weights[0].assign(np.full((3, 4), 3e38))
     assert not describe_broken_weights(model)
 
 
-def test_training_is_left_as_it_is():
-    watched, alone = dann(), dann()
-    histories = [fit(watched, StopOnNonFinite(every_n_steps=1)), fit(alone)]
+def test_checks_do_not_change_the_training():
+    checked, plain = dann(), dann()
+    histories = [fit(checked, StopOnNonFinite(every_n_steps=1)), fit(plain)]
     assert histories[0].history == histories[1].history
-    for mine, other in zip(watched.get_weights(), alone.get_weights(), strict=True):
-        np.testing.assert_array_equal(mine, other)
+    for weight, expected in zip(checked.get_weights(), plain.get_weights(), strict=True):
+        np.testing.assert_array_equal(weight, expected)
 
 
-def test_a_plain_keras_model_is_watched_too():
+def test_plain_keras_model_is_checked():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     model.compile(keras.optimizers.SGD(1e30), "mse")
     with pytest.raises(FloatingPointError, match="training of Sequential stopped .*: loss is"):

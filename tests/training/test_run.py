@@ -21,8 +21,6 @@ from dann.training.checkpoints import get_states, restore_states
 from dann.training.diagnose_run import write_diagnosis
 from dann.training.run_callbacks import Clock, RunScores
 
-untrained = functools.cache(build_model)
-
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
@@ -48,8 +46,8 @@ def test_overwriting_keeps_files_that_no_run_wrote(domains, tmp_path):
     measurements = {"probe/accuracy": 0.7, "probe/low": 0.6, "probe/high": 0.8}
     write_diagnosis(Diagnosis(verdict({}), measurements), RunDirectory(tmp_path))
     assert (tmp_path / "figures/diagnosis_probe.svg").exists()
-    others = {"notes.txt", "figures/mine.png", "export/mine.tflite"}
-    for name in others:
+    foreign = {"notes.txt", "figures/mine.png", "export/mine.tflite"}
+    for name in foreign:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("mine")
     with pytest.raises(FileExistsError, match="overwrite=true, which deletes"):
@@ -57,7 +55,7 @@ def test_overwriting_keeps_files_that_no_run_wrote(domains, tmp_path):
     train_small(tmp_path, domains, build_model(DANN), overwrite=True)
     names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     results = {"classifier.keras", "predictions.csv", "summary.json", "manifest.txt"}
-    assert {name for name in names if not name.startswith("checkpoints/")} == results | others
+    assert {name for name in names if not name.startswith("checkpoints/")} == results | foreign
 
 
 def test_a_run_overwrites_no_file_of_others(domains, tmp_path):
@@ -149,7 +147,6 @@ def test_oracle_curve_ends_at_the_target_accuracy(domains, tmp_path):
     assert summary["cpu_seconds"] >= float(rows[-1].split(",")[1])
 
 
-UNLABELLED = np.zeros((4, 8, 8, 1), "uint8"), None
 SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
 
 
@@ -163,40 +160,6 @@ def test_predictions_do_not_depend_on_the_seed_for_their_examples(domains, tmp_p
         logits = model.predict(domains.target_train, verbose=0)
         np.testing.assert_array_equal(classes, logits.argmax(axis=1).astype(str))
     assert len(examples) == 1
-
-
-REFUSALS = {
-    "no step": ({"steps": 0}, None, {}, "trainer.steps"),
-    "part of an epoch": ({"steps": 5}, None, {}, "trainer.steps must be a multiple"),
-    "batch too large": ({"batch_size": 20}, None, {}, "20"),
-    "curve without labels": (
-        {"oracle_curve": True},
-        None,
-        {"target_test": UNLABELLED},
-        "oracle_curve needs labels",
-    ),
-    "keep is no score": ({}, {"keep": "snd"}, {}, "selection.keep"),
-    "keep without scores": ({}, {"scores": [], "keep": "snd"}, {}, "selection.keep"),
-    "unknown score": ({}, {"scores": ["target_accuracy"]}, {}, "scores"),
-    "target test is source test": ({}, {}, {"target_test": None}, "the same test set"),
-}
-
-
-@pytest.mark.parametrize("case", REFUSALS)
-def test_refusals_come_before_the_training(case, domains, tmp_path):
-    trainer, selection, data, words = REFUSALS[case]
-    if "target_test" in data and data["target_test"] is None:  # scores would see target labels
-        data = {"target_test": domains.source_test}
-    selection = None if selection is None else dataclasses.replace(SELECTION, **selection)
-    trainer, pair = dataclasses.replace(TRAINER, **trainer), dataclasses.replace(domains, **data)
-    with pytest.raises(ValueError, match=words):
-        train_small(tmp_path, pair, untrained(DANN), trainer=trainer, selection=selection)
-    assert not list(tmp_path.iterdir())
-
-
-def test_oracle_without_labels_is_refused(domains, tmp_path):
-    with pytest.raises(ValueError, match="oracle needs the target's labels"):
-        train_small(tmp_path, domains, untrained(TargetOnly))
 
 
 def test_scores_do_not_change_the_training(domains, tmp_path):

@@ -1,4 +1,4 @@
-"""What a run leaves on disk: whole files, and one line about what is missing or broken."""
+"""Files of a run: complete, and with one line about a missing or broken file."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def run(tmp_path):
     return RunDirectory(tmp_path / "run")
 
 
-def test_a_summary_is_read_back_and_says_that_the_run_is_finished(run):
+def test_run_with_a_summary_is_finished(run):
     assert not run.is_finished()
     run.write_summary({"seed": 3, "target/accuracy": 0.5})
     written = json.loads(run.summary_file.read_text())
@@ -32,7 +32,7 @@ def test_a_summary_is_read_back_and_says_that_the_run_is_finished(run):
 
 
 @pytest.mark.parametrize("text", ['{"seed": 4, "me', "[1]", "", "[" * 100_000])
-def test_a_summary_that_is_not_whole_is_no_end_of_a_run(run, text):
+def test_broken_summary_does_not_finish_a_run(run, text):
     run.path.mkdir()
     run.summary_file.write_text(text)
     assert not run.is_finished()
@@ -44,7 +44,7 @@ NAMES = ["summary", "config", "metrics", "oracle_curve", "classifier", "model", 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_that_is_missing_or_broken_is_named(run, name):
+def test_missing_or_broken_file_is_named(run, name):
     with pytest.raises(FileNotFoundError, match=f"Received: no {run}/"):
         getattr(run, name)()
     for path in (getattr(run, name) for name in vars(run) if name.endswith("_file")):
@@ -53,12 +53,12 @@ def test_a_file_that_is_missing_or_broken_is_named(run, name):
     with pytest.raises(ValueError, match=f"Received: {run}/|codec can't decode"):
         getattr(run, name)()
     for path in filter(pathlib.Path.is_file, run.path.rglob("*")):
-        os.truncate(path, LARGEST_FILE + 1)  # sparse: it takes no room
+        os.truncate(path, LARGEST_FILE + 1)  # a sparse file
     with pytest.raises(ValueError, match="Expected at most 4,294,967,296 bytes"):
         getattr(run, name)()
 
 
-def test_the_checkpoint_and_the_classifier_are_loaded_in_safe_mode(run):
+def test_models_are_loaded_in_safe_mode(run):
     code = keras.Sequential([keras.Input((2,)), keras.layers.Lambda(lambda x: x + 1)])
     run.checkpoint_file.parent.mkdir(parents=True)
     code.save(run.checkpoint_file)
@@ -69,7 +69,7 @@ def test_the_checkpoint_and_the_classifier_are_loaded_in_safe_mode(run):
         assert "unsafe" in str(raised.value.__cause__)
 
 
-def test_a_classifier_comes_back_and_no_draft_is_left(run):
+def test_classifier_is_saved_without_a_draft(run):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
     run.save_classifier(model)
     inputs = np.ones((1, 2))
@@ -77,7 +77,7 @@ def test_a_classifier_comes_back_and_no_draft_is_left(run):
     assert list(run.path.iterdir()) == [run.classifier_file]
 
 
-def test_the_classes_of_the_target_come_back(run):
+def test_target_classes_are_read_from_predictions(run):
     table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "a", "a"]}
     run.write_predictions(pandas.DataFrame(table))
     assert run.manifest() == {"predictions.csv"}
@@ -88,14 +88,14 @@ def test_the_classes_of_the_target_come_back(run):
 
 
 def test_only_files_of_the_manifest_are_deleted(run):
-    others = [run.path / "notes.txt", run.figures / "samples.svg", run.checkpoints / "step-8.npz"]
+    foreign = [run.path / "notes.txt", run.figures / "samples.svg", run.checkpoints / "step-8.npz"]
     written = [*run.outputs(), run.figures / "diagnosis_probe.svg", run.checkpoints / "step-4.npz"]
     run.record(written)
-    for path in (*others, *written):
+    for path in (*foreign, *written):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     run.discard_results()
-    assert {path for path in run.path.rglob("*") if path.is_file()} == {*others, run.manifest_file}
+    assert {path for path in run.path.rglob("*") if path.is_file()} == {*foreign, run.manifest_file}
 
 
 def test_a_manifest_reaches_no_file_outside_the_directory(run, tmp_path):
@@ -158,7 +158,7 @@ def test_a_finished_run_is_free_only_to_be_overwritten(run):
     run.check_free(overwrite=True)
 
 
-def test_a_checkpoint_is_one_by_its_name(run):
+def test_checkpoints_are_recognized_by_name(run):
     run.checkpoints.mkdir(parents=True)
     for name in ("step-x.npz", "step-3.part.npz", "stepping-3.npz"):
         (run.checkpoints / name).touch()
@@ -167,7 +167,7 @@ def test_a_checkpoint_is_one_by_its_name(run):
     assert run.has_checkpoints()
 
 
-def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
+def test_failed_write_keeps_the_old_file(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text("old")
     with pytest.raises(UnicodeEncodeError), atomic_write(path) as draft:
@@ -176,7 +176,7 @@ def test_an_error_while_a_file_is_written_leaves_the_old_one_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_lock_is_held_once_and_leaves_no_file(tmp_path):
+def test_lock_is_exclusive_and_leaves_no_file(tmp_path):
     with lock_directory(tmp_path), pytest.raises(BlockingIOError, match="Received: "):
         lock_directory(tmp_path).__enter__()
     with lock_directory(tmp_path):

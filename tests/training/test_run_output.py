@@ -28,11 +28,11 @@ COMPILED = dataclasses.replace(TRAINER, run_eagerly=False)
 
 
 @pytest.fixture
-def drawn(monkeypatch):
-    """The figures that are drawn, instead of files."""
-    figures = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: figures.append(figure))
-    return figures
+def figures(monkeypatch):
+    """Figures that are drawn are appended here, instead of written to files."""
+    saved = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *a, **k: saved.append(figure))
+    return saved
 
 
 def test_run_takes_the_configured_steps(domains, tmp_path, capsys):
@@ -101,12 +101,12 @@ def test_epoch_line_shows_remaining_time(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(("count", "has_numbers"), [(3, True), (21, False)])
-def test_confusion_rows_are_shares_of_a_class(count, has_numbers, tmp_path, drawn):
+def test_confusion_rows_are_shares_of_a_class(count, has_numbers, tmp_path, figures):
     test = images, labels = np.zeros((4, 2, 2, 1), "uint8"), np.array([0, 0, 2, 2])
     pair = DomainPair("a", "b", test, test, images, test, count)
     predicted = {"source": labels, "target": np.array([0, 1, 2, 2])}
     run_figures.save_confusion(pair, predicted, tmp_path / "confusion.png")
-    source, target = drawn[0].axes
+    source, target = figures[0].axes
     expected = np.zeros((count, count))
     expected[0, :2], expected[2, 2] = 0.5, 1
     np.testing.assert_array_equal(target.images[0].get_array(), expected)
@@ -118,12 +118,12 @@ def test_confusion_rows_are_shares_of_a_class(count, has_numbers, tmp_path, draw
 
 @pytest.mark.parametrize(("dtype", "channels"), [("uint8", 1), ("float32", 3)])
 @pytest.mark.parametrize("scale", [1, 255])
-def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, drawn):
+def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, figures):
     pixels = np.arange(4 * 6 * 5 * channels).reshape(4, 6, 5, channels) % 256 / 255
     test = images, _ = (scale * pixels).astype(dtype), np.arange(4) % 2
     pair = DomainPair("a", "a", test, test, images, test, 2)
     run_figures.save_samples(pair, tmp_path / "samples.png")
-    source, target = (axes.images[0].get_array() for axes in drawn[0].axes)
+    source, target = (axes.images[0].get_array() for axes in figures[0].axes)
     np.testing.assert_array_equal(source, target)
     picture = np.asarray(source).reshape(14, 60, channels)
     for place, index in enumerate(np.linspace(0, 3, 20).astype(int)):
@@ -163,12 +163,12 @@ def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
     assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
 
 
-def test_points_are_colored_by_class_and_gray_without_labels(domains, drawn, tmp_path):
+def test_points_are_colored_by_class_and_gray_without_labels(domains, figures, tmp_path):
     features = np.random.default_rng(0).normal(size=(48, 5))
     unlabelled = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
     for pair in (domains, unlabelled):
         run_figures.save_features([("a", features)], pair, seed=0, path=tmp_path / "features.png")
-    labelled_axes, unlabelled_axes = (figure.axes[0] for figure in drawn)
+    labelled_axes, unlabelled_axes = (figure.axes[0] for figure in figures)
     circles, crosses = labelled_axes.collections[:2]
     assert len(np.unique(circles.get_edgecolors(), axis=0)) == 3
     assert len(np.unique(crosses.get_facecolors(), axis=0)) == 4  # the training set is gray
@@ -211,7 +211,7 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, cap
 
 
 def test_predictions_are_in_the_order_of_the_input():
-    """The row number comes first, so the file fits beside the input; the split comes last."""
+    """The row number is the first column, and the split is the last."""
     inputs = np.eye(3, dtype="float32")[np.arange(30) % 3]
     pair = arrays((inputs, np.arange(30) % 3), 2 * inputs)
     classifier = keras.Sequential([keras.Input((3,)), keras.layers.Identity()])

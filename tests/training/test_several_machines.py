@@ -1,4 +1,4 @@
-"""Processes that train together, on JAX and here all on one machine."""
+"""Processes that train together, on JAX; here all run on one machine."""
 
 import functools
 import json
@@ -13,15 +13,16 @@ import numpy as np
 import pytest
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "train_together.py"
-FEW = ["layers with state"]
-ALL = ["mcd", "cdan_e", "layers with state", "averaged weights"]
+SOME_CASES = ["layers with state"]
+ALL_CASES = ["mcd", "cdan_e", "layers with state", "averaged weights"]
+SLOW = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
-    """Starts the processes of a training and returns them; none survives the tests."""
+    """Function that starts the processes of a training; none survives the tests."""
     pytest.importorskip("jax")
-    blocked = tmp_path_factory.mktemp("blocked")  # TensorFlow takes seconds to import
+    blocked = tmp_path_factory.mktemp("blocked")  # importing TensorFlow takes seconds
     (blocked / "tensorflow.py").write_text("raise ImportError('blocked')")
     folders = [blocked, SCRIPT.parent, SCRIPT.parents[1], SCRIPT.parents[2]]
     environment = {**os.environ, "KERAS_BACKEND": "jax"}
@@ -48,11 +49,9 @@ def together(tmp_path_factory):
         process.communicate()
 
 
-def ended(processes):
-    """What was said on standard error, where all ended well."""
-    said = [process.communicate(timeout=300)[1] for process in processes]
-    assert not any(process.returncode for process in processes), said
-    return said
+def wait_for(processes):
+    errors = [process.communicate(timeout=300)[1] for process in processes]
+    assert not any(process.returncode for process in processes), errors
 
 
 def results(folder, number=0):
@@ -60,49 +59,50 @@ def results(folder, number=0):
         return dict(weights), json.loads((folder / f"logs_{number}.json").read_text())
 
 
-def assert_alike(folder, count, alone, names):
-    expected, its = results(alone)
-    weights = results(folder)[0]
+def assert_equal_results(folder, count, single, names):
+    expected_weights, expected_logs = results(single)
+    first_weights = results(folder)[0]
     for number in range(count):
-        found, logs = results(folder, number)
+        weights, logs = results(folder, number)
         for name in names:
-            for key, values in its[name].items():
+            for key, values in expected_logs[name].items():
                 assert logs[name][key] == pytest.approx(values, rel=1e-6, abs=1e-6), (name, key)
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-6)
-            np.testing.assert_array_equal(found[name], weights[name])
+            np.testing.assert_allclose(weights[name], expected_weights[name], 1e-5, 1e-6)
+            np.testing.assert_array_equal(weights[name], first_weights[name])
 
 
 @pytest.fixture(scope="module")
-def alone(together, tmp_path_factory):
-    """The folder of what one process gets of trainings by these names."""
+def single(together, tmp_path_factory):
+    """Function that trains in one process and returns the folder of the results."""
 
     def train(*names):
-        folder = tmp_path_factory.mktemp("alone")
-        ended(together(folder, names, 1))
+        folder = tmp_path_factory.mktemp("single")
+        wait_for(together(folder, names, 1))
         return folder
 
     return functools.cache(train)
 
 
 @pytest.mark.parametrize(
-    ("count", "names"), [(2, FEW), *(pytest.param(n, ALL, marks=pytest.mark.slow) for n in (2, 4))]
+    ("count", "names"),
+    [(2, SOME_CASES), *(pytest.param(n, ALL_CASES, marks=SLOW) for n in (2, 4))],
 )
-def test_several_processes_descend_what_one_does(together, alone, tmp_path, count, names):
-    ended(together(tmp_path, names, count))
-    assert_alike(tmp_path, count, alone(*names), names)
+def test_several_processes_train_like_one(together, single, tmp_path, count, names):
+    wait_for(together(tmp_path, names, count))
+    assert_equal_results(tmp_path, count, single(*names), names)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("last", [0, 1])
-def test_a_killed_process_ends_the_other_and_both_go_on(last, together, alone, tmp_path):
-    """In the second epoch, so that there is a checkpoint to go on from."""
-    both = together(tmp_path, FEW[:1], 2, **{f"process_{1 - last}": 4})
-    both[1 - last].wait(timeout=300)
-    began = time.monotonic()
-    said = both[last].communicate(timeout=120)[1]
-    assert time.monotonic() - began < 120
-    assert both[last].returncode
+def test_killed_process_ends_the_other_and_both_resume(last, together, single, tmp_path):
+    """The process is killed in the second epoch, so that there is a checkpoint."""
+    processes = together(tmp_path, SOME_CASES[:1], 2, **{f"process_{1 - last}": 4})
+    processes[1 - last].wait(timeout=300)
+    start = time.monotonic()
+    error = processes[last].communicate(timeout=120)[1]
+    assert time.monotonic() - start < 120
+    assert processes[last].returncode
     if last == 0:
-        assert "a process that has ended" in said
-    ended(together(tmp_path, FEW[:1], 2))
-    assert_alike(tmp_path, 2, alone(*FEW), FEW[:1])
+        assert "a process that has ended" in error
+    wait_for(together(tmp_path, SOME_CASES[:1], 2))
+    assert_equal_results(tmp_path, 2, single(*SOME_CASES), SOME_CASES[:1])
