@@ -16,7 +16,7 @@ import dann.optimizers  # noqa: F401
 from dann.layers import with_keras_batch_normalization
 from dann.training.checkpoints import LAST_MODEL, LOCK, Checkpoints, atomic_write
 
-_TRAINED = "a finished run of scripts/train.py"
+_TRAINED = "a finished run"
 FIGURES = "samples", "curves", "confusion", "features"
 LARGEST_FILE = 4 << 30  # bytes; no file of a run comes near it
 
@@ -40,7 +40,7 @@ class RunDirectory:
     >>> run.summary()
     Traceback (most recent call last):
         ...
-    FileNotFoundError: Expected a finished run of scripts/train.py. Received: no run/summary.json
+    FileNotFoundError: Expected a finished run. Received: no run/summary.json
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -82,7 +82,7 @@ class RunDirectory:
 
     def config(self) -> str:
         """Returns the composed config as YAML, references unresolved."""
-        return _existing(self.config_file, "a run directory of scripts/train.py").read_text("utf-8")
+        return _existing(self.config_file, "a run directory").read_text("utf-8")
 
     def manifest(self) -> set[str]:
         """Returns the names of the files that runs write here, relative to the directory."""
