@@ -20,7 +20,7 @@ def backbone():
 
 
 def critic():
-    """A critic without the last bias, which would get no gradient: it cancels in the distance."""
+    """Returns a critic without a last bias, which would cancel in the distance."""
     entry = keras.Input((6,))
     hidden = keras.layers.Dense(5, activation="tanh")(entry)
     return keras.Model(entry, keras.layers.Dense(1, use_bias=False, dtype="float32")(hidden))
@@ -38,7 +38,7 @@ EXTRA = {
 
 
 def small(name, **kwargs):
-    """A small model of a registered method."""
+    """Returns a small model of a registered method."""
     facts, kind = adaptation.METHODS.facts[name], adaptation.METHODS[name]
     arguments = {"backbone": backbone(), "num_classes": 3}
     arguments |= {**facts.get("arguments", {}), **facts.get("needs", {})}
@@ -52,13 +52,13 @@ METHODS["dann_schedule"] = functools.partial(small, "dann", **SCHEDULED)
 VARIANTS = {name for name, facts in FACTS.items() if "arguments" in facts} | {"dann_schedule"}
 BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, adaptation.SourceOnly)}
 SMOOTH = {n for n, facts in FACTS.items() if "task_radius" in facts.get("arguments", {})}
-# One of each way to step; what all share in one place is tested with these, and with all if slow.
+# One method per kind of step. Shared code is tested with these, and in slow tests with all.
 FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
 
 
 def parametrize(names=METHODS, slow=VARIANTS):
-    chosen = [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in names]
-    return pytest.mark.parametrize("name", chosen)
+    params = [pytest.param(n, marks=pytest.mark.slow) if n in slow else n for n in names]
+    return pytest.mark.parametrize("name", params)
 
 
 few_methods = parametrize(slow=set(METHODS) - FEW)

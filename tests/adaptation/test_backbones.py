@@ -1,4 +1,4 @@
-"""Whatever maps inputs to features may be a backbone, whatever maps features to logits a head."""
+"""Backbones and label heads of every kind of Keras network."""
 
 import keras
 import numpy as np
@@ -13,12 +13,12 @@ tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 LABELS = np.arange(12) % 3
-IMAGE, TWO = {"image": (4,), "meta": (2,)}, [(4,), (2,)]
+IMAGE, TWO_INPUTS = {"image": (4,), "meta": (2,)}, [(4,), (2,)]
 
 
 @keras.saving.register_keras_serializable("tests")
 class Join(layers.Layer):
-    """Two inputs, in a dict or a list, side by side."""
+    """Concatenates two inputs, in a dict or a list."""
 
     def call(self, inputs):
         parts = inputs.values() if isinstance(inputs, dict) else inputs
@@ -29,13 +29,13 @@ class Join(layers.Layer):
 
 
 @keras.saving.register_keras_serializable("tests")
-class OwnModel(keras.Model):
+class SubclassedModel(keras.Model):
     """A subclassed model from one or two inputs to features."""
 
-    def __init__(self, several=False, units=6, **kwargs):
+    def __init__(self, is_multi_input=False, units=6, **kwargs):
         super().__init__(**kwargs)
-        self.several, self.units = several, units
-        self.parts = [*([Join()] if several else []), layers.Dense(units, activation="relu")]
+        self.is_multi_input, self.units = is_multi_input, units
+        self.parts = [*([Join()] if is_multi_input else []), layers.Dense(units, activation="relu")]
 
     def call(self, inputs, training=False):
         for part in self.parts:
@@ -43,29 +43,29 @@ class OwnModel(keras.Model):
         return inputs
 
     def get_config(self):
-        return {**super().get_config(), "several": self.several, "units": self.units}
+        return {**super().get_config(), "is_multi_input": self.is_multi_input, "units": self.units}
 
 
-def drawn(shapes, seed):
-    """Inputs of a structure of shapes, as many as there are labels."""
+def make_inputs(shapes, seed):
+    """Returns inputs for a structure of shapes, one example per label."""
     rng = np.random.default_rng(seed)
     if isinstance(shapes, dict):
-        return {name: drawn(shape, seed) for name, shape in shapes.items()}
+        return {name: make_inputs(shape, seed) for name, shape in shapes.items()}
     if isinstance(shapes, list):
-        return [drawn(shape, seed) for shape in shapes]
+        return [make_inputs(shape, seed) for shape in shapes]
     return rng.integers(0, 9, (12, *shapes)).astype("float32")
 
 
-def called(network, shapes=(4,)):
-    network(drawn(shapes, 0))
+def call_once(network, shapes=(4,)):
+    network(make_inputs(shapes, 0))
     return network
 
 
-def sequential(*its, entry=(4,), dtype="float32"):
-    return keras.Sequential([keras.Input(entry, dtype=dtype), *its])
+def sequential(*network_layers, entry=(4,), dtype="float32"):
+    return keras.Sequential([keras.Input(entry, dtype=dtype), *network_layers])
 
 
-def functional_of_a_dict():
+def functional_with_dict_inputs():
     entry = {name: keras.Input(shape, name=name) for name, shape in IMAGE.items()}
     return keras.Model(entry, layers.Dense(6, activation="relu")(Join()(entry)))
 
@@ -76,26 +76,32 @@ def application():
 
 
 BACKBONES = {
-    "a layer": (lambda: called(layers.Dense(6)), (4,)),
-    "recurrent, of words": (
+    "layer": (lambda: call_once(layers.Dense(6)), (4,)),
+    "recurrent": (
         lambda: sequential(layers.Embedding(9, 4), layers.GRU(6), entry=(5,), dtype="int32"),
         (5,),
     ),
-    "functional, of a dict": (functional_of_a_dict, IMAGE),
-    "subclassed": (lambda: called(OwnModel()), (4,)),
-    "subclassed, of a dict": (lambda: called(OwnModel(several=True), IMAGE), IMAGE),
-    "subclassed, of a list": (lambda: called(OwnModel(several=True), TWO), TWO),
+    "functional, dict inputs": (functional_with_dict_inputs, IMAGE),
+    "subclassed": (lambda: call_once(SubclassedModel()), (4,)),
+    "subclassed, dict inputs": (
+        lambda: call_once(SubclassedModel(is_multi_input=True), IMAGE),
+        IMAGE,
+    ),
+    "subclassed, list inputs": (
+        lambda: call_once(SubclassedModel(is_multi_input=True), TWO_INPUTS),
+        TWO_INPUTS,
+    ),
     "keras.applications": (application, (32, 32, 3)),
 }
 
 
-def fitted(model, inputs):
+def fit_once(model, inputs):
     model.compile(keras.optimizers.Adam(0.01), metrics=["accuracy"])
     model.fit(inputs, LABELS, batch_size=6, shuffle=False, verbose=0)
     return model
 
 
-def logits_of(model, inputs):
+def compute_logits(model, inputs):
     return keras.ops.convert_to_numpy(model(inputs, training=False))
 
 
@@ -106,31 +112,31 @@ def logits_of(model, inputs):
         for n in BACKBONES
     ],
 )
-def test_a_backbone_of_any_kind_trains_comes_back_and_trains_on_as_before(name, reloaded, tmp_path):
+def test_any_backbone_trains_and_reloads(name, reloaded, tmp_path):
     make, shapes = BACKBONES[name]
-    inputs = {"source": drawn(shapes, 1), "target": drawn(shapes, 2)}
-    model = fitted(DANN(make(), num_classes=3), inputs)
-    logits = logits_of(model, inputs["target"])
+    inputs = {"source": make_inputs(shapes, 1), "target": make_inputs(shapes, 2)}
+    model = fit_once(DANN(make(), num_classes=3), inputs)
+    logits = compute_logits(model, inputs["target"])
     assert logits.shape == (12, 3)
     model.classifier.save(tmp_path / "classifier.keras")
-    again = reloaded(model)
-    for one in (keras.models.load_model(tmp_path / "classifier.keras"), again):
-        found = logits_of(one, inputs["target"])
-        np.testing.assert_allclose(found, logits, rtol=1e-5, atol=1e-6)
+    reloaded_model = reloaded(model)
+    for network in (keras.models.load_model(tmp_path / "classifier.keras"), reloaded_model):
+        reloaded_logits = compute_logits(network, inputs["target"])
+        np.testing.assert_allclose(reloaded_logits, logits, rtol=1e-5, atol=1e-6)
     before = np.array(model.trainable_weights[0])
-    for one in (model, again):
-        one.fit(inputs, LABELS, batch_size=6, shuffle=False, verbose=0)
+    for network in (model, reloaded_model):
+        network.fit(inputs, LABELS, batch_size=6, shuffle=False, verbose=0)
     assert np.abs(model.trainable_weights[0] - before).max() > 0
-    assert_all_close(again.get_weights(), model.get_weights())
+    assert_all_close(reloaded_model.get_weights(), model.get_weights())
 
 
-def test_a_backbone_that_is_not_built_is_refused_with_the_line_to_write():
-    for backbone in (OwnModel(), keras.Sequential([layers.Dense(4)]), layers.Dense(4)):
+def test_unbuilt_backbone_is_refused():
+    for backbone in (SubclassedModel(), keras.Sequential([layers.Dense(4)]), layers.Dense(4)):
         with pytest.raises(ValueError, match=r"`backbone.build\(\(None, 28, 28, 3\)\)`"):
             DANN(backbone, num_classes=3)
 
 
-def test_strings_are_inputs_like_any_other(reloaded):
+def test_strings_may_be_inputs(reloaded):
     words = layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=3)
     parts = words, layers.Embedding(5, 4), layers.GlobalAveragePooling1D()
     text, longer = np.array([["a b"], ["b b"], ["a"]]), np.array([["a longer text"], ["b"], ["a"]])
@@ -139,31 +145,35 @@ def test_strings_are_inputs_like_any_other(reloaded):
     model.compile("sgd")
     model.fit(pair((text, LABELS[:3]), longer, 3), verbose=0)
     text = tf.constant(text)
-    np.testing.assert_allclose(logits_of(reloaded(model), text), logits_of(model, text), rtol=1e-6)
+    np.testing.assert_allclose(
+        compute_logits(reloaded(model), text), compute_logits(model, text), rtol=1e-6
+    )
 
 
-def test_a_label_head_of_any_kind_sets_the_number_of_classes():
-    for head in (layers.Dense(5), OwnModel(units=5), keras.Sequential([layers.Dense(5)])):
+def test_any_label_head_sets_number_of_classes():
+    for head in (layers.Dense(5), SubclassedModel(units=5), keras.Sequential([layers.Dense(5)])):
         model = MCD(sequential(layers.Dense(6)), label_head=head)
         assert model.num_classes == 5
         assert model.classifier.output_shape == (None, 5)
         assert np.abs(model.second_head.get_weights()[0] - head.get_weights()[0]).max() > 0.01
 
 
-def test_a_second_stage_continues_a_subclassed_network():
-    inputs = drawn((4,), 1)
-    first = DANN(called(OwnModel()), num_classes=3)
+def test_second_stage_continues_subclassed_network():
+    inputs = make_inputs((4,), 1)
+    first = DANN(call_once(SubclassedModel()), num_classes=3)
     second = DIRTT.from_model(first, radius=0.5)
-    np.testing.assert_allclose(logits_of(second, inputs), logits_of(first, inputs), rtol=1e-5)
+    np.testing.assert_allclose(
+        compute_logits(second, inputs), compute_logits(first, inputs), rtol=1e-5
+    )
     assert second.backbone is not first.backbone
 
 
-def test_a_model_exports_its_classifier(tmp_path):
-    inputs = drawn(IMAGE, 1)
-    model = DANN(functional_of_a_dict(), num_classes=3)
+def test_export_saves_the_classifier(tmp_path):
+    inputs = make_inputs(IMAGE, 1)
+    model = DANN(functional_with_dict_inputs(), num_classes=3)
     model({"source": inputs, "target": inputs})
     model.export(tmp_path / "exported", verbose=False)
     exported = tf.saved_model.load(str(tmp_path / "exported"))
     np.testing.assert_allclose(
-        exported.serve(inputs), logits_of(model, inputs), rtol=1e-5, atol=1e-6
+        exported.serve(inputs), compute_logits(model, inputs), rtol=1e-5, atol=1e-6
     )

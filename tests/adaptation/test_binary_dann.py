@@ -1,4 +1,4 @@
-"""Where the straight-through estimator and the reversal compose: gradients by hand."""
+"""Straight-through estimator and reversal combined, against NumPy."""
 
 import keras
 import numpy as np
@@ -16,14 +16,14 @@ from dann.networks import binary_label_head, binary_mlp_backbone, domain_head
 
 
 def two_binary_layers(implementation):
-    """`x -> sign(sign-free x K1) K2` in signs of the kernels; nothing clips what a step does."""
+    """Returns `x -> sign(x sign(K1)) sign(K2)` without clipping of the latent kernels."""
     settings = {"use_bias": False, "clip": False, "implementation": implementation}
     layers = BinaryDense(4, input_estimator=None, **settings), BinaryDense(4, **settings)
     return keras.Sequential([keras.Input((3,)), *layers])
 
 
-def expected(weights, strength):
-    """Gradients of f = sign(x sign(K1)) sign(K2), c = f B, d = f w, each STE a mask of ones."""
+def compute_gradients(weights, strength):
+    """Returns the gradients of f = sign(x sign(K1)) sign(K2), c = f B, d = f w."""
     first, second, b, w = weights
     hidden = ALL_INPUTS @ sign(first)
     features = sign(hidden) @ sign(second)
@@ -45,11 +45,9 @@ def expected(weights, strength):
 
 @pytest.mark.parametrize("implementation", ["override", "stop_gradient"])
 @pytest.mark.parametrize("mode", MODES)
-def test_latent_kernels_get_the_mask_times_label_part_minus_strength_times_adversary(
-    mode, implementation
-):
+def test_latent_kernel_gradients_match_the_formula(mode, implementation):
     model = linear_dann(backbone=two_binary_layers(implementation))
-    gradients = expected(read_weights(model), STRENGTH)
+    gradients = compute_gradients(read_weights(model), STRENGTH)
     _, slopes = step(model, mode)
     assert_all_close(slopes, gradients)
 
@@ -58,24 +56,26 @@ def binary_dann(strength):
     keras.utils.set_random_seed(3)
     backbone = binary_mlp_backbone((3,), hidden_units=(6, 4))
     label_head = binary_label_head(4, 3, hidden_units=(5,))
-    judge = domain_head(4, hidden_units=(3,))
-    model = DANN(backbone, label_head=label_head, domain_head=judge, strength=strength)
+    head = domain_head(4, hidden_units=(3,))
+    model = DANN(backbone, label_head=label_head, domain_head=head, strength=strength)
     for layer in [*backbone.layers, *label_head.layers]:
         if isinstance(layer, BinaryDense):
-            layer.kernel.constraint = None  # a step of length 1 would be cut
+            layer.kernel.constraint = None  # it would clip a step at rate 1
     return model
 
 
 @pytest.mark.tensorflow
-def test_a_whole_binary_network_adds_both_parts_through_its_batch_normalization():
+def test_strength_scales_adversarial_gradient_of_binary_network():
     labels_alone, weak, strong = (
         [np.array(slope) for slope in step(binary_dann(strength), "graph")[1]]
         for strength in (0.0, 1.0, 3.0)
     )
-    of_backbone = len(binary_dann(0.0).backbone.trainable_variables)
-    reached = []
-    for alone, once, thrice in zip(labels_alone, weak, strong, strict=True):
-        reached.append(np.abs(once - alone).max() > 1e-3)
-        np.testing.assert_allclose(thrice - alone, 3 * (once - alone), rtol=1e-3, atol=1e-5)
-    assert all(reached[:of_backbone])  # the adversary's part is there, and
-    assert not any(reached[of_backbone:])  # neither head is reversed
+    num_backbone = len(binary_dann(0.0).backbone.trainable_variables)
+    is_reached = []
+    for label_slope, weak_slope, strong_slope in zip(labels_alone, weak, strong, strict=True):
+        is_reached.append(np.abs(weak_slope - label_slope).max() > 1e-3)
+        np.testing.assert_allclose(
+            strong_slope - label_slope, 3 * (weak_slope - label_slope), rtol=1e-3, atol=1e-5
+        )
+    assert all(is_reached[:num_backbone])
+    assert not any(is_reached[num_backbone:])  # the heads get no reversed gradient

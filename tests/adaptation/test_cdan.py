@@ -13,7 +13,7 @@ from support.training_step import MODES, check_adversarial_step
 import dann
 from dann.adaptation import CDAN
 
-EXACT, RANDOMISED = 12, 11  # of 4 features and 3 classes
+EXACT, RANDOMIZED = 12, 11  # products of 4 features and 3 classes
 
 
 def linear_cdan(max_units=EXACT, **kwargs):
@@ -23,22 +23,23 @@ def linear_cdan(max_units=EXACT, **kwargs):
 
 
 def products(features, predictions, projections):
-    """The exact and the randomised map."""
+    """Returns the exact or the randomized multilinear map."""
     if not projections:
         return (features[:, :, None] * predictions[:, None, :]).reshape(10, EXACT)
-    of_features, of_predictions = projections
-    return (features @ of_features) * (predictions @ of_predictions) / np.sqrt(RANDOMISED)
+    feature_projection, prediction_projection = projections
+    projected = (features @ feature_projection) * (predictions @ prediction_projection)
+    return projected / np.sqrt(RANDOMIZED)
 
 
-@pytest.mark.parametrize("max_units", [EXACT, RANDOMISED])
+@pytest.mark.parametrize("max_units", [EXACT, RANDOMIZED])
 @pytest.mark.parametrize(("conditioning", "smoothing"), [(False, 0), (True, 0), (True, 0.1)])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, conditioning, smoothing, max_units):
+def test_loss_and_gradients_match_the_formula(mode, conditioning, smoothing, max_units):
     """Predictions and entropies are constants in the domain loss."""
     settings = {"entropy_conditioning": conditioning, "domain_label_smoothing": smoothing}
     model = linear_cdan(max_units, **settings)
     a, b, _ = read_weights(model)
-    projections = [np.array(one, "float64") for one in model.multilinear_map.weights]
+    projections = [np.array(weight, "float64") for weight in model.multilinear_map.weights]
     predictions = softmax(ALL_INPUTS @ a @ b)
     weights = np.ones(10)
     if conditioning:
@@ -52,17 +53,17 @@ def test_loss_and_every_gradient_match_the_formula(mode, conditioning, smoothing
     check_adversarial_step(model, mode, "domain/loss", domain_loss)
 
 
-def test_the_discriminator_gets_at_most_max_units():
+def test_max_units_bounds_discriminator_inputs():
     assert linear_cdan(max_units=EXACT).multilinear_map.weights == []
-    model = CDAN(linear_parts()["backbone"], num_classes=3, max_units=RANDOMISED)
-    assert model.domain_head.input_shape == (None, RANDOMISED)
+    model = CDAN(linear_parts()["backbone"], num_classes=3, max_units=RANDOMIZED)
+    assert model.domain_head.input_shape == (None, RANDOMIZED)
     shapes = [weight.shape for weight in model.multilinear_map.non_trainable_weights]
-    assert shapes == [(4, RANDOMISED), (3, RANDOMISED)]
+    assert shapes == [(4, RANDOMIZED), (3, RANDOMIZED)]
 
 
-@pytest.mark.parametrize(("method", "inputs"), [(dann.DANN, 4), (CDAN, RANDOMISED)])
-def test_domain_head_may_be_a_function_of_its_inputs(method, inputs):
-    options = {"max_units": RANDOMISED} if method is CDAN else {}
+@pytest.mark.parametrize(("method", "inputs"), [(dann.DANN, 4), (CDAN, RANDOMIZED)])
+def test_domain_head_may_be_a_function(method, inputs):
+    options = {"max_units": RANDOMIZED} if method is CDAN else {}
     make_head = functools.partial(dann.networks.domain_head, hidden_units=(7,))
     model = method(linear_parts()["backbone"], 3, domain_head=make_head, **options)
     assert model.domain_head.input_shape == (None, inputs)

@@ -13,7 +13,7 @@ from dann.adaptation.batch import Batch
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode):
+def test_loss_and_gradients_match_the_formula(mode):
     model = regularized_model(ConditionalEntropy(1.7))
     check_regularizer(model, mode, lambda a, b: entropy(softmax(TARGET @ a @ b)))
 
@@ -21,7 +21,7 @@ def test_loss_and_every_gradient_match_the_formula(mode):
 @pytest.mark.parametrize(
     ("logits", "expected"), [([[5.0, 5.0, 5.0]], np.log(3)), ([[1e4, 0.0, -1e4]], 0.0)]
 )
-def test_it_is_largest_if_all_classes_are_equally_likely_and_0_if_one_is_certain(logits, expected):
+def test_loss_of_uniform_and_certain_predictions(logits, expected):
     batch = Batch({}, {}, {"target": keras.ops.convert_to_tensor(logits)})
     loss = ConditionalEntropy().losses(None, batch, None, False)["entropy/loss"]
     assert float(loss) == pytest.approx(expected, abs=1e-6)

@@ -12,7 +12,7 @@ from support.training_step import MODES, check_step
 from dann.adaptation import DANN, SourceOnly
 
 
-def test_the_strength_of_the_model_is_that_of_its_reversal():
+def test_strength_can_be_read_and_set():
     model = linear_dann(strength=0.5)
     model.compile(keras.optimizers.SGD(0.0))
     assert float(model.strength) == 0.5
@@ -22,7 +22,7 @@ def test_the_strength_of_the_model_is_that_of_its_reversal():
     assert logs == [[0.5], [pytest.approx(0.2)]]
     with pytest.raises(ValueError, match=">= 0.*Received: strength=-1"):
         model.strength = -1
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="`SourceOnly` has no `strength`"):
         SourceOnly(**linear_parts()).strength = 1
 
 
@@ -38,19 +38,19 @@ def test_the_strength_of_the_model_is_that_of_its_reversal():
     ],
 )
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, settings):
+def test_loss_and_gradients_match_the_formula(mode, settings):
     model = linear_dann(**settings)
     a, _, w = weights = read_weights(model)
-    right = np.concatenate([SOURCE @ a @ w < 0, TARGET @ a @ w > 0])
+    is_correct = np.concatenate([SOURCE @ a @ w < 0, TARGET @ a @ w > 0])
     smoothing = settings.get("domain_label_smoothing", 0.0)
     logs = check_step(model, mode, *dann_by_hand(weights, SOURCE, LABELS, TARGET, smoothing))
     assert logs["strength"] == pytest.approx(STRENGTH)
-    assert logs["domain/accuracy"] == pytest.approx(np.mean(right))
+    assert logs["domain/accuracy"] == pytest.approx(np.mean(is_correct))
 
 
 @pytest.mark.parametrize(("joint_forward", "mean"), [(True, 0.95), (False, 1.9)])
-def test_passes_decide_what_batch_normalization_sees(joint_forward, mean):
-    """Source all 0, target all 2: 95% of the way to mean 1 in one pass; to 0, then to 2 in two."""
+def test_joint_forward_sets_batch_normalization_statistics(joint_forward, mean):
+    """Source 0 and target 2: the mean moves by 95% to 1 jointly, or to 0 and then to 2."""
     entry = keras.Input((1,))
     normalization = keras.layers.BatchNormalization(momentum=0.05, scale=False, center=False)
     backbone = keras.Model(entry, normalization(entry))

@@ -21,15 +21,15 @@ DIRECTION = RNG.normal(size=TARGET.shape).astype("float32")
 
 
 def linear_dirt_t(**kwargs):
-    """f = x A, c = f B; the teacher has the weights `TEACHER` and is not refreshed."""
+    """f = x A, c = f B; the teacher has constant weights `TEACHER`."""
     model = with_random_weights(DIRTT(**linear_parts(), radius=RADIUS, **kwargs))
     model.teacher.set_weights(TEACHER)
     model.step.assign(1)
     return model
 
 
-def terms_at(a, b):
-    """Each term as a function of the weights, with what is a constant to the gradient fixed."""
+def make_terms(a, b):
+    """Returns each term as a function of the weights; constants of the gradient are fixed."""
     clean = softmax(TARGET @ a @ b)
     perturbed = TARGET + worst_perturbation(TARGET, DIRECTION, a @ b, RADIUS)
     teacher = softmax(TARGET @ TEACHER[0] @ TEACHER[1])
@@ -40,18 +40,18 @@ def terms_at(a, b):
     }
 
 
-# Single precision rounds the slope at VAT's probe, of a hundredth of the radius, to 1e-4.
+# Single precision rounds the slope at VAT's probe, a hundredth of the radius, to 1e-4.
 @pytest.mark.parametrize(
     ("target_weight", "tolerance"), [(1.7, {"rtol": 2e-3, "atol": 1e-4}), (0.0, {"rtol": 1e-4})]
 )
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, target_weight, tolerance, monkeypatch):
-    # XLA draws other numbers from the same seed.
-    drawn = keras.ops.convert_to_tensor(DIRECTION)
-    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: drawn)
+def test_loss_and_gradients_match_the_formula(mode, target_weight, tolerance, monkeypatch):
+    # XLA draws different numbers from the same seed.
+    noise = keras.ops.convert_to_tensor(DIRECTION)
+    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)
     model = linear_dirt_t(target_weight=target_weight, teacher_weight=TEACHER_WEIGHT)
     a, b = read_weights(model)
-    terms = terms_at(a, b)
+    terms = make_terms(a, b)
     weights = {"teacher": TEACHER_WEIGHT, "entropy": target_weight, "vat": target_weight}
 
     def total(a, b):
@@ -67,7 +67,7 @@ def test_loss_and_every_gradient_match_the_formula(mode, target_weight, toleranc
 
 
 def deep_dirt_t(**kwargs):
-    """With batch normalization, whose statistics are weights too."""
+    """Returns a model with batch normalization, whose statistics are also weights."""
     layers = keras.layers.Dense(5, activation="tanh"), keras.layers.BatchNormalization()
     keras.utils.set_random_seed(1)
     arguments = {"radius": RADIUS, "seed": 1, "teacher_weight": 1.0, "target_weight": 1.0, **kwargs}
@@ -84,43 +84,43 @@ def fit(model, target, steps=1, source=SOURCE, y=LABELS, **kwargs):
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {"run_eagerly": True},
         pytest.param({"steps_per_execution": 3}, marks=torch_skips.several_steps),
     ],
 )
-def test_the_teacher_is_the_classifier_at_the_start_of_the_interval(how, monkeypatch):
-    """Three steps at an interval of two: that before the third."""
-    # XLA draws other numbers from the same seed.
-    drawn = keras.ops.convert_to_tensor(DIRECTION)
-    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: drawn)
+def test_teacher_copies_classifier_at_interval_start(options, monkeypatch):
+    """After three steps at an interval of two, the teacher is the classifier before step 3."""
+    # XLA draws different numbers from the same seed.
+    noise = keras.ops.convert_to_tensor(DIRECTION)
+    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)
     before, after = deep_dirt_t(refresh_steps=2), deep_dirt_t(refresh_steps=2)
     fit(before, TARGET, 2, run_eagerly=True)
-    fit(after, TARGET, 3, **how)
+    fit(after, TARGET, 3, **options)
     assert int(after.step) == 3
     assert_all_close(after.teacher.weights, before.classifier.weights, rtol=1e-3, atol=2e-5)
-    # After two steps it was that before the first still.
-    for one, other in zip(before.teacher.weights, after.teacher.weights, strict=True):
-        assert np.abs(np.array(one) - np.array(other)).max() > 1e-4
+    # After two steps the teacher was still the initial classifier.
+    for old, new in zip(before.teacher.weights, after.teacher.weights, strict=True):
+        assert np.abs(np.array(old) - np.array(new)).max() > 1e-4
 
 
-def test_the_teacher_is_a_constant_in_inference_mode():
+def test_teacher_is_constant_in_inference_mode():
     model = deep_dirt_t(refresh_steps=100)
     fit(model, TARGET, 3, run_eagerly=True)
     assert not set(map(id, model.teacher.weights)) & set(map(id, model.trainable_variables))
     expected = keras.ops.convert_to_numpy(model.teacher(TARGET, training=False))
     batch = model(PAIR, training=True)
     logits = keras.ops.convert_to_numpy(batch.logits["target"])
-    found = model.loss_terms(batch._replace(labels=LABELS))["teacher/loss"]
-    wanted = divergence(softmax(expected), softmax(logits))
-    np.testing.assert_allclose(keras.ops.convert_to_numpy(found), wanted, rtol=1e-5)
+    loss = model.loss_terms(batch._replace(labels=LABELS))["teacher/loss"]
+    expected_loss = divergence(softmax(expected), softmax(logits))
+    np.testing.assert_allclose(keras.ops.convert_to_numpy(loss), expected_loss, rtol=1e-5)
     assert np.abs(logits - expected).max() > 0.01
 
 
 @pytest.mark.parametrize("augmentation", [None, {"target": keras.layers.Rescaling(2.0)}])
-def test_it_learns_from_the_target_alone(augmentation):
-    """A pair, one with another source and other labels, and one with another target."""
+def test_training_uses_only_the_target(augmentation):
+    """Compares a pair with one that has another source, and one that has another target."""
     fits = [
         (TARGET, SOURCE, LABELS),
         (TARGET, 3 * SOURCE, (LABELS + 1) % 3),
@@ -132,18 +132,18 @@ def test_it_learns_from_the_target_alone(augmentation):
         histories.append(fit(model, target, 2, source, y, run_eagerly=True))
         weights.append([np.array(weight) for weight in model.classifier.weights])
     assert_all_close(weights[1], weights[0], rtol=1e-5, atol=1e-7)
-    assert all((one != other).any() for one, other in zip(weights[2], weights[0], strict=True))
+    assert all((new != old).any() for new, old in zip(weights[2], weights[0], strict=True))
     logged = {"loss", "teacher/loss", "entropy/loss", "vat/loss"}
     assert set(histories[0]) == {*logged, "label/loss", "accuracy"}
     assert histories[1]["loss"] == pytest.approx(histories[0]["loss"], rel=1e-5)
 
 
-def test_the_second_stage_starts_from_the_first_and_does_not_change_it():
+def test_second_stage_starts_from_first_stage():
     first = DANN(mlp_backbone((3,), hidden_units=(6,)), label_head=label_head(6, 3))
-    kept = first.get_weights()
+    initial_weights = first.get_weights()
     second = DIRTT.from_model(first, radius=RADIUS, refresh_steps=7)
     np.testing.assert_array_equal(second.predict(TARGET), first.predict(TARGET))
     fit(second, TARGET, 2, run_eagerly=True)
     assert keras.ops.any(second(TARGET) != first(TARGET))
-    assert_all_equal(kept, first.get_weights())
+    assert_all_equal(initial_weights, first.get_weights())
     assert second.refresh_steps == 7

@@ -1,4 +1,4 @@
-"""The contract of `AdversarialModel`, which every registered method keeps."""
+"""The contract of `AdversarialModel`, for every registered method."""
 
 import inspect
 
@@ -21,24 +21,24 @@ CHANGED = {
     "self_ensembling": {"weight": 0.5, "threshold": 0.2, "decay": 0.8, "balance": 0.1},
     "vat": {"weight": 0.5, "radius": 2.0, "source_weight": 0.3, "seed": 4},
 }
-DRAWS = {"wdgrl", "dirt_t"}  # its losses or its adversary draw at random
+DRAWS = {"wdgrl", "dirt_t"}  # their losses draw random numbers
 
 
-def compiled(name, **kwargs):
-    """A model whose optimizer has a state, but does not enlarge the rounding of tiny gradients."""
+def compile_model(name, **kwargs):
+    """Returns a model with a stateful optimizer that does not amplify rounding errors."""
     model = METHODS[name]()
     model.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), metrics=["accuracy"], **kwargs)
     return model
 
 
 def subclasses(cls):
-    """The classes of the package that derive from a class, however far."""
-    found = {sub for direct in cls.__subclasses__() for sub in {direct, *subclasses(direct)}}
-    return {sub for sub in found if sub.__module__.startswith("dann.adaptation.")}
+    """Returns all classes of the package that derive from a class."""
+    result = {sub for direct in cls.__subclasses__() for sub in {direct, *subclasses(direct)}}
+    return {sub for sub in result if sub.__module__.startswith("dann.adaptation.")}
 
 
-def test_every_method_and_regularizer_is_registered_and_exported():
-    methods = subclasses(AdversarialModel) - {dann.Invariant}  # which takes no pairs
+def test_methods_and_regularizers_are_registered():
+    methods = subclasses(AdversarialModel) - {dann.Invariant}  # which accepts no pairs
     regularizers = subclasses(Regularizer)
     assert set(dann.adaptation.METHODS.values()) == methods
     regularizers = {cls for cls in regularizers if not cls.__name__.startswith("_")}
@@ -50,37 +50,41 @@ def test_every_method_and_regularizer_is_registered_and_exported():
 
 
 @pytest.mark.parametrize("name", [*CLASSES, *REGULARIZERS])
-def test_every_argument_is_in_the_config(name):
-    one = METHODS[name]() if name in CLASSES else REGULARIZERS[name](**CHANGED[name])
-    arguments = inspect.signature(type(one).__init__).parameters.values()
-    own = {each.name for each in arguments if each.kind is each.KEYWORD_ONLY or name in CHANGED}
-    assert own - {"self"} <= set(one.get_config())
+def test_config_contains_every_argument(name):
+    part = METHODS[name]() if name in CLASSES else REGULARIZERS[name](**CHANGED[name])
+    arguments = inspect.signature(type(part).__init__).parameters.values()
+    names = {
+        argument.name
+        for argument in arguments
+        if argument.kind is argument.KEYWORD_ONLY or name in CHANGED
+    }
+    assert names - {"self"} <= set(part.get_config())
 
 
-def test_a_step_is_traced_once(monkeypatch):
-    traced, losses = [], DANN.method_losses
-    monkeypatch.setattr(DANN, "method_losses", lambda *args: traced.append(1) or losses(*args))
-    compiled("dann").fit(INPUTS, LABELS, batch_size=4, epochs=2, verbose=0)
-    assert len(traced) == 1
+def test_step_is_traced_once(monkeypatch):
+    traces, losses = [], DANN.method_losses
+    monkeypatch.setattr(DANN, "method_losses", lambda *args: traces.append(1) or losses(*args))
+    compile_model("dann").fit(INPUTS, LABELS, batch_size=4, epochs=2, verbose=0)
+    assert len(traces) == 1
 
 
 @pytest.mark.jax
 @few_methods
-def test_it_fits_pairs_and_evaluates_plain_inputs(name):
-    model = compiled(name)
+def test_fits_pairs_and_evaluates_plain_inputs(name):
+    model = compile_model(name)
     validation = {"validation_data": (INPUTS["source"], LABELS)}
     history = model.fit(INPUTS, LABELS, batch_size=4, verbose=0, **validation).history
     assert {"loss", "label/loss", "accuracy", "val_loss", "val_accuracy"} <= set(history)
     assert not {key for key in history if key.startswith("val_") and "/" in key}
-    found = model.evaluate(INPUTS["target"], LABELS, verbose=0, return_dict=True)
-    assert set(found) == {"loss", "accuracy"}
+    result = model.evaluate(INPUTS["target"], LABELS, verbose=0, return_dict=True)
+    assert set(result) == {"loss", "accuracy"}
     assert model.predict(INPUTS["target"], verbose=0).shape == (12, 3)
 
 
 @parametrize()
-def test_its_losses_can_be_computed_from_features_without_changing_it(name):
-    joining = [] if name in BASELINES else [MCC(), dann.SelfEnsembling()]
-    model = METHODS[name](regularizers=joining)
+def test_losses_from_features_do_not_change_the_model(name):
+    regularizers = [] if name in BASELINES else [MCC(), dann.SelfEnsembling()]
+    model = METHODS[name](regularizers=regularizers)
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     before = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
     inputs = model.augment(INPUTS, training=False)
@@ -92,22 +96,23 @@ def test_its_losses_can_be_computed_from_features_without_changing_it(name):
     logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
     if name not in DRAWS:
         assert_all_equal(before, after)
-        assert_all_equal(before[: len(model.variables)], model.variables)  # nor does `evaluate`
+        assert_all_equal(before[: len(model.variables)], model.variables)  # `evaluate` neither
         assert float(model.total_loss(terms)) == pytest.approx(logs["loss"], rel=1e-5)
     assert set(terms) <= set(logs)
 
 
 @few_methods
-def test_its_classifier_shares_the_weights_and_gives_the_same_logits(name):
-    model = compiled(name, run_eagerly=True)
+def test_classifier_shares_the_weights(name):
+    model = compile_model(name, run_eagerly=True)
     model.fit(INPUTS, LABELS, batch_size=4, verbose=0)
     logits = keras.ops.convert_to_numpy(model(INPUTS["target"]))
     np.testing.assert_array_equal(model.classifier(INPUTS["target"]), logits)
-    assert not any(isinstance(one, dann.layers.GradientReversal) for one in model.classifier.layers)
+    reversals = [x for x in model.classifier.layers if isinstance(x, dann.layers.GradientReversal)]
+    assert not reversals
 
 
 @parametrize([*METHODS, *REGULARIZERS])
-def test_it_comes_back_from_a_file_with_every_argument_and_trains_on_as_before(name, reloaded):
+def test_reloaded_model_trains_as_before(name, reloaded):
     if name in METHODS:
         model = METHODS[name]()
     else:
@@ -115,25 +120,27 @@ def test_it_comes_back_from_a_file_with_every_argument_and_trains_on_as_before(n
     optimizer = keras.optimizers.Adam(0.01, epsilon=1e-3)
     model.compile(optimizer, metrics=["accuracy"], run_eagerly=True)
     model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
-    again = reloaded(model)
-    both = [one.get_config() for one in (again, model)]
-    found, kept = ({k: v for k, v in c.items() if isinstance(v, str | int | float)} for c in both)
-    assert found == kept
-    found, kept = ([each.get_config() for each in one.regularizers] for one in (again, model))
-    assert found == kept
-    assert_all_equal(again.get_weights(), model.get_weights())
-    for one in (model, again):
-        one.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
-    assert_all_close(model.get_weights(), again.get_weights(), rtol=1e-5, atol=1e-7)
+    reloaded_model = reloaded(model)
+    configs, regularizers = [], []
+    for network in (reloaded_model, model):
+        config = network.get_config().items()
+        configs.append({k: v for k, v in config if isinstance(v, str | int | float)})
+        regularizers.append([part.get_config() for part in network.regularizers])
+    assert configs[0] == configs[1]
+    assert regularizers[0] == regularizers[1]
+    assert_all_equal(reloaded_model.get_weights(), model.get_weights())
+    for network in (model, reloaded_model):
+        network.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
+    assert_all_close(model.get_weights(), reloaded_model.get_weights(), rtol=1e-5, atol=1e-7)
 
 
 @few_methods
 @pytest.mark.parametrize(
     "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
 )
-def test_it_trains_in_mixed_precision(name, policy):
+def test_training_in_mixed_precision(name, policy):
     keras.config.set_dtype_policy(policy)
-    model = compiled(name)
+    model = compile_model(name)
     before = read_weights(model)
     history = model.fit(INPUTS, LABELS, batch_size=4, epochs=2, verbose=0).history
     assert np.isfinite(history["loss"]).all()
@@ -141,9 +148,9 @@ def test_it_trains_in_mixed_precision(name, policy):
 
 
 @few_methods
-def test_it_trains_in_double_precision(name, double_precision):
-    joining = [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
-    model = METHODS[name](regularizers=[MCC()] if name == "dirt_t" else joining)
+def test_training_in_double_precision(name, double_precision):
+    regularizers = [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
+    model = METHODS[name](regularizers=[MCC()] if name == "dirt_t" else regularizers)
     model.compile("sgd", run_eagerly=True)
     history = model.fit(INPUTS, LABELS, batch_size=12, verbose=0).history
     assert np.isfinite(history["loss"]).all()
@@ -160,19 +167,21 @@ HALF_HEADS = {
 
 
 @pytest.mark.parametrize("name", HALF_HEADS)
-def test_custom_heads_have_the_same_losses_in_half_as_in_single_precision(name):
+def test_custom_heads_in_half_precision(name):
     method, outputs, settings = HALF_HEADS[name]
-    joining = [MCC()]
-    if name != "dirt_t":  # which has the others
-        joining += [dann.VirtualAdversarial(radius=0.5, seed=1), dann.ConditionalEntropy()]
+    regularizers = [MCC()]
+    if name != "dirt_t":  # which includes the other two
+        regularizers += [dann.VirtualAdversarial(radius=0.5, seed=1), dann.ConditionalEntropy()]
     losses = []
     for policy in ("float32", "mixed_float16"):
         keras.config.set_dtype_policy(policy)
         heads = {"label_head": keras.layers.Dense(3)}
         if outputs:
             heads["domain_head"] = keras.layers.Dense(outputs)
-        model = with_random_weights(method(backbone(), **heads, **settings, regularizers=joining))
-        # A class that nobody predicts: half precision rounds its share to 0.
+        model = with_random_weights(
+            method(backbone(), **heads, **settings, regularizers=regularizers)
+        )
+        # Half precision rounds the share of a class that is never predicted to 0.
         model.label_head.bias.assign([0.0, 0.0, -100.0])
         model.compile("sgd", run_eagerly=True)
         pair = {**INPUTS, "source_domain": np.arange(12) % 2}
@@ -180,12 +189,12 @@ def test_custom_heads_have_the_same_losses_in_half_as_in_single_precision(name):
         losses.append({key: value[0] for key, value in history.items()})
     single, half = losses
     assert {"mcc/loss", "entropy/loss", "vat/loss"} <= set(single)
-    assert np.isfinite(half.pop("vat/loss"))  # its direction is another
+    assert np.isfinite(half.pop("vat/loss"))  # its direction differs
     assert half == pytest.approx({key: single[key] for key in half}, rel=2e-2, abs=2e-3)
 
 
-def test_source_only_also_fits_plain_arrays():
-    model = compiled("source_only")
+def test_source_only_fits_plain_arrays():
+    model = compile_model("source_only")
     before = np.array(model.trainable_weights[0])
     model.fit(INPUTS["source"], LABELS, verbose=0)
     assert np.abs(model.trainable_weights[0] - before).max() > 0

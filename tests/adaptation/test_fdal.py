@@ -29,28 +29,28 @@ FORMULAS = {
 }
 
 
-def predictions(a, b):
+def predict_classes(a, b):
     return [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
 
 
-def minus_divergence(a, w, predicted, divergence):
+def negative_divergence(a, w, classes, divergence):
     activation, conjugate = FORMULAS[divergence]
-    source = (SOURCE @ a @ w)[np.arange(5), predicted[0]]
-    target = (TARGET @ a @ w)[np.arange(5), predicted[1]]
+    source = (SOURCE @ a @ w)[np.arange(5), classes[0]]
+    target = (TARGET @ a @ w)[np.arange(5), classes[1]]
     return np.mean(conjugate(activation(target))) - np.mean(activation(source))
 
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, divergence):
+def test_loss_and_gradients_match_the_formula(mode, divergence):
     model = linear_model(FDAL, critic=linear(4, 3, "critic"), divergence=divergence)
     model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
-    predicted = predictions(*read_weights(model)[:2])
-    loss = functools.partial(minus_divergence, predicted=predicted, divergence=divergence)
+    classes = predict_classes(*read_weights(model)[:2])
+    loss = functools.partial(negative_divergence, classes=classes, divergence=divergence)
     check_adversarial_step(model, mode, "divergence/loss", loss)
 
 
-# phi(u), of the ratio u of the densities.
+# phi(u), with the ratio u of the densities.
 GENERATORS = {
     "kl": lambda u: u * np.log(u),
     "reverse_kl": lambda u: -np.log(u),
@@ -62,25 +62,25 @@ GENERATORS = {
 }
 
 
-def evaluated(function, values):
+def evaluate(function, values):
     return ops.convert_to_numpy(function(ops.convert_to_tensor(values, "float32"))).astype(float)
 
 
 @pytest.mark.parametrize("name", DIVERGENCES)
-def test_the_best_critic_gives_the_divergence_and_every_other_less(name):
-    """Two distributions on three points; the bound's maximum over the critic's three outputs."""
+def test_best_critic_attains_the_divergence(name):
+    """Maximizes the bound over a critic's outputs on three points."""
     source, target = np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.35, 0.45])
 
-    def minus_bound(critic):
-        activation = evaluated(DIVERGENCES[name].activation, critic)
-        return target @ evaluated(DIVERGENCES[name].conjugate, critic) - source @ activation
+    def negative_bound(critic):
+        activation = evaluate(DIVERGENCES[name].activation, critic)
+        return target @ evaluate(DIVERGENCES[name].conjugate, critic) - source @ activation
 
-    found = optimize.minimize(minus_bound, np.zeros(3), method="Nelder-Mead")
+    optimum = optimize.minimize(negative_bound, np.zeros(3), method="Nelder-Mead")
     divergence = target @ GENERATORS[name](source / target)
-    assert -found.fun == pytest.approx(divergence, rel=1e-3)
+    assert -optimum.fun == pytest.approx(divergence, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["pearson", "jensen_shannon", "total_variation"])
-def test_far_outputs_stay_finite(name):
+def test_large_outputs_stay_finite(name):
     for function in (DIVERGENCES[name].activation, DIVERGENCES[name].conjugate):
-        assert np.isfinite(evaluated(function, np.array([-1e4, 1e4]))).all()
+        assert np.isfinite(evaluate(function, np.array([-1e4, 1e4]))).all()

@@ -1,4 +1,4 @@
-"""What counts in the losses of every method, and how much."""
+"""Weights of examples, layers and regularizers in the losses of every method."""
 
 import keras
 import numpy as np
@@ -17,17 +17,17 @@ RNG = np.random.default_rng(1)
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - BASELINES - VARIANTS - {"dirt_t"}))
-def test_sample_weights_of_zero_leave_the_adversary_alone(name):
+def test_sample_weights_do_not_affect_the_adversary(name):
     logs = []
     for weights in (None, np.zeros(12)):
         keras.utils.set_random_seed(3)
-        found, slopes = step(METHODS[name](), "eager", INPUTS, LABELS, weights)
-        terms = {key for key in found if key.endswith("/loss") and "label" not in key}
-        logs.append({key: found[key] for key in terms})
-    assert found["label/loss"] == 0
+        step_logs, slopes = step(METHODS[name](), "eager", INPUTS, LABELS, weights)
+        terms = {key for key in step_logs if key.endswith("/loss") and "label" not in key}
+        logs.append({key: step_logs[key] for key in terms})
+    assert step_logs["label/loss"] == 0
     assert logs[0]
     assert logs[0] == pytest.approx(logs[1], rel=1e-5)
-    if name != "wdgrl":  # whose critic learns alone at first
+    if name != "wdgrl":  # whose critic alone learns at first
         assert np.abs(slopes[0]).max() > 0
 
 
@@ -37,7 +37,7 @@ def cross_entropy(model, inputs, labels):
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - VARIANTS - {"dirt_t"}))
-def test_a_labelled_target_joins_the_label_loss_alone(name):
+def test_labelled_target_affects_only_the_label_loss(name):
     model = METHODS[name]()
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], run_eagerly=True)
     extra, extra_labels = INPUTS["target"][:6] + 1, LABELS[:6]
@@ -45,7 +45,7 @@ def test_a_labelled_target_joins_the_label_loss_alone(name):
     labels = np.concatenate([LABELS, extra_labels])
     start = model.get_weights()
     logs = model.train_on_batch(pair, labels, return_dict=True)
-    model.set_weights(start)  # a step may change a method's state
+    model.set_weights(start)  # a step may change the state of a method
     inputs = np.concatenate([INPUTS["source"], extra])
     assert logs["label/loss"] == pytest.approx(cross_entropy(model, inputs, labels), rel=1e-5)
     if "domain/loss" in logs:
@@ -54,10 +54,10 @@ def test_a_labelled_target_joins_the_label_loss_alone(name):
 
 
 @few_methods
-def test_augmentation_changes_training_alone(name):
+def test_augmentation_applies_only_in_training(name):
     domain = "target" if isinstance(METHODS[name](), dann.TargetOnly) else "source"
     shift = keras.layers.Rescaling(1.0, offset=3.0)
-    # A smooth task step logs the losses at weights that are moved by this.
+    # A smooth step logs the losses at moved weights, so the radius is tiny.
     radius = {"task_radius": 1e-7} if name in SMOOTH else {}
     model = with_random_weights(METHODS[name](augmentation={domain: [shift]}, **radius))
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], run_eagerly=True)
@@ -71,7 +71,7 @@ def test_augmentation_changes_training_alone(name):
 
 
 class MeanSquare(Regularizer):
-    """The mean square of the target's logits."""
+    """Mean square of the target's logits."""
 
     name = "mean_square"
 
@@ -81,7 +81,7 @@ class MeanSquare(Regularizer):
 
 
 @pytest.mark.parametrize("name", sorted(FEW - BASELINES))
-def test_a_regularizer_adds_its_weight_times_its_loss(name):
+def test_regularizer_adds_weighted_loss(name):
     model = METHODS[name](regularizers=[MeanSquare(weight=3.0)])
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     logits = keras.ops.convert_to_numpy(model.classifier(INPUTS["target"])).astype("float64")
@@ -94,7 +94,7 @@ def test_a_regularizer_adds_its_weight_times_its_loss(name):
     assert logs["loss"] - plain["loss"] == pytest.approx(3 * np.mean(logits**2), rel=1e-4)
 
 
-def test_domains_of_different_lengths_train_in_separate_passes():
+def test_domains_of_different_lengths_train_separately():
     layers = [keras.Input((None, 2)), keras.layers.Conv1D(4, 2)]
     layers.append(keras.layers.GlobalAveragePooling1D())
     lengths = {"source": 9, "target": 6}
@@ -110,7 +110,7 @@ def test_domains_of_different_lengths_train_in_separate_passes():
         joint(series)
 
 
-def test_several_labels_an_example_have_sigmoids_and_their_accuracy():
+def test_multi_label_loss_and_accuracy():
     labels = RNG.integers(0, 2, (12, 3)).astype("float32")
     model = METHODS["dann"]()
     loss = keras.losses.BinaryCrossentropy(from_logits=True)
@@ -125,7 +125,7 @@ def test_several_labels_an_example_have_sigmoids_and_their_accuracy():
 @pytest.mark.jax
 @pytest.mark.parametrize("radius", [0.0, 1e-7])
 @pytest.mark.parametrize("joint_forward", [True, False])
-def test_losses_of_layers_are_those_of_both_domains_together(joint_forward, radius):
+def test_layer_losses_cover_both_domains(joint_forward, radius):
     entry = keras.Input((4,))
     weight, activity = keras.regularizers.L2(0.5), keras.regularizers.L2(0.3)
     losses = {"kernel_regularizer": weight, "activity_regularizer": activity}
@@ -145,16 +145,16 @@ def test_losses_of_layers_are_those_of_both_domains_together(joint_forward, radi
 @pytest.mark.jax
 @few_methods
 def test_weight_decay_counts_once(name):
-    """Also where a method runs a head again."""
+    """Some methods run a head twice."""
     decayed = {"kernel_regularizer": keras.regularizers.L2(0.5)}
     entry, features = keras.Input((4,)), keras.Input((6,))
     model = METHODS[name](
         backbone=keras.Model(entry, keras.layers.Dense(6, **decayed)(entry)),
         label_head=keras.Model(features, keras.layers.Dense(3, **decayed)(features)),
     )
-    weights = [one for one in model.trainable_weights if one.regularizer is not None]
+    weights = [weight for weight in model.trainable_weights if weight.regularizer is not None]
     decay = sum(0.5 * np.sum(np.square(weight)) for weight in weights)
-    model.task_radius *= 1e-6  # which moves what decays
+    model.task_radius *= 1e-6  # which moves the decayed weights
     model.compile(keras.optimizers.SGD(0.0))
     logs = model.fit(INPUTS, LABELS, batch_size=12, verbose=0).history
     parts = float(model.total_loss({k: logs[k][0] for k in logs if k.endswith("/loss")}))

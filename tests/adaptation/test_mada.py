@@ -28,7 +28,7 @@ def domain_loss(a, *heads, predictions, smoothing):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
+def test_loss_and_gradients_match_the_formula(mode, smoothing):
     settings = {"domain_head": linear(4, 1, "domain_head"), "domain_label_smoothing": smoothing}
     model = linear_model(MADA, **settings)
     a, b, *heads = read_weights(model)
@@ -36,7 +36,7 @@ def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
     predictions = softmax(ALL_INPUTS @ a @ b)
     loss = functools.partial(domain_loss, predictions=predictions, smoothing=smoothing)
     logs = check_adversarial_step(model, mode, "domain/loss", loss)
-    # A discriminator counts by the probability of its class.
-    right = [(ALL_INPUTS @ a @ head > 0)[:, 0] == (np.arange(10) >= 5) for head in heads]
-    accuracy = np.sum(predictions * np.transpose(right)) / 10
+    # Each discriminator is weighted by the probability of its class.
+    is_correct = [(ALL_INPUTS @ a @ head > 0)[:, 0] == (np.arange(10) >= 5) for head in heads]
+    accuracy = np.sum(predictions * np.transpose(is_correct)) / 10
     assert logs["domain/accuracy"] == pytest.approx(accuracy, rel=1e-5)

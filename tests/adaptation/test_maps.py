@@ -1,4 +1,4 @@
-"""Features, logits and labels that are maps `(batch, ..., k)`: every position is an example."""
+"""Maps `(batch, ..., k)`: every position acts as an example."""
 
 import keras
 import numpy as np
@@ -28,7 +28,7 @@ def dense(units):
 
 
 def linear(method=DANN, entry=(None, None, 3), **kwargs):
-    """f = x A, c = f B, d = f w at every position, without biases."""
+    """Returns f = x A, c = f B, d = f w at every position, without biases."""
     backbone = keras.Sequential([keras.Input(entry), dense(4)])
     if method is not SourceOnly:
         domain_head = keras.Sequential([dense(kwargs.get("num_sources", 1))])
@@ -36,27 +36,29 @@ def linear(method=DANN, entry=(None, None, 3), **kwargs):
     return with_random_weights(method(backbone, label_head=dense(3), **kwargs))
 
 
-def flat(part):
+def flatten(part):
     return part.reshape(-1, part.shape[-1])
 
 
-def by_position(weights, **kwargs):
-    return dann_by_hand(weights, flat(SOURCE), LABELS.reshape(-1), flat(TARGET), **kwargs)
+def compute_flat_dann(weights, **kwargs):
+    return dann_by_hand(weights, flatten(SOURCE), LABELS.reshape(-1), flatten(TARGET), **kwargs)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
-def test_a_domain_head_that_judges_positions_descends_the_mean_over_them(mode, smoothing):
+def test_position_domain_head_averages_positions(mode, smoothing):
     model = linear(domain_label_smoothing=smoothing)
-    terms, gradients = by_position(read_weights(model), smoothing=smoothing)
+    terms, gradients = compute_flat_dann(read_weights(model), smoothing=smoothing)
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_domain_head_that_pools_descends_the_mean_over_examples(mode):
+def test_pooling_domain_head_averages_examples(mode):
     pooled = keras.Sequential([layers.GlobalAveragePooling2D(), dense(1)])
     model = linear(domain_head=pooled)
-    terms, gradients = by_position(read_weights(model), pool=np.kron(np.eye(8), np.ones(6) / 6))
+    terms, gradients = compute_flat_dann(
+        read_weights(model), pool=np.kron(np.eye(8), np.ones(6) / 6)
+    )
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
 
 
@@ -71,28 +73,28 @@ SOURCES = np.array([0, 1, 1, 0])
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_maps_are_positions_in_a_larger_batch(name):
-    """Loss, metrics and gradients are those of the positions as so many flat examples."""
+def test_maps_equal_flat_positions(name):
+    """Loss, metrics and gradients equal those on the positions as flat examples."""
     method, options = METHODS[name]
     on_maps = {**MAPS, "source_domain": SOURCES} if method is MDAN else MAPS
-    flattened = {part: flat(values) for part, values in MAPS.items()}
+    flattened = {part: flatten(values) for part, values in MAPS.items()}
     if method is MDAN:
         flattened["source_domain"] = np.repeat(SOURCES, 6)
-    found = step(linear(method, **options), "eager", on_maps, LABELS, metrics=["accuracy"])
+    map_step = step(linear(method, **options), "eager", on_maps, LABELS, metrics=["accuracy"])
     flat_model = linear(method, (3,), **options)
-    wanted = step(flat_model, "eager", flattened, LABELS.reshape(-1), metrics=["accuracy"])
-    assert found[0] == pytest.approx(wanted[0], rel=1e-5)
-    assert len(found[0]) > (2 if method is SourceOnly else 4)
-    assert_all_close(found[1], wanted[1])
+    flat_step = step(flat_model, "eager", flattened, LABELS.reshape(-1), metrics=["accuracy"])
+    assert map_step[0] == pytest.approx(flat_step[0], rel=1e-5)
+    assert len(map_step[0]) > (2 if method is SourceOnly else 4)
+    assert_all_close(map_step[1], flat_step[1])
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("of", ["examples", "positions"])
-def test_sample_weights_are_those_of_examples_or_of_positions(of, mode):
-    weight = RNG.uniform(size=4 if of == "examples" else SHAPE).astype("float32")
-    rows = np.repeat(weight, 6) if of == "examples" else weight.reshape(-1)
+@pytest.mark.parametrize("unit", ["examples", "positions"])
+def test_sample_weights_per_example_or_position(unit, mode):
+    weight = RNG.uniform(size=4 if unit == "examples" else SHAPE).astype("float32")
+    rows = np.repeat(weight, 6) if unit == "examples" else weight.reshape(-1)
     model = linear()
-    terms, gradients = by_position(read_weights(model), weight=rows.astype("float64"))
+    terms, gradients = compute_flat_dann(read_weights(model), weight=rows.astype("float64"))
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS, sample_weight=weight)
     loss = model.evaluate(SOURCE, LABELS, sample_weight=weight, verbose=0)
     positions = np.broadcast_to(rows.reshape(SHAPE), SHAPE)
@@ -100,32 +102,33 @@ def test_sample_weights_are_those_of_examples_or_of_positions(of, mode):
     assert loss == pytest.approx(again)
 
 
-def small(**kwargs):
+def make_segmenter(**kwargs):
     convolution = layers.Conv2D(5, 3, padding="same", activation="relu")
     return DANN(keras.Sequential([keras.Input((8, 8, 3)), convolution]), num_classes=3, **kwargs)
 
 
 IMAGES = RNG.normal(size=(12, 8, 8, 3)).astype("float32")
-OF_PIXELS = RNG.integers(0, 3, (12, 8, 8))
+PIXEL_LABELS = RNG.integers(0, 3, (12, 8, 8))
 
 
-def test_a_segmenting_model_trains_predicts_and_comes_back(reloaded):
-    model = small()
+def test_segmentation_model_trains_and_reloads(reloaded):
+    model = make_segmenter()
     assert model.classifier.output_shape == (None, 8, 8, 3)
     assert model.domain_head.output_shape[1:] == (None, None, 1)
     assert [len(head.layers) for head in (model.label_head, model.domain_head)] == [2, 3]
     model.compile("adam", metrics=["accuracy"])
-    pairs = dann.data.pair((IMAGES, OF_PIXELS), IMAGES + 1, batch_size=6, seed=0)
+    pairs = dann.data.pair((IMAGES, PIXEL_LABELS), IMAGES + 1, batch_size=6, seed=0)
     model.fit(pairs, verbose=0)
     predictions = model.predict(IMAGES, verbose=0)
-    found = model.evaluate(IMAGES, OF_PIXELS, verbose=0, return_dict=True)
-    assert found["accuracy"] == pytest.approx(np.mean(predictions.argmax(axis=-1) == OF_PIXELS))
+    logs = model.evaluate(IMAGES, PIXEL_LABELS, verbose=0, return_dict=True)
+    accuracy = np.mean(predictions.argmax(axis=-1) == PIXEL_LABELS)
+    assert logs["accuracy"] == pytest.approx(accuracy)
     np.testing.assert_allclose(reloaded(model).predict(IMAGES, verbose=0), predictions, rtol=1e-5)
 
 
-def test_a_label_head_may_pool_while_the_domain_head_judges_positions():
+def test_pooling_label_head_with_position_domain_head():
     head = keras.Sequential([layers.GlobalAveragePooling2D(), layers.Dense(3)])
-    model = small(label_head=head, regularizers=[MCC()])
+    model = make_segmenter(label_head=head, regularizers=[MCC()])
     model.compile("sgd")
     model.fit({"source": IMAGES, "target": IMAGES}, np.arange(12) % 3, verbose=0)
     batch = model({"source": IMAGES, "target": IMAGES})

@@ -14,7 +14,7 @@ from dann.adaptation.batch import Batch
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, temperature):
+def test_loss_and_gradients_match_the_formula(mode, temperature):
     model = regularized_model(MCC(1.7, temperature))
 
     def predictions(a, b):
@@ -29,10 +29,10 @@ def test_loss_and_every_gradient_match_the_formula(mode, temperature):
     [
         (50 * np.eye(3), 0),  # every class is certain
         (np.zeros((4, 3)), 2 / 3),  # chance
-        ([[0.0, 0.0, -1e4]], 1 / 3),  # a class that is never predicted confuses nothing
+        ([[0.0, 0.0, -1e4]], 1 / 3),  # a class that is never predicted has no confusion
     ],
 )
-def test_its_least_its_greatest_and_where_a_class_is_missing(logits, expected):
+def test_loss_at_its_bounds_and_for_missing_class(logits, expected):
     batch = Batch({}, {}, {"target": np.array(logits, "float32")})
     loss = MCC(temperature=1.0).losses(None, batch, None, False)["mcc/loss"]
     assert float(loss) == pytest.approx(expected, abs=1e-6)

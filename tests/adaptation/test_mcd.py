@@ -18,34 +18,34 @@ def linear_mcd(**kwargs):
     return linear_model(MCD, second_head=linear(4, 3, "second_head"), **kwargs)
 
 
-def discrepancy_of(a, b, c):
-    """The mean over examples and classes of the difference of the probabilities."""
+def discrepancy(a, b, c):
+    """Returns the mean absolute difference of the probabilities."""
     return np.mean(np.abs(softmax(TARGET @ a @ b) - softmax(TARGET @ a @ c)))
 
 
-def expected(weights):
+def compute_gradients(weights):
     a, b, c = weights
-    of_first = central_differences(label_loss, [a, b])
-    of_second = central_differences(label_loss, [a, c])
-    of_discrepancy = central_differences(discrepancy_of, [a, b, c])
+    first_slopes = central_differences(label_loss, [a, b])
+    second_slopes = central_differences(label_loss, [a, c])
+    discrepancy_slopes = central_differences(discrepancy, [a, b, c])
     return [
-        of_first[0] + of_second[0] + STRENGTH * of_discrepancy[0],
-        of_first[1] - of_discrepancy[1],
-        of_second[1] - of_discrepancy[2],
+        first_slopes[0] + second_slopes[0] + STRENGTH * discrepancy_slopes[0],
+        first_slopes[1] - discrepancy_slopes[1],
+        second_slopes[1] - discrepancy_slopes[2],
     ]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode):
+def test_loss_and_gradients_match_the_formula(mode):
     model = linear_mcd()
     a, b, c = read_weights(model)
     losses = {"label/loss": label_loss(a, b), "second_label/loss": label_loss(a, c)}
-    losses["discrepancy/loss"] = -discrepancy_of(a, b, c)
-    logs = check_step(model, mode, losses, expected([a, b, c]))
+    losses["discrepancy/loss"] = -discrepancy(a, b, c)
+    logs = check_step(model, mode, losses, compute_gradients([a, b, c]))
     assert logs["strength"] == pytest.approx(STRENGTH)
 
 
-def test_both_heads_learn_from_weighted_labels_and_from_a_labelled_target():
+def test_both_heads_use_sample_weights_and_labelled_target():
     model = linear_mcd()
     a, b, c = read_weights(model)
     inputs, labels = np.concatenate([SOURCE, TARGET]), np.concatenate([LABELS, LABELS])
@@ -59,7 +59,7 @@ def test_both_heads_learn_from_weighted_labels_and_from_a_labelled_target():
 @pytest.mark.parametrize(
     ("method", "name"), [(MCD, "second_head"), (MDD, "adversarial_head"), (FDAL, "critic")]
 )
-def test_a_head_with_a_seed_gets_a_second_one_of_other_weights(method, name):
+def test_second_head_of_seeded_head_differs(method, name):
     dense = keras.layers.Dense(3, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
     head = keras.Sequential([keras.Input((4,)), dense])
     second = getattr(method(linear(3, 4, "backbone"), label_head=head), name)
@@ -67,13 +67,13 @@ def test_a_head_with_a_seed_gets_a_second_one_of_other_weights(method, name):
 
 
 @pytest.mark.parametrize("mode", MODES[:2])
-def test_a_smooth_task_smooths_the_label_loss_of_both_heads(mode):
+def test_task_radius_includes_both_label_losses(mode):
     model = linear_mcd(task_radius=0.3)
 
     def task(a, b, c):
         return label_loss(a, b) + label_loss(a, c)
 
-    higher = ascend_loss(task, read_weights(model), 0.3)
-    logs, found = step(model, mode)
-    assert logs["label/loss"] == pytest.approx(label_loss(*higher[:2]), rel=1e-5)
-    assert_all_close(found, expected(higher), rtol=1e-4, atol=1e-5)
+    moved_weights = ascend_loss(task, read_weights(model), 0.3)
+    logs, slopes = step(model, mode)
+    assert logs["label/loss"] == pytest.approx(label_loss(*moved_weights[:2]), rel=1e-5)
+    assert_all_close(slopes, compute_gradients(moved_weights), rtol=1e-4, atol=1e-5)

@@ -25,76 +25,76 @@ def linear_mdan(weighting="soft", num_sources=2, **kwargs):
 
 
 def domain_loss(source, target, smoothing=0.0):
-    """The loss of a discriminator, from its logits."""
+    """Returns the loss of a discriminator from its logits."""
     losses = binary_losses(source, smoothing), binary_losses(target, 1 - smoothing)
     return sum(map(np.mean, losses)) / 2
 
 
-def errors(a, b, w, *, smoothing=0.0):
-    """`E_i` and `D_i` of both sources."""
+def source_losses(a, b, w, *, smoothing=0.0):
+    """Returns `E_i` and `D_i` of both sources."""
     source, target = SOURCE @ a, TARGET @ a @ w
     label, domain = [], []
     for index in range(2):
-        its = source[index == DOMAINS]
-        label.append(cross_entropy(its @ b, LABELS[index == DOMAINS]))
-        domain.append(domain_loss((its @ w)[:, index], target[:, index], smoothing))
+        source_features = source[index == DOMAINS]
+        label.append(cross_entropy(source_features @ b, LABELS[index == DOMAINS]))
+        domain.append(domain_loss((source_features @ w)[:, index], target[:, index], smoothing))
     return np.array(label), np.array(domain)
 
 
-def expected(weights, weighting, smoothing=0.0):
-    """The weighted losses, and the gradients by central differences of them."""
-    label, domain = errors(*weights, smoothing=smoothing)
-    chosen = softmax(GAMMA * (label - domain))
+def compute_expected(weights, weighting, smoothing=0.0):
+    """Returns the weighted losses and their gradients by central differences."""
+    label, domain = source_losses(*weights, smoothing=smoothing)
+    source_weights = softmax(GAMMA * (label - domain))
     if weighting == "hard":
-        chosen = np.eye(2)[np.argmax(label - domain)]
+        source_weights = np.eye(2)[np.argmax(label - domain)]
 
     def objective(a, b, w, sign):
-        label, domain = errors(a, b, w, smoothing=smoothing)
-        return chosen @ (label + sign * domain)
+        label, domain = source_losses(a, b, w, smoothing=smoothing)
+        return source_weights @ (label + sign * domain)
 
     reversed_slopes = central_differences(lambda *ws: objective(*ws, -STRENGTH), weights)
     slopes = central_differences(lambda *ws: objective(*ws, 1.0), weights)
-    return chosen @ label, chosen @ domain, [reversed_slopes[0], *slopes[1:]]
+    return source_weights @ label, source_weights @ domain, [reversed_slopes[0], *slopes[1:]]
 
 
 @pytest.mark.parametrize(("weighting", "smoothing"), [("soft", 0.0), ("hard", 0.0), ("soft", 0.1)])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(weighting, smoothing, mode):
+def test_loss_and_gradients_match_the_formula(weighting, smoothing, mode):
     model = linear_mdan(weighting, domain_label_smoothing=smoothing)
-    label, domain, gradients = expected(read_weights(model), weighting, smoothing)
+    label, domain, gradients = compute_expected(read_weights(model), weighting, smoothing)
     check_step(model, mode, {"label/loss": label, "domain/loss": domain}, gradients, x=PAIRS)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_with_one_source_it_is_dann(smoothing):
+def test_one_source_equals_dann(smoothing):
     model = linear_mdan(num_sources=1, domain_label_smoothing=smoothing)
-    ours, slopes = step(model, "graph")
-    theirs, expected = step(linear_dann(domain_label_smoothing=smoothing), "graph")
-    assert ours == pytest.approx(theirs, rel=1e-5)
-    assert_all_close(slopes, expected)
+    logs, slopes = step(model, "graph")
+    dann_logs, dann_slopes = step(linear_dann(domain_label_smoothing=smoothing), "graph")
+    assert logs == pytest.approx(dann_logs, rel=1e-5)
+    assert_all_close(slopes, dann_slopes)
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])
-def test_sample_weights_multiply_the_label_loss_alone(shape):
-    """As an average of each source: `E_i = mean_{s in i} weight * CE`."""
+def test_sample_weights_apply_to_label_loss(shape):
+    """Expects `E_i = mean_{s in i} weight * CE`."""
     model = linear_mdan()
     a, b, w = read_weights(model)
-    of_examples = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
-    losses = -of_examples * np.log(softmax(SOURCE @ a @ b)[np.arange(5), LABELS])
+    sample_weights = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
+    losses = -sample_weights * np.log(softmax(SOURCE @ a @ b)[np.arange(5), LABELS])
     label = np.array([losses[index == DOMAINS].mean() for index in range(2)])
-    domain = errors(a, b, w)[1]
-    chosen = softmax(GAMMA * (label - domain))
-    labels, weights = LABELS.reshape(shape), of_examples.reshape(shape)
+    domain = source_losses(a, b, w)[1]
+    source_weights = softmax(GAMMA * (label - domain))
+    labels, weights = LABELS.reshape(shape), sample_weights.reshape(shape)
     logs, _ = step(model, "graph", PAIRS, labels, weights)
-    assert logs["label/loss"] == pytest.approx(chosen @ label, rel=1e-5)
-    assert logs["domain/loss"] == pytest.approx(chosen @ domain, rel=1e-5)
+    assert logs["label/loss"] == pytest.approx(source_weights @ label, rel=1e-5)
+    assert logs["domain/loss"] == pytest.approx(source_weights @ domain, rel=1e-5)
 
 
 @pytest.mark.parametrize("weighting", ["soft", "hard"])
-def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
+def test_absent_source_has_no_weight(weighting):
     model = linear_mdan(weighting)
     a, b, w = read_weights(model)
-    w[:, 0] = 5 * w[:, 0]  # the bound of the source that is there becomes the lower one
+    w[:, 0] = 5 * w[:, 0]  # lowers the bound of the present source
     model.domain_head.set_weights([w])
 
     def objective(a, b, w, sign):
@@ -109,23 +109,23 @@ def test_a_source_that_a_batch_lacks_has_no_weight(weighting):
 
 
 @torch_skips.nan_of_unknown_domains
-def test_a_number_out_of_range_makes_the_loss_nan():
+def test_source_out_of_range_gives_nan():
     pairs = {**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])}
     logs, _ = step(linear_mdan(), "graph", pairs)
     assert np.isnan(logs["label/loss"])
     assert np.isnan(logs["loss"])
 
 
-def test_domain_numbers_may_be_a_column_and_losses_may_come_by_example():
+def test_source_column_and_unreduced_loss():
     model = linear_mdan()
-    label, domain, gradients = expected(read_weights(model), "soft")
+    label, domain, gradients = compute_expected(read_weights(model), "soft")
     terms = {"label/loss": label, "domain/loss": domain}
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     column = {**PAIR, "source_domain": DOMAINS[:, None]}
     check_step(model, "graph", terms, gradients, x=column, loss=loss)
 
 
-def test_a_head_with_one_logit_is_copied_with_other_weights():
+def test_single_logit_head_is_copied_per_source():
     model = MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=3)
     assert model.domain_head.output_shape == (None, 3)
     first, second = (model.domain_head.get_layer(f"domain_head_{i}").weights[0] for i in (0, 1))

@@ -18,25 +18,25 @@ def linear_mdd(**kwargs):
     return linear_model(MDD, adversarial_head=linear(4, 3, "adversarial_head"), **kwargs)
 
 
-def disparity_loss(a, w, predicted, gamma):
-    """The paper's: gamma times the agreement on the source, and the disagreement on the target."""
+def disparity_loss(a, w, classes, gamma):
+    """Returns gamma times the agreement on the source plus the disagreement on the target."""
     rows = np.arange(5)
-    agree = -np.log(softmax(SOURCE @ a @ w)[rows, predicted[0]])
-    disagree = -np.log(1 - softmax(TARGET @ a @ w)[rows, predicted[1]] + 1e-6)
+    agree = -np.log(softmax(SOURCE @ a @ w)[rows, classes[0]])
+    disagree = -np.log(1 - softmax(TARGET @ a @ w)[rows, classes[1]] + 1e-6)
     return gamma * agree.mean() + disagree.mean()
 
 
 @pytest.mark.parametrize("gamma", [4.0, 1.5])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, gamma):
+def test_loss_and_gradients_match_the_formula(mode, gamma):
     model = linear_mdd(gamma=gamma)
     a, b, _ = read_weights(model)
-    predicted = [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
-    loss = functools.partial(disparity_loss, predicted=predicted, gamma=gamma)
+    classes = [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
+    loss = functools.partial(disparity_loss, classes=classes, gamma=gamma)
     check_adversarial_step(model, mode, "disparity/loss", loss)
 
 
-def test_where_the_adversarial_head_is_certain_the_loss_stays_finite():
+def test_certain_adversarial_head_has_finite_loss():
     model = linear_mdd()
     model.adversarial_head.set_weights([1e3 * model.label_head.get_weights()[0]])
     logs, slopes = step(model, "graph")

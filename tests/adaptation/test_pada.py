@@ -24,38 +24,38 @@ def linear_pada(class_weights=CLASS_WEIGHTS, **kwargs):
     return model
 
 
-def label_loss(a, b, of_examples=1.0):
+def label_loss(a, b, sample_weights=1.0):
     probabilities = softmax(SOURCE @ a @ b)[np.arange(5), LABELS]
-    return -np.mean(of_examples * CLASS_WEIGHTS[LABELS] * np.log(probabilities))
+    return -np.mean(sample_weights * CLASS_WEIGHTS[LABELS] * np.log(probabilities))
 
 
 def domain_loss(a, w, smoothing=0.0):
-    """Half the sum of the domains' means; constant class weights weigh the source's."""
-    of_source = CLASS_WEIGHTS[LABELS] * binary_losses(SOURCE @ a @ w, smoothing)[:, 0]
-    return (np.mean(of_source) + np.mean(binary_losses(TARGET @ a @ w, 1 - smoothing))) / 2
+    """Returns half the sum of the means of the weighted source and of the target."""
+    source_weights = CLASS_WEIGHTS[LABELS] * binary_losses(SOURCE @ a @ w, smoothing)[:, 0]
+    return (np.mean(source_weights) + np.mean(binary_losses(TARGET @ a @ w, 1 - smoothing))) / 2
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, smoothing):
+def test_loss_and_gradients_match_the_formula(mode, smoothing):
     model = linear_pada(domain_label_smoothing=smoothing)
     loss = functools.partial(domain_loss, smoothing=smoothing)
     check_adversarial_step(model, mode, "domain/loss", loss, label_loss)
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_class_weights_follow_the_targets_predictions_and_their_maximum_is_1(mode):
+def test_class_weights_follow_target_predictions(mode):
     model = linear_pada(momentum=0.8)
     a, b, _ = read_weights(model)
-    seen = softmax(TARGET @ a @ b).mean(axis=0)
-    average = 0.8 * CLASS_WEIGHTS / CLASS_WEIGHTS.sum() + 0.2 * seen
+    prediction = softmax(TARGET @ a @ b).mean(axis=0)
+    average = 0.8 * CLASS_WEIGHTS / CLASS_WEIGHTS.sum() + 0.2 * prediction
     step(model, mode)
     class_weights = np.array(model.class_weights)
     np.testing.assert_allclose(class_weights, average / average.max(), rtol=1e-5)
     assert class_weights.max() == 1.0
 
 
-def test_evaluation_leaves_the_class_weights_alone():
+def test_evaluation_does_not_update_class_weights():
     model = linear_pada()
     model.compile(keras.optimizers.SGD(1.0))
     logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
@@ -64,7 +64,7 @@ def test_evaluation_leaves_the_class_weights_alone():
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])
-def test_sample_weights_multiply_the_class_weights_in_the_label_loss_alone(shape):
+def test_sample_weights_multiply_class_weights_in_label_loss(shape):
     model = linear_pada()
     a, b, w = read_weights(model)
     weights = SAMPLE_WEIGHTS.reshape(shape)
@@ -73,18 +73,20 @@ def test_sample_weights_multiply_the_class_weights_in_the_label_loss_alone(shape
     assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)
 
 
-@pytest.mark.parametrize("of_examples", [None, np.arange(7.0)[:, None]])
-def test_examples_of_a_labelled_target_weigh_1(of_examples):
-    """Their class weight is 1; sample weights, `(7, 1)` here, multiply it."""
+@pytest.mark.parametrize("sample_weights", [None, np.arange(7.0)[:, None]])
+def test_labelled_target_has_class_weight_1(sample_weights):
+    """Sample weights, here `(7, 1)`, multiply the class weight of 1."""
     model = linear_pada()
     a, b, w = read_weights(model)
     extra, extra_labels = TARGET[:2] + 1, np.array([0, 2])
     pair = {**PAIR, "target_labelled": extra}
     labels = np.concatenate([LABELS, extra_labels])
     model.compile(keras.optimizers.SGD(0.0))
-    logs = model.train_on_batch(pair, labels, of_examples, return_dict=True)
-    of_extra = -np.log(softmax(extra @ a @ b)[np.arange(2), extra_labels])
-    of_source, of_target = np.split(np.ones(7) if of_examples is None else np.arange(7.0), [5])
-    wanted = (5 * label_loss(a, b, of_source) + of_target @ of_extra) / 7
-    assert logs["label/loss"] == pytest.approx(wanted, rel=1e-5)
+    logs = model.train_on_batch(pair, labels, sample_weights, return_dict=True)
+    extra_losses = -np.log(softmax(extra @ a @ b)[np.arange(2), extra_labels])
+    source_weights, extra_weights = np.split(
+        np.ones(7) if sample_weights is None else np.arange(7.0), [5]
+    )
+    expected = (5 * label_loss(a, b, source_weights) + extra_weights @ extra_losses) / 7
+    assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
     assert logs["domain/loss"] == pytest.approx(domain_loss(a, w), rel=1e-5)

@@ -17,7 +17,7 @@ DOMAIN = np.repeat([[0.0], [1.0]], 5, axis=0)
 
 
 def linear_regression(method, outputs=1, **kwargs):
-    """f = x A, c = f b, and the method's head f w, without biases."""
+    """Returns f = x A, c = f b and the method's head f w, without biases."""
     label_head = linear(4, outputs, "label_head")
     return with_random_weights(method(linear(3, 4, "backbone"), label_head=label_head, **kwargs))
 
@@ -30,7 +30,7 @@ def squared_loss(a, b):
     return np.mean(errors(a, b) ** 2)
 
 
-def check(model, mode, name, loss):
+def check_method(model, mode, name, loss):
     error = np.mean(np.abs(errors(*read_weights(model)[:2])))
     logs = check_adversarial_step(model, mode, name, loss, squared_loss, atol=2e-6, **REGRESSION)
     assert logs["mae"] == pytest.approx(error, rel=1e-5)
@@ -39,7 +39,7 @@ def check(model, mode, name, loss):
 @pytest.mark.parametrize("mode", MODES)
 def test_dann_matches_the_formula(mode):
     model = linear_regression(DANN, domain_head=linear(4, 1, "domain_head"), strength=STRENGTH)
-    check(
+    check_method(
         model, mode, "domain/loss", lambda a, w: np.mean(binary_losses(ALL_INPUTS @ a @ w, DOMAIN))
     )
 
@@ -51,30 +51,30 @@ def test_mdd_matches_the_formula(mode, disparity):
     settings = {"disparity": disparity, "gamma": 1.5, "strength": STRENGTH}
     model = linear_regression(MDD, adversarial_head=head, **settings)
     a, b, _ = read_weights(model)
-    predicted = ALL_INPUTS @ a @ b  # constants in the disparity
-    size = np.abs if disparity == "absolute_error" else np.square
+    predictions = ALL_INPUTS @ a @ b  # constant in the disparity
+    error_function = np.abs if disparity == "absolute_error" else np.square
 
     def loss(a, w):
-        error = size(ALL_INPUTS @ a @ w - predicted)
+        error = error_function(ALL_INPUTS @ a @ w - predictions)
         return 1.5 * error[:5].mean() - error[5:].mean()
 
-    check(model, mode, "disparity/loss", loss)
+    check_method(model, mode, "disparity/loss", loss)
 
 
 @pytest.mark.parametrize("method", [SourceOnly, MDAN, WDGRL])
-def test_other_methods_without_classes_learn_numbers_too(method):
+def test_other_methods_support_regression(method):
     adversary = {"domain_head": linear(4, 1, "domain_head"), "strength": STRENGTH}
     settings = {MDAN: adversary, WDGRL: {**adversary, "critic_steps": 1}}.get(method, {})
     model = linear_regression(method, **settings)
     a, b, *_ = read_weights(model)
-    of_a, of_b = central_differences(squared_loss, [a, b])
+    slope_a, slope_b = central_differences(squared_loss, [a, b])
     logs, slopes = step(model, "graph", **REGRESSION)
     assert logs["label/loss"] == pytest.approx(squared_loss(a, b), rel=1e-5)
-    np.testing.assert_allclose(slopes[1], of_b, rtol=1e-4, atol=2e-6)
-    assert (np.abs(slopes[0] - of_a).max() > 1e-3) == bool(settings)
+    np.testing.assert_allclose(slopes[1], slope_b, rtol=1e-4, atol=2e-6)
+    assert (np.abs(slopes[0] - slope_a).max() > 1e-3) == bool(settings)
 
 
-def test_the_disparity_is_the_mean_over_several_outputs():
+def test_disparity_averages_outputs():
     model = linear_regression(MDD, outputs=2, disparity="squared_error")
     a, b, w = read_weights(model)
     squares = (ALL_INPUTS @ a @ (w - b)) ** 2

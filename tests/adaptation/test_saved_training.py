@@ -1,4 +1,4 @@
-"""A model that is saved, loaded and trained on ends with the bits of one that was never saved."""
+"""Saved and reloaded models continue training with the same bits."""
 
 import keras
 import numpy as np
@@ -29,11 +29,11 @@ def with_augmentation_and_blend():
 
 
 def with_virtual_adversaries():
-    joining = dann.VirtualAdversarial(1.0, 0.5)
-    return dann.DANN(mlp_backbone((4,), (6,)), num_classes=2, regularizers=[joining])
+    regularizer = dann.VirtualAdversarial(1.0, 0.5)
+    return dann.DANN(mlp_backbone((4,), (6,)), num_classes=2, regularizers=[regularizer])
 
 
-def trained(model, inputs, start):
+def train(model, inputs, start):
     pairs = dann.data.pair((inputs, LABELS), inputs, 4, repeat=True, seed=3)
     pairs.start = start
     model.fit(pairs, steps_per_epoch=2, verbose=0)
@@ -48,38 +48,38 @@ def trained(model, inputs, start):
         (with_virtual_adversaries, FEATURES),
     ],
 )
-def test_a_model_that_was_saved_in_between_trains_as_if_it_was_not(make, inputs, reloaded):
+def test_reloaded_model_trains_with_the_same_bits(make, inputs, reloaded):
     keras.utils.set_random_seed(5)
     model = make()
     model.compile(keras.optimizers.Adam(0.01), run_eagerly=True)
-    trained(model, inputs, 0)
-    again = reloaded(model)
-    keras.utils.set_random_seed(77)  # as in another process
-    found = trained(again, inputs, 2)
-    assert_all_equal(found, trained(model, inputs, 2))
+    train(model, inputs, 0)
+    reloaded_model = reloaded(model)
+    keras.utils.set_random_seed(77)  # as in a new process
+    state = train(reloaded_model, inputs, 2)
+    assert_all_equal(state, train(model, inputs, 2))
 
 
-def test_the_config_says_what_to_import_where_keras_does_not_find_the_class():
+def test_config_contains_import_hint():
     assert with_dropout().get_config()["load_after"] == "import dann"
 
 
-def test_a_text_in_a_config_is_not_taken_for_a_custom_object(tmp_path):
+def test_string_in_config_is_no_custom_object(tmp_path):
     model = dann.DANN(mlp_backbone((4,), (6,)), num_classes=2, name="turned")
     model.save(tmp_path / "a.keras")
-    again = keras.models.load_model(tmp_path / "a.keras", custom_objects={"turned": abs})
-    assert again.name == "turned"
+    reloaded_model = keras.models.load_model(tmp_path / "a.keras", custom_objects={"turned": abs})
+    assert reloaded_model.name == "turned"
 
 
-def test_registering_a_method_takes_no_name_from_another():
+def test_registering_a_method_keeps_other_names():
     class DANN(dann.DANN):
-        """A user's namesake."""
+        """A user's class with the same name."""
 
-    @keras.saving.register_keras_serializable("mine")
-    class Mine(dann.DANN):
-        """Registered under a name of its own."""
+    @keras.saving.register_keras_serializable("custom")
+    class RenamedDANN(dann.DANN):
+        """A class registered under another name."""
 
     methods = Registry(saved=True)
     methods.register("namesake")(DANN)
-    methods.register("mine")(Mine)
+    methods.register("custom")(RenamedDANN)
     assert keras.saving.get_registered_object("dann>DANN") is dann.DANN
-    assert keras.saving.get_registered_name(Mine) == "mine>Mine"
+    assert keras.saving.get_registered_name(RenamedDANN) == "custom>RenamedDANN"

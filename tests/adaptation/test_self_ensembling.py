@@ -15,36 +15,38 @@ from dann.adaptation import DANN, AdversarialModel, SelfEnsembling
 WEIGHT = 1.7
 
 
-def numbers(network):
+def read_numbers(network):
     return [keras.ops.convert_to_numpy(weight) for weight in network.weights]
 
 
-def loss_of(p, q, threshold, balance=0.005):
-    sure = q.max(axis=1) > threshold
+def compute_loss(p, q, threshold, balance=0.005):
+    is_certain = q.max(axis=1) > threshold
     m, y = p.mean(axis=0), 1 / p.shape[1]
     entropies = -y * np.log(m) - (1 - y) * np.log(1 - m)
-    return np.mean(sure * np.mean((p - q) ** 2, axis=1)) + balance * sure.mean() * entropies.sum()
+    disagreement = np.mean(is_certain * np.mean((p - q) ** 2, axis=1))
+    return disagreement + balance * is_certain.mean() * entropies.sum()
 
 
-@pytest.mark.parametrize("decay", [0.4, 0.95])  # below and above 3 / 4, the share of step 3
+# The decays are below and above 3 / 4, the value of n / (n + 1) at step 3.
+@pytest.mark.parametrize("decay", [0.4, 0.95])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, decay):
+def test_loss_and_gradients_match_the_formula(mode, decay):
     regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay, balance=0.4)
     model = regularized_model(regularizer)
     teacher, rng = regularizer.teacher.network, np.random.default_rng(5)
     teacher.set_weights([rng.normal(size=weight.shape) for weight in teacher.weights])
     regularizer.teacher.step.assign(3)
-    before, now = numbers(teacher), read_weights(model)
-    kept = min(decay, 3 / 4)
-    v, w = (kept * old + (1 - kept) * new for old, new in zip(before, now, strict=True))
+    before, weights = read_numbers(teacher), read_weights(model)
+    share = min(decay, 3 / 4)
+    v, w = (share * old + (1 - share) * new for old, new in zip(before, weights, strict=True))
     q = softmax(TARGET @ v @ w)
     assert 0 < np.sum(q.max(axis=1) > 0.6) < len(q)
-    check_regularizer(model, mode, lambda a, b: loss_of(softmax(TARGET @ a @ b), q, 0.6, 0.4))
-    assert_all_close(numbers(teacher), [v, w], rtol=1e-5)
+    check_regularizer(model, mode, lambda a, b: compute_loss(softmax(TARGET @ a @ b), q, 0.6, 0.4))
+    assert_all_close(read_numbers(teacher), [v, w], rtol=1e-5)
     assert int(regularizer.teacher.step) == 4
 
 
-def test_moving_statistics_go_into_the_teacher_too():
+def test_teacher_averages_moving_statistics():
     backbone = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
     regularizer = SelfEnsembling()
     model = DANN(backbone, num_classes=3, regularizers=[regularizer])
@@ -52,24 +54,24 @@ def test_moving_statistics_go_into_the_teacher_too():
     model.fit(PAIR, LABELS, batch_size=5, verbose=0)
     mean = keras.ops.convert_to_numpy(backbone.layers[0].moving_mean)
     model.fit(PAIR, LABELS, batch_size=5, verbose=0)
-    of_teacher = regularizer.teacher.network.weights[2]
-    assert of_teacher.name == "moving_mean"
-    # The average of the first step's, which is 0, and of the second's.
-    assert_all_close(keras.ops.convert_to_numpy(of_teacher), mean / 2)
+    teacher_mean = regularizer.teacher.network.weights[2]
+    assert teacher_mean.name == "moving_mean"
+    # The average of the statistics before the first step, 0, and before the second.
+    assert_all_close(keras.ops.convert_to_numpy(teacher_mean), mean / 2)
 
 
-def test_the_teacher_sees_the_images_as_they_are():
+def test_teacher_receives_images_without_augmentation():
     doubled = {"target": [keras.layers.Rescaling(2.0)]}
     regularizer = SelfEnsembling(WEIGHT, threshold=0.0)
     model = regularized_model(regularizer, augmentation=doubled)
     a, b = read_weights(model)
-    loss = loss_of(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
+    loss = compute_loss(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
     logs, _ = step(model, "graph")
     assert loss > 1e-3
     assert logs["self_ensembling/loss"] == pytest.approx(loss, rel=1e-4)
 
 
-def test_the_teacher_computes_in_the_classifiers_precision_and_not_in_the_programs():
+def test_teacher_uses_precision_of_classifier():
     keras.config.set_dtype_policy("mixed_float16")
     exact = [keras.layers.Input((3,)), keras.layers.Dense(2, dtype="float32", use_bias=False)]
     model = AdversarialModel(
@@ -78,9 +80,9 @@ def test_the_teacher_computes_in_the_classifiers_precision_and_not_in_the_progra
         strength=None,
         regularizers=[SelfEnsembling()],
     )
-    large = 1e5 + np.arange(6, dtype="float32").reshape(2, 3)  # float16 ends at 65,504
+    large = 1e5 + np.arange(6, dtype="float32").reshape(2, 3)  # the maximum of float16 is 65,504
     model.regularizers[0].before_step(model)
     teacher = model.regularizers[0].teacher
-    mine = keras.ops.convert_to_numpy(teacher(large))
-    its = keras.ops.convert_to_numpy(model.classifier(large))
-    np.testing.assert_allclose(mine, its, rtol=1e-5)
+    teacher_logits = keras.ops.convert_to_numpy(teacher(large))
+    classifier_logits = keras.ops.convert_to_numpy(model.classifier(large))
+    np.testing.assert_allclose(teacher_logits, classifier_logits, rtol=1e-5)

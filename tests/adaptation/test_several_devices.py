@@ -1,4 +1,4 @@
-"""A step on several devices descends what a step on one device does."""
+"""A step on several devices equals a step on one device."""
 
 import json
 import os
@@ -19,8 +19,8 @@ FEW = ("sdat", "daln", "labelled target")
 BACKENDS = [pytest.param("tensorflow", marks=pytest.mark.tensorflow), "jax"]
 
 
-def trained(backend, folder, counts, names):
-    """Weights and logs by `case/number of devices`; 0 stands for no distribution at all."""
+def train(backend, folder, counts, names):
+    """Returns weights and logs by `case/number of devices`; 0 is without a distribution."""
     pytest.importorskip(backend)
     paths = [str(SCRIPT.parents[1]), str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -31,8 +31,8 @@ def trained(backend, folder, counts, names):
     }
     arguments = [str(folder), json.dumps(counts), json.dumps(list(names))]
     command = [sys.executable, str(SCRIPT), *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr[-4000:]
     logs = json.loads((folder / "logs.json").read_text())
     with np.load(folder / "weights.npz") as weights:
         return {key: (weights[key], logs[key]) for key in weights.files}
@@ -43,47 +43,49 @@ def assert_devices_agree(results, backend, counts, names):
         differs = backend == "tensorflow" and name in PER_REPLICA
         for count in counts:
             weights, logs = results[f"{name}/{count}"]
-            expected, its = results[f"{name}/{count} parts" if differs else f"{name}/0"]
+            expected, expected_logs = results[f"{name}/{count} parts" if differs else f"{name}/0"]
             case = f"{name} on {count} devices"
             np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-5, err_msg=case)
-            found = {key: logs[key] for key in its}
-            assert found == pytest.approx(its, rel=1e-3, abs=1e-3), case
+            actual_logs = {key: logs[key] for key in expected_logs}
+            assert actual_logs == pytest.approx(expected_logs, rel=1e-3, abs=1e-3), case
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_two_devices_descend_what_one_does(tmp_path, backend):
+def test_two_devices_equal_one_device(tmp_path, backend):
     names = ["sdat", *sorted(REFUSED)] if backend == "jax" else FEW
-    results = trained(backend, tmp_path, [2], names)
+    results = train(backend, tmp_path, [2], names)
     assert_devices_agree(results, backend, [2], names)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_any_number_of_devices_descends_what_one_does_by_every_method(tmp_path, backend):
+def test_every_method_on_any_number_of_devices(tmp_path, backend):
     counts = [1, 2, 3]
     names = [name for name in CASES if not (backend == "tensorflow" and name in REFUSED)]
-    results = trained(backend, tmp_path, counts, names)
+    results = train(backend, tmp_path, counts, names)
     assert_devices_agree(results, backend, counts, names)
-    if backend == "tensorflow":  # otherwise the table in the docs would be out of date
-        far = {name for name in PER_REPLICA if not same(results[f"{name}/0"], results[f"{name}/2"])}
-        assert far == PER_REPLICA
+    if backend == "tensorflow":  # the table in the docs lists these
+        different = {
+            name for name in PER_REPLICA if not is_close(results[f"{name}/0"], results[f"{name}/2"])
+        }
+        assert different == PER_REPLICA
 
 
 @pytest.mark.parametrize(
-    "given", [{"clipnorm": 0.1}, {"clipvalue": 0.1}, {"gradient_accumulation_steps": 2}]
+    "setting", [{"clipnorm": 0.1}, {"clipvalue": 0.1}, {"gradient_accumulation_steps": 2}]
 )
-def test_what_would_act_on_a_replicas_share_is_refused(given):
-    optimizer = keras.optimizers.SGD(0.1, **given)
-    parts = PerVariable({"kernel": optimizer}, default_optimizer=keras.optimizers.SGD(0.1))
-    [(name, value)] = given.items()
-    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, **given))
-    for one in (optimizer, parts, scaled):
-        check_optimizer(one, replicas=1)
+def test_clipping_and_accumulation_are_refused_on_devices(setting):
+    optimizer = keras.optimizers.SGD(0.1, **setting)
+    nested = PerVariable({"kernel": optimizer}, default_optimizer=keras.optimizers.SGD(0.1))
+    [(name, value)] = setting.items()
+    scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, **setting))
+    for refused in (optimizer, nested, scaled):
+        check_optimizer(refused, replicas=1)
         with pytest.raises(ValueError, match=f"Received: {name}={value} and 2 devices.*JAX"):
-            check_optimizer(one, replicas=2)
+            check_optimizer(refused, replicas=2)
     check_optimizer(keras.optimizers.SGD(0.1), replicas=2)
 
 
-def same(one, other):
-    """Whether weights differ by rounding alone; CDAN+E's differ by about 1e-6."""
-    return np.allclose(one[0], other[0], rtol=0, atol=3e-7)
+def is_close(result, other_result):
+    """Returns whether weights differ only by rounding; those of CDAN+E differ by about 1e-6."""
+    return np.allclose(result[0], other_result[0], rtol=0, atol=3e-7)

@@ -30,18 +30,19 @@ def domain_loss(a, w):
 
 @pytest.mark.parametrize("joint_forward", [True, False])
 @pytest.mark.parametrize("mode", MODES)
-def test_the_step_is_the_gradient_at_the_moved_weights(mode, joint_forward):
+def test_gradient_is_taken_at_moved_weights(mode, joint_forward):
     model = linear_dann(task_radius=RADIUS, joint_forward=joint_forward)
     a, b, w = read_weights(model)
     a, b = ascend_loss(label_loss, [a, b], RADIUS)
-    of_label = central_differences(label_loss, [a, b])
-    of_domain = central_differences(domain_loss, [a, w])
-    gradients = [of_label[0] - STRENGTH * of_domain[0], of_label[1], of_domain[1]]
+    label_slopes = central_differences(label_loss, [a, b])
+    domain_slopes = central_differences(domain_loss, [a, w])
+    feature_slope = label_slopes[0] - STRENGTH * domain_slopes[0]
+    gradients = [feature_slope, label_slopes[1], domain_slopes[1]]
     terms = {"label/loss": label_loss(a, b), "domain/loss": domain_loss(a, w)}
     check_step(model, mode, terms, gradients)
 
 
-def test_evaluation_does_not_move_the_weights():
+def test_evaluation_does_not_move_weights():
     model = linear_dann(task_radius=RADIUS)
     a, b, _ = read_weights(model)
     model.compile(keras.optimizers.SGD(1.0))
@@ -50,7 +51,7 @@ def test_evaluation_does_not_move_the_weights():
 
 
 def noisy_model(radius):
-    """Everything that has a state: two kinds of noise, statistics, a schedule, a regularizer."""
+    """Returns a model with dropout, noise, statistics, a schedule and a regularizer."""
     layers = keras.layers.Dense(8), keras.layers.BatchNormalization()
     return DANN(
         keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dropout(0.3, seed=1)]),
@@ -68,23 +69,23 @@ def train(model, mode, rate):
     return model.fit(pair, labels, batch_size=5, shuffle=False, verbose=0).history
 
 
-def test_a_step_leaves_the_state_that_one_pass_leaves():
+def test_step_changes_state_like_one_pass():
     smooth, plain = noisy_model(0.5), noisy_model(0.0)
     plain.set_weights(smooth.get_weights())
     logs, plain_logs = train(smooth, "graph", 0.0), train(plain, "graph", 0.0)
     assert int(smooth.reversal.step) == 3
     assert_all_close(smooth.non_trainable_variables, plain.non_trainable_variables, rtol=1e-5)
     assert logs["strength"] == plain_logs["strength"]
-    assert logs["accuracy"] == plain_logs["accuracy"]  # of the weights as they are
-    assert logs["label/loss"][0] > plain_logs["label/loss"][0]  # of the moved ones
+    assert logs["accuracy"] == plain_logs["accuracy"]  # at the unmoved weights
+    assert logs["label/loss"][0] > plain_logs["label/loss"][0]  # at the moved weights
 
 
 @pytest.mark.parametrize("mode", MODES[1:])
-def test_with_a_tiny_radius_the_passes_draw_the_same_noise(mode):
-    """A radius too small to matter gives the steps of the method itself, whatever is random."""
+def test_both_passes_draw_the_same_noise(mode):
+    """A tiny radius gives the same steps as no radius, although layers are random."""
     smooth, plain = noisy_model(1e-7), noisy_model(0.0)
     plain.set_weights(smooth.get_weights())
-    plain(PAIR, training=True)  # a smooth step's own pass draws first
+    plain(PAIR, training=True)  # the first pass of a smooth step draws first
     plain.set_weights(smooth.get_weights())
     train(smooth, mode, 0.01)
     train(plain, mode, 0.01)
@@ -93,8 +94,8 @@ def test_with_a_tiny_radius_the_passes_draw_the_same_noise(mode):
 
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
-def test_it_trains_in_half_precision(policy):
-    """The heads of `dann.networks` keep weights of single precision, whatever the policy."""
+def test_training_in_half_precision(policy):
+    """The heads of `dann.networks` have weights of single precision under every policy."""
     keras.config.set_dtype_policy(policy)
     model = noisy_model(0.05)
     before = read_weights(model)
@@ -102,36 +103,36 @@ def test_it_trains_in_half_precision(policy):
     assert any((new != old).any() for new, old in zip(read_weights(model), before, strict=True))
 
 
-def test_a_label_loss_of_zero_moves_nothing():
+def test_label_loss_of_zero_moves_no_weight():
     logs, slopes = step(linear_dann(task_radius=RADIUS), "graph", sample_weight=np.zeros(5))
     assert logs["label/loss"] == 0
     assert np.isfinite(slopes[0]).all()
-    assert np.abs(slopes[0]).max() > 0  # the domain loss's
+    assert np.abs(slopes[0]).max() > 0  # from the domain loss
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_cdan_e_with_mcc_and_a_smooth_task_is_the_sum_of_its_parts_at_the_moved_weights(mode):
+def test_cdan_e_with_mcc_at_moved_weights(mode):
     settings = {"entropy_conditioning": True, "task_radius": 1.0, "domain_head": linear(12, 1)}
     model = linear_model(CDAN, regularizers=[MCC(WEIGHT, TEMPERATURE)], **settings)
     a, b, w = read_weights(model)
     a, b = ascend_loss(label_loss, [a, b], 1.0)
-    # Constants to the gradient: predictions, and the weights of the examples in both terms.
+    # Constants of the gradient: predictions and the weights of the examples in both terms.
     predictions = softmax(ALL_INPUTS @ a @ b)
-    of_domain = np.concatenate([certainty_weights(part) for part in np.split(predictions, 2)])
-    of_target = certainty_weights(softmax(TARGET @ a @ b / TEMPERATURE))
+    domain_weights = np.concatenate([certainty_weights(part) for part in np.split(predictions, 2)])
+    target_weights = certainty_weights(softmax(TARGET @ a @ b / TEMPERATURE))
 
-    def conditioned(a, w):
+    def conditional_loss(a, w):
         products = (ALL_INPUTS @ a)[:, :, None] * predictions[:, None, :]
-        return np.mean(of_domain * binary_losses((products.reshape(10, 12) @ w)[:, 0], DOMAIN))
+        return np.mean(domain_weights * binary_losses((products.reshape(10, 12) @ w)[:, 0], DOMAIN))
 
-    def confused(a, b):
-        return confusion(softmax(TARGET @ a @ b / TEMPERATURE), of_target)
+    def confusion_loss(a, b):
+        return confusion(softmax(TARGET @ a @ b / TEMPERATURE), target_weights)
 
     def total(a, b, w, sign):
-        return label_loss(a, b) + sign * conditioned(a, w) + WEIGHT * confused(a, b)
+        return label_loss(a, b) + sign * conditional_loss(a, w) + WEIGHT * confusion_loss(a, b)
 
-    terms = {"label/loss": label_loss(a, b), "domain/loss": conditioned(a, w)}
-    terms["mcc/loss"] = confused(a, b)
+    terms = {"label/loss": label_loss(a, b), "domain/loss": conditional_loss(a, w)}
+    terms["mcc/loss"] = confusion_loss(a, b)
     gradients = central_differences(lambda *ws: total(*ws, 1), [a, b, w])
     (gradients[0],) = central_differences(lambda a: total(a, b, w, -STRENGTH), [a])
     check_step(model, mode, terms, gradients, total(a, b, w, 1), atol=2e-6)

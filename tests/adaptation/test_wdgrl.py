@@ -27,11 +27,11 @@ def wdgrl(critic_steps=1, **kwargs):
     return linear_model(WDGRL, domain_head=tanh_critic(), **settings)
 
 
-def draw(monkeypatch, size):
-    """Sets the places on the lines between the domains; XLA draws others from the same seed."""
+def set_shares(monkeypatch, size):
+    """Fixes the random points on the lines; XLA draws different ones from the same seed."""
     shares = np.random.default_rng(8).uniform(size=(size, 1)).astype("float32")
-    drawn = keras.ops.convert_to_tensor(shares)
-    monkeypatch.setattr(keras.random, "uniform", lambda shape, seed: drawn)
+    tensor = keras.ops.convert_to_tensor(shares)
+    monkeypatch.setattr(keras.random, "uniform", lambda shape, seed: tensor)
     return shares.astype("float64")
 
 
@@ -40,69 +40,70 @@ def distance(a, u, v, source=SOURCE, target=TARGET):
 
 
 def penalty(a, u, v, shares, source=SOURCE, target=TARGET):
-    ends = target[np.arange(len(source)) % len(target)]
-    # The backbone is linear: a point between the features is that of one between the inputs.
-    points = np.concatenate([source, target, (1 - shares) * source + shares * ends]) @ a
+    partners = target[np.arange(len(source)) % len(target)]
+    # The backbone is linear, so it maps points between inputs to points between features.
+    points = np.concatenate([source, target, (1 - shares) * source + shares * partners]) @ a
     slopes = (v.T * (1 - np.tanh(points @ u) ** 2)) @ u.T
     return np.mean((np.linalg.norm(slopes, axis=1) - 1) ** 2)
 
 
-def expected(weights, shares):
-    """The penalty is the critic's alone: features are constants to it."""
+def compute_gradients(weights, shares):
+    """Returns the gradients; the penalty has none for the features."""
     a, b, u, v = weights
-    of_label = central_differences(label_loss, [a, b])
-    of_distance = central_differences(distance, [a, u, v])
-    of_penalty = central_differences(lambda u, v: penalty(a, u, v, shares), [u, v])
+    label_slopes = central_differences(label_loss, [a, b])
+    distance_slopes = central_differences(distance, [a, u, v])
+    penalty_slopes = central_differences(lambda u, v: penalty(a, u, v, shares), [u, v])
     return [
-        of_label[0] + STRENGTH * of_distance[0],
-        of_label[1],
-        *(PENALTY * of_it - of_w for of_it, of_w in zip(of_penalty, of_distance[1:], strict=True)),
+        label_slopes[0] + STRENGTH * distance_slopes[0],
+        label_slopes[1],
+        PENALTY * penalty_slopes[0] - distance_slopes[1],
+        PENALTY * penalty_slopes[1] - distance_slopes[2],
     ]
 
 
 @pytest.mark.parametrize("joint_forward", [True, False])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_every_gradient_match_the_formula(mode, joint_forward, monkeypatch):
-    shares = draw(monkeypatch, 5)
+def test_loss_and_gradients_match_the_formula(mode, joint_forward, monkeypatch):
+    shares = set_shares(monkeypatch, 5)
     model = wdgrl(joint_forward=joint_forward)
     a, b, u, v = read_weights(model)
-    gradients = expected([a, b, u, v], shares)
+    gradients = compute_gradients([a, b, u, v], shares)
     terms = {"critic/distance": distance(a, u, v), "critic/penalty": penalty(a, u, v, shares)}
     terms["critic/loss"] = PENALTY * terms["critic/penalty"] - terms["critic/distance"]
     check_step(model, mode, terms, gradients, label_loss(a, b) + terms["critic/loss"])
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_rest_learns_only_on_every_second_step(mode, monkeypatch):
-    shares = draw(monkeypatch, 5)
+def test_backbone_learns_every_second_step(mode, monkeypatch):
+    shares = set_shares(monkeypatch, 5)
     model = wdgrl(critic_steps=2)
     for number in range(1, 4):
         weights = read_weights(model)
-        gradients = expected(weights, shares)
+        gradients = compute_gradients(weights, shares)
         if number % 2:
             gradients[:2] = np.zeros((3, 4)), np.zeros((4, 3))
         logs, slopes = step(model, mode)
         assert logs["label/loss"] == pytest.approx(label_loss(*weights[:2]), rel=1e-4)
         assert_all_close(slopes, gradients, rtol=1e-3, atol=1e-5)
         for weight, old in zip(model.trainable_weights, weights, strict=True):
-            weight.assign(old)  # a step at learning rate 1 leads anywhere
+            weight.assign(old)  # undoes the step, whose rate of 1 is too large
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (5, 2), (1, 4)])
-def test_a_target_that_is_shorter_than_the_source_repeats(sizes, monkeypatch):
+def test_shorter_target_repeats(sizes, monkeypatch):
     source, target = (np.random.default_rng(9).normal(size=(size, 3)) for size in sizes)
-    shares = draw(monkeypatch, len(source))
+    shares = set_shares(monkeypatch, len(source))
     model = wdgrl()
     a, _, u, v = read_weights(model)
     pair, labels = {"source": source, "target": target}, np.arange(sizes[0]) % 3
     logs, _ = step(model, "graph", pair, labels)
-    wanted = penalty(a, u, v, shares, source, target)
-    assert logs["critic/penalty"] == pytest.approx(wanted, rel=1e-5)
-    wanted = distance(a, u, v, source, target)
-    assert logs["critic/distance"] == pytest.approx(wanted, rel=1e-5)
+    expected = penalty(a, u, v, shares, source, target)
+    assert logs["critic/penalty"] == pytest.approx(expected, rel=1e-5)
+    expected = distance(a, u, v, source, target)
+    assert logs["critic/distance"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_critic_without_slope_has_a_finite_gradient():
+def test_constant_critic_has_finite_gradient():
     model = wdgrl()
     for weight in model.domain_head.trainable_weights:
         weight.assign(np.zeros(weight.shape))
