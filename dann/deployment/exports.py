@@ -52,15 +52,15 @@ def export(
             `to_c` does not need a compiler.
         PackError: If a layer cannot be packed.
         ValueError: If too many examples have another class or different logits, or if `path`
-            contains something that this format does not write.
+            is a file or folder that this format does not write.
     """
     network, path = get_network(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
     model_file = path / "saved_model.pb" if format == "saved_model" else path
     if path.exists() and not model_file.is_file():
         raise ValueError(
-            f"Expected an unused path, or an earlier export to replace with format={format}. "
-            f"Received: path='{path}'"
+            f"Expected a new path, or the path of an earlier export with format={format}. "
+            f"Received: path='{path}'. Choose another path"
         )
     entries = getattr(network, "inputs", None)  # a subclassed model has none
     inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
@@ -78,9 +78,9 @@ def export(
         examples, different = len(is_equal), int((~is_equal).sum())
         if different > max(1, 0.01 * examples):
             raise ValueError(
-                f"Expected the classes of Keras and logits within {tolerance} of the largest logit "
-                f"from format={format}. Received: {different} of {examples} examples that differ. "
-                "If batch normalization has its initial statistics, train the classifier first"
+                f"Expected format={format} to reproduce the classes, and the logits up to "
+                f"{tolerance} times the largest logit. Received: {different} of {examples} "
+                "examples that differ. If batch normalization has its initial statistics, train first"
             )
         if path.is_dir():  # a folder cannot be renamed over another folder
             path.rename(draft.with_name("old"))

@@ -114,7 +114,7 @@ def _check_arguments(call, keywords):
 
 
 def _get_rule(call):
-    """Returns the rule of a layer; raises `PackError` if it has none, or if it does not apply."""
+    """Returns the rule of a layer; raises `PackError` if the layer cannot be packed."""
     layer, kind = call.layer, type(call.layer)
     # A subclass may compute something else than its parent, so it has no rule.
     requirement = "be a `keras.Model`, whose layers are packed, or a layer of Keras or `dann`"

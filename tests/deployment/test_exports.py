@@ -77,7 +77,7 @@ def test_foreign_files_and_folders_are_not_replaced(classifier, tmp_path):
         ("folder", "saved_model"),
         ("file.dann", "saved_model"),
     ):
-        with pytest.raises(ValueError, match=f"replace with format={format}.*{name}"):
+        with pytest.raises(ValueError, match=f"earlier export with format={format}.*{name}"):
             export(classifier[0], tmp_path / name, format, classifier[1])
     gelu = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="gelu")])
     with pytest.raises(PackError):

@@ -10,7 +10,7 @@ from packable_networks import integer_inputs, logits
 from dann.deployment import c_file, load, pack
 from dann.layers import BinaryConv3D, BinaryDense
 
-compiles = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def make_packed_file(tmp_path):
     return tmp_path / "model.dann", inputs, logits(model, inputs)
 
 
-@compiles
+@needs_compiler
 def test_packed_file_is_compiled_once(tmp_path, monkeypatch):
     path, inputs, expected = make_packed_file(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -46,7 +46,7 @@ def test_packed_file_is_compiled_once(tmp_path, monkeypatch):
     [
         ("no-such-compiler", "No such file"),
         ("false", "fails with 1"),
-        pytest.param("cc -fwrong", "error: .*-fwrong", marks=compiles),
+        pytest.param("cc -fwrong", "error: .*-fwrong", marks=needs_compiler),
     ],
 )
 def test_numpy_runs_with_warning_without_compiler(compiler, reason, tmp_path, monkeypatch):

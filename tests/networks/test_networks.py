@@ -6,18 +6,6 @@ import numpy as np
 import pytest
 
 from dann import networks
-from dann.networks import (
-    binary_lenet_backbone,
-    cnn_backbone,
-    domain_head,
-    gtsrb_backbone,
-    label_head,
-    lenet_backbone,
-    mlp_backbone,
-    mnist_backbone,
-    svhn_backbone,
-    time_series_backbone,
-)
 
 LABELS = {"num_features": 6, "num_classes": 4, "hidden_units": (5, 3)}
 SMALL = {"input_shape": (16, 16, 1), "filters": (4, 6)}
@@ -67,9 +55,9 @@ def test_outputs_have_documented_length_and_survive_saving(name, reloaded):
 @pytest.mark.parametrize(
     ("make", "convolutions", "pools"),
     [
-        (mnist_backbone, [(5, 3, 32), (5, 32, 48)], [(2, 2)] * 2),
-        (svhn_backbone, [(5, 3, 64), (5, 64, 64), (5, 64, 128)], [(3, 3)] * 2),
-        (gtsrb_backbone, [(5, 3, 96), (3, 96, 144), (5, 144, 256)], [(2, 2)] * 3),
+        (networks.mnist_backbone, [(5, 3, 32), (5, 32, 48)], [(2, 2)] * 2),
+        (networks.svhn_backbone, [(5, 3, 64), (5, 64, 64), (5, 64, 128)], [(3, 3)] * 2),
+        (networks.gtsrb_backbone, [(5, 3, 96), (3, 96, 144), (5, 144, 256)], [(2, 2)] * 3),
     ],
 )
 def test_paper_architectures_have_the_paper_parameters(make, convolutions, pools):
@@ -84,15 +72,15 @@ def test_paper_architectures_have_the_paper_parameters(make, convolutions, pools
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        (lambda: label_head(768, 10), 769 * 100 + 101 * 100 + 101 * 10),
-        (lambda: domain_head(768), 769 * 100 + 101),
-        (lenet_backbone, LENET),
+        (lambda: networks.label_head(768, 10), 769 * 100 + 101 * 100 + 101 * 10),
+        (lambda: networks.domain_head(768), 769 * 100 + 101),
+        (networks.lenet_backbone, LENET),
         # A bottleneck of 256 units, with four numbers per unit in batch normalization.
-        (lambda: lenet_backbone(bottleneck_units=256), LENET + (501 + 4) * 256),
-        (binary_lenet_backbone, 5 * 5 * 3 * 32 + 5 * 5 * 32 * 48 + 4 * (32 + 48)),
+        (lambda: networks.lenet_backbone(bottleneck_units=256), LENET + (501 + 4) * 256),
+        (networks.binary_lenet_backbone, 5 * 5 * 3 * 32 + 5 * 5 * 32 * 48 + 4 * (32 + 48)),
         # Convolutions of 8, 5 and 3 time steps to 128, 256 and 128 channels, without a bias.
         (
-            lambda: time_series_backbone((20, 2)),
+            lambda: networks.time_series_backbone((20, 2)),
             8 * 2 * 128 + 5 * 128 * 256 + 3 * 256 * 128 + 4 * (128 + 256 + 128),
         ),
     ],
@@ -102,23 +90,23 @@ def test_published_networks_have_published_parameters(model, expected):
 
 
 def test_cnn_stages_have_requested_convolutions():
-    network = cnn_backbone((8, 8, 1), filters=(4, 6), units=5, convolutions=3)
+    network = networks.cnn_backbone((8, 8, 1), filters=(4, 6), units=5, convolutions=3)
     channels = [layer.filters for layer in network.layers if hasattr(layer, "filters")]
     assert channels == [4, 4, 4, 6, 6, 6]
 
 
 def test_lenet_drops_whole_channels_between_its_convolutions():
-    backbone = lenet_backbone(dropout=0.5)
+    backbone = networks.lenet_backbone(dropout=0.5)
     [dropout] = [x for x in backbone.layers if isinstance(x, keras.layers.SpatialDropout2D)]
     maps = keras.ops.convert_to_numpy(dropout(np.ones((4, 8, 8, 50), "float32"), training=True))
     assert set(np.unique(maps)) == {0.0, 2.0}
     np.testing.assert_array_equal(maps, np.broadcast_to(maps[:, :1, :1], maps.shape))
-    assert not [x for x in lenet_backbone(dropout=0).layers if "dropout" in x.name]
+    assert not [x for x in networks.lenet_backbone(dropout=0).layers if "dropout" in x.name]
 
 
 def test_torch_initial_weights_follow_the_fan_in():
-    backbone = lenet_backbone(bottleneck_units=256, initializer="torch")
-    head = domain_head(256, (64,), batch_norm=True, initializer="torch")
+    backbone = networks.lenet_backbone(bottleneck_units=256, initializer="torch")
+    head = networks.domain_head(256, (64,), batch_norm=True, initializer="torch")
     weighted = [x for x in (*backbone.layers, *head.layers) if hasattr(x, "kernel")]
     fans_in = [25, 500, 800, 500, 256, 64]
     for layer, fan_in in zip(weighted, fans_in, strict=True):
@@ -129,7 +117,7 @@ def test_torch_initial_weights_follow_the_fan_in():
 
 
 def test_time_series_backbone_averages_over_time():
-    backbone = time_series_backbone((16, 1), filters=(3,), kernel_sizes=(1,))
+    backbone = networks.time_series_backbone((16, 1), filters=(3,), kernel_sizes=(1,))
     series = np.random.default_rng(0).normal(size=(2, 16, 1)).astype("float32")
     kernel = keras.ops.convert_to_numpy(backbone.layers[1].kernel)[0, 0]
     normalized = series * kernel / np.sqrt(1 + 1e-3)  # mean 0 and variance 1 before training
@@ -137,7 +125,12 @@ def test_time_series_backbone_averages_over_time():
     np.testing.assert_allclose(backbone.predict(series, verbose=0), expected, rtol=1e-4, atol=1e-6)
 
 
-MIN_SIZES = {mnist_backbone: 16, lenet_backbone: 16, svhn_backbone: 29, gtsrb_backbone: 32}
+MIN_SIZES = {
+    networks.mnist_backbone: 16,
+    networks.lenet_backbone: 16,
+    networks.svhn_backbone: 29,
+    networks.gtsrb_backbone: 32,
+}
 
 
 @pytest.mark.parametrize("make", MIN_SIZES)
@@ -147,13 +140,13 @@ def test_smallest_accepted_images_have_features(make):
 
 @pytest.mark.parametrize("low", [0, -3])
 def test_pixels_are_mapped_to_unit_range(low):
-    for make in (mnist_backbone, mlp_backbone):
+    for make in (networks.mnist_backbone, networks.mlp_backbone):
         rescaling = make((28, 28, 3), input_range=(low, 255)).layers[1]
         scaled = keras.ops.convert_to_numpy(rescaling(np.array([low, 255], "float32")))
         np.testing.assert_allclose(scaled, [-1, 1], atol=1e-6)
 
 
-@pytest.mark.parametrize("make", [binary_lenet_backbone, cnn_backbone])
+@pytest.mark.parametrize("make", [networks.binary_lenet_backbone, networks.cnn_backbone])
 def test_instance_norm_standardizes_each_channel_of_each_image(make):
     backbone = make((16, 16, 3), filters=(4, 6), instance_norm=True)
     normalized = keras.Model(backbone.input, backbone.layers[2].output)
@@ -169,6 +162,6 @@ def test_instance_norm_standardizes_each_channel_of_each_image(make):
 
 def test_logits_stay_in_single_precision():
     keras.config.set_dtype_policy("mixed_bfloat16")
-    heads = [label_head(6, 4), domain_head(6)]
+    heads = [networks.label_head(6, 4), networks.domain_head(6)]
     heads += [networks.binary_label_head(6, 4, binary_logits=binary) for binary in (False, True)]
     assert {head.output.dtype for head in heads} == {"float32"}

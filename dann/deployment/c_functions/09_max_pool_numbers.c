@@ -1,5 +1,5 @@
-/* Replaces each of `n` values by a larger number of the next pixel. `count` pixels were pooled
-   before. */
+/* Replaces each of `n` values by the number of the next pixel if that is larger. `count` pixels
+   were pooled before. */
 static void max_pool_numbers(const float *numbers, int count, int n, float *DANN_RESTRICT values)
 {
     for (int i = 0; i < n; i++) {
