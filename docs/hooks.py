@@ -64,17 +64,17 @@ def render_package(package):
 
 def public_objects(package):
     """Returns the public classes, functions and subpackages of a package, by name."""
-    members = inspect.getmembers(package, partial(is_documented, package.__name__))
-    return {name: member for name, member in members if not name.startswith("_")}
+    return dict(inspect.getmembers(package, partial(is_documented, package.__name__)))
 
 
 def is_documented(package_name, member):
-    """Returns whether a member is defined in the package and gets an entry on its page."""
+    """Returns whether a public member is defined in the package and gets an entry on its page."""
     if inspect.ismodule(member):
         is_subpackage = hasattr(member, "__path__") and member.__name__.startswith(package_name)
         return is_subpackage and bool(public_objects(member))
     is_object = inspect.isclass(member) or inspect.isfunction(member)
-    return is_object and f"{member.__module__}.".startswith(f"{package_name}.")
+    is_public = is_object and not member.__name__.startswith("_")
+    return is_public and f"{member.__module__}.".startswith(f"{package_name}.")
 
 
 def documented_bases(package):
