@@ -3,7 +3,7 @@
 python scripts/train.py hydra.run.dir=run
 python scripts/diagnose.py run=run
 python scripts/diagnose.py run=run full=true                             all diagnostics
-python scripts/diagnose.py run=run 'diagnostics=[certificate,winning]'   some diagnostics
+python scripts/diagnose.py run=run 'diagnostics=[certify,sharpness]'     some diagnostics
 
 The script writes diagnosis.json, figures/diagnosis_*.svg and report.html into the run directory.
 The report is one page that needs no network. The page starts with a verdict and what to do.

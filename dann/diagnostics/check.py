@@ -186,7 +186,7 @@ def take_first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
     x, y = data
     num_source = len(keras.tree.flatten(x["source"])[0])
     source_labels, target_labels = np.split(np.asarray(y), [num_source])
-    parts = keras.tree.map_structure(lambda array: array[:count], x)
+    parts: Any = keras.tree.map_structure(lambda array: array[:count], x)
     if "target_labelled" in x:
         parts["target_labelled"] = x["target_labelled"]
     return parts, np.concatenate([source_labels[:count], target_labels])

@@ -43,6 +43,8 @@ def measure_model(
     reversals = find_reversals(model) if layer is None else [layer]
     weights, num_outputs = model.trainable_variables, len(keras.tree.flatten(outputs))
     is_known = all(isinstance(reversal, GradientReversal) for reversal in reversals)
+    if not all(np.isfinite(to_numpy(weight)).all() for weight in weights):
+        return {"reversal/state": "not finite"}
     if not reversals:
         return {"reversal/state": "not found"}
     if not weights:
@@ -102,7 +104,7 @@ def measure_model(
     return measurements
 
 
-def _blend_layer(model, data, layer):
+def _blend_layer(model, data, layer) -> tuple[str | None, Any]:
     """Returns a fault of a layer, if any, and a function from settings to the model's outputs.
 
     With the inputs `x` and the outputs `y` of the layer, the rest of the model gets the values `x`

@@ -67,7 +67,9 @@ _FAULTS = {
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
 STATES = {state: State("reversal dead", reason, _PLACE) for state, reason in _FAULTS.items()} | {
-    "not finite": State("diverged", "A gradient is not finite.", "Lower the learning rate."),
+    "not finite": State(
+        "diverged", "A weight or a gradient is not finite.", "Lower the learning rate."
+    ),
     "backbone frozen": State(
         "backbone dead",
         "The backbone has no trainable weight.",

@@ -101,6 +101,11 @@ def frozen_dense(units=6):
     return dense(units, trainable=False)
 
 
+def with_nan(model):
+    model.set_weights([np.full(weight.shape, np.nan) for weight in model.get_weights()])
+    return model
+
+
 def same_layer_twice():
     layer = GradientReversal()
     return two_heads(layer, layer)
@@ -137,6 +142,7 @@ FAULTS = {  # by the state of the reversal
         "subclassed": lambda: Subclassed(dense(), GradientReversal()),
     },
     "no gradient": {"detached head": lambda: method(domain_head=nested_head(Stop()))},
+    "not finite": {"weights of NaN": lambda: with_nan(two_heads())},
     "not found": {
         "no reversal": two_heads,
         "integers": lambda: keras.Sequential([keras.Input((3,)), layers.Embedding(5, 3)]),
