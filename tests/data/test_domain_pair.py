@@ -45,7 +45,7 @@ def test_labelled_target_examples_are_drawn():
     assert batch_labels.shape == (4,)
     again = with_oracle().with_target_labelled(per_class=1, seed=3).target_labelled
     np.testing.assert_array_equal(images, again[0])
-    for seed in range(5):  # two of two: each row once
+    for seed in range(5):  # two of two rows per class: each row once
         two, _ = with_oracle().with_target_labelled(per_class=2, seed=seed).target_labelled
         np.testing.assert_array_equal(np.sort(two[:, 0, 0, 0]), np.arange(6))
 

@@ -45,7 +45,7 @@ def test_images_are_indexed_like_an_array(paths, index):
 def test_every_format_is_read(tmp_path, suffix):
     jpeg = {"quality": 100, "subsampling": 0}
     options = {".webp": {"lossless": True}, ".jpg": jpeg, ".jpeg": jpeg}.get(suffix, {})
-    if suffix == ".gif":  # of an animation the first frame is read
+    if suffix == ".gif":  # the first frame of an animation is read
         options = {"save_all": True, "append_images": [Image.new("RGB", (2, 2), "blue")]}
     pixels = decoded(tmp_path / f"a{suffix}", Image.fromarray(RED_AND_BLUE), **options)
     assert np.abs(pixels.astype(int) - RED_AND_BLUE).max() <= (3 if "jp" in suffix else 0)
@@ -58,7 +58,11 @@ def test_every_format_is_read(tmp_path, suffix):
         ("a.png", Image.new("LA", (2, 2), (77, 9)), [77, 77, 77]),
         ("a.png", Image.new("1", (2, 2), 1), [255, 255, 255]),
         ("a.png", Image.new("RGBA", (2, 2), (1, 2, 3, 0)), [1, 2, 3]),
-        ("a.png", Image.new("RGB", (2, 2), (200, 100, 50)), [124]),  # luma: .299, .587, .114
+        (
+            "a.png",
+            Image.new("RGB", (2, 2), (200, 100, 50)),
+            [124],
+        ),  # luma weights 0.299, 0.587, 0.114
         ("a.png", Image.fromarray(RED_AND_BLUE).quantize(2), [255, 0, 0]),
         ("a.png", Image.fromarray(DEEP.astype("uint16")), [77, 77, 77]),
         ("a.tif", Image.fromarray(DEEP.astype("<u2")), [77, 77, 77]),
@@ -93,7 +97,7 @@ def test_exif_orientation_is_applied(tmp_path, orientation, name):
     exif = Image.Exif()
     exif[0x112] = orientation
     upright = PIXELS[0]
-    if orientation >= 5:  # rows and columns are exchanged
+    if orientation >= 5:  # rows and columns are swapped
         upright = upright.swapaxes(0, 1)
     upright = np.flip(upright, [axis for axis in (0, 1) if orientation in FLIPPED[axis]])
     pixels = decoded(tmp_path / name, Image.fromarray(PIXELS[0]), upright.shape[:2], exif=exif)
@@ -142,7 +146,9 @@ def test_cache_is_written_once(cache, tmp_path, monkeypatch):
     assert was_decoded
     np.testing.assert_array_equal(images, PIXELS)
     monkeypatch.setattr(image_files, "_decode_into", pytest.fail)
-    monkeypatch.setattr(filelock.FileLock, "acquire", pytest.fail)  # it may be another user's
+    monkeypatch.setattr(
+        filelock.FileLock, "acquire", pytest.fail
+    )  # the folder may belong to another user
     (tmp_path / "cache").chmod(0o500)
     images, was_decoded = cache()
     np.testing.assert_array_equal(images, PIXELS)

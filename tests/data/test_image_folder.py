@@ -11,14 +11,14 @@ COUNTS = {"photo": [8, 12, 20], "sketch": [5, 6, 9]}
 
 
 def draw(path, domain, label, number):
-    """An image whose colour tells which one it is."""
+    """Writes an image whose colour is its domain, label and number."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (6, 5), (50 * domain, label, number)).save(path)
 
 
 @pytest.fixture
 def root(tmp_path):
-    """Two domains of three classes."""
+    """Writes two domains of three classes."""
     for domain, (name, counts) in enumerate(COUNTS.items()):
         for label, count in enumerate(counts):
             for number in range(count):
@@ -28,7 +28,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def load(root):
-    """A function that pairs photo and sketch."""
+    """Returns a function that pairs photo and sketch."""
 
     def pair(source="photo", target="sketch", image_size=4, **arguments):
         arguments = {"root": root, "cache_dir": root / "cache", **arguments}
@@ -38,12 +38,12 @@ def load(root):
 
 
 def colours(images):
-    """The colour of each image, as tuples."""
+    """Returns the colour of each image as a tuple."""
     return [tuple(colour) for colour in images[:][:, 0, 0].tolist()]
 
 
 def inks(images):
-    """The class that each image shows."""
+    """Returns the label in the colour of each image."""
     return [label for _, label, _ in colours(images)]
 
 
@@ -65,7 +65,7 @@ def test_every_image_is_in_one_part_with_its_label(load, cache):
 
 
 def write_list(root, name, domain, numbers, labels=(0, 1, 2)):
-    """A list of the images of these numbers, relative to the root."""
+    """Writes a list file of the images with these numbers, relative to the root."""
     lines = [
         f"{domain}/{CLASSES[label]}/{number:02}.png {labels[label]}"
         for label, count in enumerate(COUNTS[domain])
@@ -93,7 +93,7 @@ def test_list_classes_follow_their_numbers(load, root):
     write_list(root, "source.txt", "photo", range(20), labels=(7, 0, 3))
     pair = load(source_list="source.txt")
     assert pair.class_names == ("cup", "pen", "bike")
-    # By name, so in the target's folders too.
+    # Classes match by name, so the target's folders have these labels too.
     expected = np.array([2, 0, 1])[inks(pair.target_train)]
     np.testing.assert_array_equal(expected, pair.target_train_labels)
 
@@ -121,7 +121,7 @@ def test_target_may_lack_but_not_add_classes(load, root):
 
 @pytest.mark.parametrize("kind", ["folder", "list"])
 def test_a_target_may_have_no_labels(load, root, kind):
-    expected = colours(load(cache=True).target_train)  # split alike
+    expected = colours(load(cache=True).target_train)  # the split does not depend on labels
     paths = sorted((root / "sketch").rglob("*.png"))
     names = [f"{number:02}.png" for number in range(len(paths))]
     (root / "flat").mkdir()

@@ -22,7 +22,7 @@ def label_names(images):
     return class_names({"source": images})["source"]
 
 
-@pytest.mark.parametrize("level", ["", "images/"])  # Office-31 has the second
+@pytest.mark.parametrize("level", ["", "images/"])  # the second is Office-31's layout
 def test_folders_are_classes(root, capsys, level):
     if level:
         (root / "photo").rename(root / "images")

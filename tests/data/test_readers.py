@@ -1,4 +1,4 @@
-"""The readers, and the configs that call them."""
+"""Readers, and the configs that call them."""
 
 import inspect
 import pathlib

@@ -98,7 +98,7 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
     return call
 
 
-# What is wrong: the call, and words of its message.
+# Reader and fault: the call, and words of its message.
 REFUSALS = {
     "arrays: masked numbers": (read((MASKED, Y)), "masked array"),
     "arrays: numbers as strings": (read((X.astype(str), Y)), "of strings; target"),

@@ -72,10 +72,10 @@ def test_vocabulary_comes_from_training_texts(folder):
         for word in text.split()
     }
     domains = sentiment("amazon", "tweets", data_dir=folder, output_mode="multi_hot")
-    assert domains.input_shape == (len(words) + 1,)  # and one for all other words
+    assert domains.input_shape == (len(words) + 1,)  # plus one for all other words
     assert domains.source_train[0].dtype == np.float32
     assert np.isin(domains.target_train, (0, 1)).all()
-    # A test review's number is a word that was not seen, unless the other domain has it.
+    # The number of a test review is an unknown word, unless the other domain contains it.
     assert domains.source_test[0][:, 0].max() == 1
     assert not domains.source_train[0][:, 0].any()
     limited = sentiment("amazon", "tweets", data_dir=folder, max_tokens=5)

@@ -41,7 +41,7 @@ def test_people_are_split_whole(recordings):
     people = [np.unique(x[:, :, 0].round(4)) for x in (train[0], test[0])]
     assert [len(values) for values in people] == [3, 1]
     assert not np.isin(people[1], people[0]).any()
-    values = train[0][:, :, 1]  # of an exercise one number, scaled
+    values = train[0][:, :, 1]  # one scaled number per exercise
     assert np.ptp(values, axis=1).max() < 1e-5
     assert np.corrcoef(values[:, 0], train[1])[0, 1] == pytest.approx(1, abs=1e-6)
     used = np.flatnonzero(PEOPLE <= 4)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.tensorflow
 
 
 class ColouredShapes(tfds.core.GeneratorBasedBuilder):
-    """Images of several sizes, with classes by name, in two orders."""
+    """Images of several sizes, with class names in two orders."""
 
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [

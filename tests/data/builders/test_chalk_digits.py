@@ -37,7 +37,7 @@ def test_digit_without_jitter_keeps_its_ink():
     digit = DATA.images[0] / 16
     enlarged = _enlarge(digit, np.random.default_rng(0), jitter=False)
     assert enlarged.shape == (16, 16)
-    # Bilinear enlargement: each original pixel is the mean of its four, away from its neighbours.
+    # Bilinear enlargement: an original pixel is about the mean of its four enlarged pixels.
     np.testing.assert_allclose(enlarged.sum(), 4 * digit.sum(), rtol=0.03)
     np.testing.assert_allclose(enlarged[7:9, 7:9].mean(), digit[3:5, 3:5].mean(), atol=0.02)
 
