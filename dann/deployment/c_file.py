@@ -21,13 +21,7 @@ from dann.deployment.c_constants import format_rows
 from dann.deployment.c_library import collect_functions
 from dann.deployment.c_program import TYPES, CProgram
 from dann.deployment.packing import build_program
-from dann.deployment.runtime import (
-    MALFORMED_ERRORS,
-    PackedModel,
-    Step,
-    compute_outputs,
-    read,
-)
+from dann.deployment.runtime import PROGRAM_ERRORS, PackedModel, Step, compute_outputs, read
 from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
@@ -152,7 +146,7 @@ def load(path: str | os.PathLike) -> PackedModel:
     except (OSError, PackError) as error:
         warnings.warn(f"NumPy runs {path}, more slowly than C: {error}", stacklevel=2)
         return PackedModel(steps)
-    except MALFORMED_ERRORS as error:
+    except PROGRAM_ERRORS as error:
         raise ValueError(
             f"Expected a valid program. Received: {path} with {error!r}. Pack the classifier again"
         ) from error

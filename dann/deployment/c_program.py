@@ -26,6 +26,7 @@ _CHANNELWISE = {
     "slopes": ("prelu", "slopes"),
 }
 _CHANNEL_ARRAYS = ("scale", "offset", "bias", "slopes", "thresholds", "flips")
+_KERNEL_STEPS = ("dense", "conv", "binary_dense", "binary_conv")
 _PRODUCTS = ("multiply_numbers", "multiply_signs", "multiply_bits", "multiply_bits_in_groups")
 _POINTWISE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
 
@@ -74,10 +75,7 @@ class CProgram:
             "reshape": self._repack,
             "max_pool": self._pool,
             "average_pool": self._pool,
-            "dense": self._multiply_kernel,
-            "conv": self._multiply_kernel,
-            "binary_dense": self._multiply_kernel,
-            "binary_conv": self._multiply_kernel,
+            **dict.fromkeys(_KERNEL_STEPS, self._multiply_kernel),
         }
         for number, step in enumerate(steps):
             for source in step.inputs:

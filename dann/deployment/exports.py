@@ -80,7 +80,7 @@ def export(
             raise ValueError(
                 f"Expected format={format} to reproduce the classes, and the logits up to "
                 f"{tolerance} times the largest logit. Received: {different} of {examples} "
-                "examples that differ. If batch normalization has its initial statistics, train first"
+                "examples that differ. If batch normalization has its initial statistics, train it"
             )
         if path.is_dir():  # a folder cannot be renamed over another folder
             path.rename(draft.with_name("old"))

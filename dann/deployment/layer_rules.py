@@ -9,12 +9,7 @@ import numpy as np
 from keras import layers, ops
 
 from dann import layers as dann_layers
-from dann.deployment.kernel_rules import (
-    add_kernel_products,
-    as_array,
-    get_windows,
-    quantize_output,
-)
+from dann.deployment.kernel_rules import add_kernel_products, as_array, get_windows, quantize_output
 from dann.deployment.tracing import Call
 
 
@@ -139,35 +134,27 @@ _concatenate = _plain_step("concatenate")
 _reshape = _plain_step("reshape")
 _softmax = _activation("softmax")
 _LAYER_RULES: dict[type, Callable[[Call], int]] = {
+    **dict.fromkeys((layers.Dropout, layers.GaussianDropout, layers.GaussianNoise), _skip),
+    **dict.fromkeys((layers.ActivityRegularization, layers.Identity), _skip),
+    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), add_kernel_products),
+    **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), add_kernel_products),
+    **dict.fromkeys((layers.MaxPooling1D, layers.MaxPooling2D, layers.MaxPooling3D), _max_pool),
     layers.Activation: lambda call: call.add_activation(call.inputs[0], call.layer.activation),
-    layers.ActivityRegularization: _skip,
     layers.Add: _add,
     layers.AveragePooling1D: _average_pool,
     layers.AveragePooling2D: _average_pool,
     layers.AveragePooling3D: _average_pool,
     layers.BatchNormalization: _batch_normalization,
     layers.Concatenate: _concatenate,
-    layers.Conv1D: add_kernel_products,
-    layers.Conv2D: add_kernel_products,
-    layers.Conv3D: add_kernel_products,
     layers.Dense: add_kernel_products,
-    layers.DepthwiseConv1D: add_kernel_products,
-    layers.DepthwiseConv2D: add_kernel_products,
-    layers.Dropout: _skip,
     layers.Flatten: _reshape,
-    layers.GaussianDropout: _skip,
-    layers.GaussianNoise: _skip,
     layers.GlobalAveragePooling1D: _global_average_pool,
     layers.GlobalAveragePooling2D: _global_average_pool,
     layers.GlobalAveragePooling3D: _global_average_pool,
     layers.GlobalMaxPooling1D: _global_max_pool,
     layers.GlobalMaxPooling2D: _global_max_pool,
     layers.GlobalMaxPooling3D: _global_max_pool,
-    layers.Identity: _skip,
     layers.LeakyReLU: _leaky_relu,
-    layers.MaxPooling1D: _max_pool,
-    layers.MaxPooling2D: _max_pool,
-    layers.MaxPooling3D: _max_pool,
     layers.Multiply: _multiply,
     layers.PReLU: _prelu,
     layers.ReLU: _relu,
