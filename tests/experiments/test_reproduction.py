@@ -1,4 +1,4 @@
-"""Which runs are trained, with a script that only pretends to train."""
+"""Planned runs, with a script that only pretends to train."""
 
 import dataclasses
 import shlex
@@ -48,7 +48,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def planned(**changes):
+def plan(**changes):
     return plan_runs(dataclasses.replace(SETTINGS, **changes))
 
 
@@ -56,30 +56,30 @@ def train(runs, folder, **kwargs):
     return train_runs(runs, folder / "train.py", **kwargs)
 
 
-def test_there_is_a_run_for_each_experiment_method_and_seed():
-    runs = planned(experiments=["a", "b"], methods=["dann", "mdd schedule=mdd"])
+def test_plan_has_one_run_per_experiment_method_and_seed():
+    runs = plan(experiments=["a", "b"], methods=["dann", "mdd schedule=mdd"])
     assert len(runs) == 8
     last = runs[-1]
     assert (last.experiment, last.method, last.seed) == ("b", "mdd schedule=mdd", 1)
-    given = "experiment=b method=mdd schedule=mdd compare=false seed=1"
-    assert " ".join(last.arguments) == given
+    arguments = "experiment=b method=mdd schedule=mdd compare=false seed=1"
+    assert " ".join(last.arguments) == arguments
     assert str(last.directory) == "runs/b/mdd_schedule_mdd/seed_1"
 
 
-def test_runs_of_other_arguments_have_other_directories():
+def test_directories_differ_with_the_arguments():
     long = ["x=" + "y" * 200]
-    runs = planned(overrides=long) + planned(overrides=[*long, "z=1"]) + planned()
+    runs = plan(overrides=long) + plan(overrides=[*long, "z=1"]) + plan()
     paths = {str(run.directory) for run in runs}
     assert len(paths) == len(runs) == 6
     assert all(len(part) < 120 for path in paths for part in path.split("/"))
 
 
 @pytest.mark.parametrize("shared", ["regularizer=mcc", "regularizers.mcc.weight=2"])
-def test_the_baselines_run_without_regularizers_unless_they_ask_for_them(shared):
+def test_baselines_run_without_regularizers(shared):
     methods = ["source_only", "target_only regularizer=vat", "dann"]
-    runs = planned(methods=methods, seeds=[0], overrides=[shared, "balanced=true"])
-    given = [" ".join(run.arguments).removesuffix(" seed=0") for run in runs]
-    assert given == [
+    runs = plan(methods=methods, seeds=[0], overrides=[shared, "balanced=true"])
+    arguments = [" ".join(run.arguments).removesuffix(" seed=0") for run in runs]
+    assert arguments == [
         "experiment=a_to_b method=source_only regularizer=none compare=false balanced=true",
         "experiment=a_to_b method=target_only regularizer=vat compare=false "
         f"{shared} balanced=true",
@@ -88,8 +88,8 @@ def test_the_baselines_run_without_regularizers_unless_they_ask_for_them(shared)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_failed_run_stops_no_other_and_its_log_tells_why(jobs, folder):
-    runs = planned(methods=["broken", "dann"])
+def test_failed_run_does_not_stop_other_runs(jobs, folder):
+    runs = plan(methods=["broken", "dann"])
     assert train(runs, folder, jobs=jobs, shared=["paths.cache_dir=c"]) == runs[:1]
     assert [run.directory.is_finished() for run in runs] == [False, True, True, True]
     log = runs[0].directory.log_file.read_text()
@@ -97,25 +97,25 @@ def test_a_failed_run_stops_no_other_and_its_log_tells_why(jobs, folder):
     assert 'paths.cache_dir=c hydra.run.dir="runs/a_to_b/broken/seed_0" resume=true' in log
 
 
-def test_an_interruption_ends_the_runs_in_progress(folder, monkeypatch):
+def test_interruption_ends_running_processes(folder, monkeypatch):
     (folder / "train.py").write_text("import time; time.sleep(60)")
-    begun = []
+    processes = []
 
-    def interrupted(seconds):
+    def interrupt(seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("time.sleep", interrupted)
+    monkeypatch.setattr("time.sleep", interrupt)
     popen = "dann.experiments.reproduction.subprocess.Popen"
     real = __import__("subprocess").Popen
-    monkeypatch.setattr(popen, lambda *a, **k: begun.append(real(*a, **k)) or begun[-1])
+    monkeypatch.setattr(popen, lambda *a, **k: processes.append(real(*a, **k)) or processes[-1])
     with pytest.raises(KeyboardInterrupt):
-        train(planned(), folder)
+        train(plan(), folder)
     monkeypatch.undo()
-    assert [process.wait(10) for process in begun] == [-15]
+    assert [process.wait(10) for process in processes] == [-15]
 
 
-def test_finished_runs_become_a_long_table_and_a_short_one(folder):
-    runs = planned(seeds=[0, 1, 2])
+def test_results_become_a_table_and_a_summary(folder):
+    runs = plan(seeds=[0, 1, 2])
     train(runs, folder)
     for run, classes in zip(runs, ([0, 1, 0, 1], [0, 1, 0, 1], [0, 1, 1, 0]), strict=True):
         table = {"split": "train", "example": range(4), "class": classes}
@@ -136,24 +136,24 @@ def test_finished_runs_become_a_long_table_and_a_short_one(folder):
     assert "|**`a_to_b`**||||||\n|dann|50.0 ± 25.0|||76.7|3|" in table
 
 
-def test_an_oracle_curve_gives_the_best_epoch_and_that_of_each_score(folder):
-    (run, _) = planned()
+def test_oracle_curve_gives_best_and_chosen_epochs(folder):
+    (run, _) = plan()
     train([run], folder)
     rows = ["epoch,step,selection/info_max", "0,1,0.1", "1,2,0.4", "2,3,0.2"]
     run.directory.metrics_file.write_text("\n".join(rows))
     run.directory.oracle_file.write_text("step,target/accuracy\n1,0.5\n2,0.7\n3,0.8\n")
-    found = collect_results([run]).set_index("measure")["value"]
-    assert found["oracle/best"] == 0.8
-    assert found["chosen/info_max"] == 0.7
+    values = collect_results([run]).set_index("measure")["value"]
+    assert values["oracle/best"] == 0.8
+    assert values["chosen/info_max"] == 0.7
 
 
-def test_a_percentage_has_its_deviation_if_there_are_several():
+def test_percentage_of_several_values_has_a_deviation():
     assert format_percent([]) == ""
     assert format_percent([0.5]) == "50.0"
     assert format_percent([0.5, 0.7]) == "60.0 ± 14.1"
 
 
-def test_no_finished_run_gives_an_empty_table():
+def test_results_of_no_run_are_empty():
     results = collect_results([])
     assert isinstance(results, pandas.DataFrame)
     assert format_results(results, {}).count("\n") == 1
@@ -163,7 +163,7 @@ def test_no_finished_run_gives_an_empty_table():
 @pytest.mark.parametrize(
     "path", ["a.b/c-1", "ö, (x)=y", 'it\'s "q"', "a\\", 'a\\"b', "[1] {2}", "${x}"]
 )
-def test_a_path_of_any_characters_is_read_back_by_a_shell_and_hydra(path):
+def test_quoted_path_is_read_by_shell_and_hydra(path):
     (word,) = shlex.split(format_argument("run", path))
     override = OverridesParser.create().parse_override(word)
     assert OmegaConf.create({"run": override.value()}).run == path

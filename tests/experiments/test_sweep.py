@@ -1,4 +1,4 @@
-"""The ranking of a sweep, on summaries that are made up."""
+"""The ranking of a sweep, from invented summaries."""
 
 import json
 import math
@@ -22,13 +22,13 @@ def change(run, **values):
 
 
 def predictions(classes, first=0):
-    """What a run would write of these classes of the target's training examples."""
+    """Returns predictions of these classes for training examples of the target."""
     rows = range(first, first + len(classes))
     return pandas.DataFrame({"split": "train", "example": rows, "class": classes})
 
 
-def give_classes(sweep, **classes):
-    """Writes the target's classes of runs `r0`, `r1` and so on, all of the same examples."""
+def write_classes(sweep, **classes):
+    """Writes the predicted classes of runs `r0`, `r1`, ..., for the same target examples."""
     for run, values in classes.items():
         RunDirectory(sweep / run[1:]).write_predictions(predictions(values))
 
@@ -43,27 +43,25 @@ def sweep(tmp_path):
     return tmp_path
 
 
-def rows_of(directory):
-    """The rows of the table, and the order of the runs in it."""
+def read_rows(directory):
+    """Returns the rows of sweep.csv, and the runs in their order."""
     rows = pandas.read_csv(directory / "sweep.csv", dtype={"run": str, "rank": "Int64"})
     return rows, "".join(rows["run"].unique())
 
 
 def measure(directory, name):
-    """A measure of each run that has it, in the order of the table."""
-    rows = rows_of(directory)[0]
+    """Returns a measure by run, in the order of sweep.csv."""
+    rows = read_rows(directory)[0]
     return rows[rows["measure"] == name].set_index("run")["value"].to_dict()
 
 
 @pytest.mark.parametrize(
     ("score", "order", "accuracy"), [("info_max", "1203", "80.0"), ("snd", "0213", "70.0")]
 )
-def test_runs_are_ranked_by_the_score_and_the_first_is_shown_beside_the_best(
-    sweep, score, order, accuracy
-):
+def test_runs_are_ranked_by_the_score(sweep, score, order, accuracy):
     text = rank_sweep(sweep, score, OVERRIDES)
-    rows, found = rows_of(sweep)
-    assert found == order
+    rows, runs = read_rows(sweep)
+    assert runs == order
     assert f"target labels: all seeds, in {order[0]}\n" in text
     assert f"target accuracy: {accuracy}%; best run: 95.0%\n" in text
     assert re.search(r"1.7000 ± 0.2000 +90.0% ± 0.0% +81.7% ± 12.6%\n", text)
@@ -73,10 +71,10 @@ def test_runs_are_ranked_by_the_score_and_the_first_is_shown_beside_the_best(
     assert (sweep / "sweep.png").stat().st_size > 1000
 
 
-def test_the_balanced_accuracy_is_told_beside_the_accuracy(sweep):
+def test_table_shows_the_balanced_accuracy(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"target/balanced_accuracy": 0.625 + int(run) / 8})
-    overrides = {run: [*told, "method=cdan"][::-1] for run, told in OVERRIDES.items()}
+    overrides = {run: [*arguments, "method=cdan"][::-1] for run, arguments in OVERRIDES.items()}
     overrides["2"] = ["method=mcd", "seed=2"]
     text = rank_sweep(sweep, "info_max", overrides)
     assert "balanced (oracle)" in text
@@ -85,27 +83,27 @@ def test_the_balanced_accuracy_is_told_beside_the_accuracy(sweep):
 
 
 @pytest.mark.parametrize(("low", "choice"), [(0.5, "source_only"), (0.7, "average")])
-@pytest.mark.parametrize("of", ["source_only/", ""])
-def test_what_to_keep_is_told_by_a_probe_of_the_source_alone(sweep, low, choice, of):
+@pytest.mark.parametrize("prefix", ["source_only/", ""])
+def test_probe_of_source_only_gives_a_recommendation(sweep, low, choice, prefix):
     probe = {"accuracy": 0.8, "low": low, "high": 0.9, "loss": 0.5}
-    change(sweep / "1", **{f"{of}probe/{name}": value for name, value in probe.items()})
+    change(sweep / "1", **{f"{prefix}probe/{name}": value for name, value in probe.items()})
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert "separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
     assert f"recommended: {choice}\n" in text
 
 
-def test_a_failed_run_has_a_row_without_numbers(sweep):
+def test_failed_run_has_a_row_without_numbers(sweep):
     text = rank_sweep(sweep, "info_max", OVERRIDES)
-    last = rows_of(sweep)[0].iloc[-1]
+    last = read_rows(sweep)[0].iloc[-1]
     assert last["overrides"] == "seed=3 method=dann"
     assert last[["rank", "measure", "value"]].isna().all()
     assert "not ranked: all seeds, in 3 (not finished)" in text
 
 
-def test_a_run_that_learned_from_target_labels_is_listed_but_not_ranked(sweep):
+def test_oracle_is_listed_but_not_ranked(sweep):
     change(sweep / "1", **{"oracle": True, "target/accuracy": 1.0})
     text = rank_sweep(sweep, "info_max", OVERRIDES)
-    rows, order = rows_of(sweep)
+    rows, order = read_rows(sweep)
     assert order == "2013"
     assert rows["rank"][rows["run"].isin(["1", "3"])].isna().all()
     assert measure(sweep, "target/accuracy")["1"] == 1
@@ -113,34 +111,34 @@ def test_a_run_that_learned_from_target_labels_is_listed_but_not_ranked(sweep):
     assert "best run: 95.0%" in text
 
 
-def test_without_a_finished_run_that_has_the_score_nothing_is_ranked(sweep):
+def test_nothing_is_ranked_without_the_score(sweep):
     assert rank_sweep(sweep, "dev", OVERRIDES) is None
     assert rank_sweep(sweep, "snd", {"3": ["seed=3"]}) is None
     assert not (sweep / "sweep.csv").exists()
 
 
-def test_without_target_labels_no_accuracy_is_told(sweep):
+def test_table_without_target_labels_has_no_accuracy(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"target/accuracy": math.nan})
     assert "target accuracy:" not in rank_sweep(sweep, "snd", OVERRIDES)
 
 
-def test_runs_that_differ_in_the_seed_are_ranked_by_their_agreement_on_the_target(sweep):
-    give_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 0, 1], r2=[0, 1, 0, 1])
+def test_seeds_are_ranked_by_agreement(sweep):
+    write_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 0, 1], r2=[0, 1, 0, 1])
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"1": 0.5, "2": 0.5, "0": 0.0}
-    assert rows_of(sweep)[1] == "1203"  # equal ones by InfoMax
+    assert read_rows(sweep)[1] == "1203"  # InfoMax ranks equal runs
     assert "target accuracy: 80.0%; best run: 95.0%" in text
     rank_sweep(sweep, "snd", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"0": 0.0, "2": 0.5, "1": 0.5}
 
 
-def test_settings_are_ranked_by_the_agreement_of_their_own_seeds(sweep):
+def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
     for run in ("3", "4"):
         (sweep / run).mkdir()
         (sweep / run / "summary.json").write_text((sweep / "0/summary.json").read_text())
-    alike = {"r1": [0, 1, 0, 1], "r3": [0, 1, 0, 1], "r2": [2, 1, 2, 2], "r4": [2, 1, 2, 2]}
-    give_classes(sweep, r0=[0, 1, 1, 0], **alike)
+    equal = {"r1": [0, 1, 0, 1], "r3": [0, 1, 0, 1], "r2": [2, 1, 2, 2], "r4": [2, 1, 2, 2]}
+    write_classes(sweep, r0=[0, 1, 1, 0], **equal)
     overrides = {
         **{"0": ["seed=0", "method=dann"], "3": ["method=dann", "+seed=3"]},
         **{"1": ["++seed=1", "method=dann"], "4": ["method=cdan", "seed=4"]},
@@ -153,22 +151,21 @@ def test_settings_are_ranked_by_the_agreement_of_their_own_seeds(sweep):
         )
     text = rank_sweep(sweep, "agreement", overrides)
     rows = [re.split("  +", line) for line in text.splitlines()[2:5]]
-    shown = [row[:3] for row in rows]
-    assert shown == [
+    assert [row[:3] for row in rows] == [
         ["method=cdan", "2", "1.0000"],
         ["method=dann", "3", "0.3333 ± 0.2887"],
         ["source only", "3", "-"],
     ]
     expected = {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
     assert measure(sweep, "selection/agreement") == expected
-    assert rows_of(sweep)[1] == "24130"
+    assert read_rows(sweep)[1] == "24130"
 
 
-def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_max(sweep):
-    give_classes(sweep, **SAME)
+def test_info_max_ranks_if_a_setting_has_one_seed(sweep):
+    write_classes(sweep, **SAME)
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     assert "several seeds of each setting; one seed: 1\n" in text
-    assert rows_of(sweep)[1] == "1203"
+    assert read_rows(sweep)[1] == "1203"
     assert measure(sweep, "selection/agreement") == {"2": 1, "0": 1}
     assert "chosen by selection/info_max" in text
     RunDirectory(sweep / "1").write_predictions(predictions([0, 1, 2], first=7))
@@ -178,23 +175,23 @@ def test_a_sweep_with_a_run_that_has_no_other_to_agree_with_is_ranked_by_info_ma
 
 
 @pytest.mark.parametrize("seeds", ["000", [None] * 3], ids=["one seed", "no seed"])
-def test_runs_with_the_same_seed_are_not_compared(sweep, seeds):
-    give_classes(sweep, **SAME, r1=[0, 1, 2])
+def test_runs_with_one_seed_are_not_compared(sweep, seeds):
+    write_classes(sweep, **SAME, r1=[0, 1, 2])
     overrides = {str(k): [] if seed is None else [f"seed={seed}"] for k, seed in enumerate(seeds)}
     text = rank_sweep(sweep, "agreement", overrides)
     assert "needs several seeds of each setting\nchosen by selection/info_max" in text
     assert measure(sweep, "selection/agreement") == {}
 
 
-def test_of_runs_with_the_same_score_the_earlier_comes_first_and_one_that_is_no_number_last(sweep):
+def test_equal_scores_keep_the_order_and_nan_is_last(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"selection/snd": math.nan if run == "1" else 1.0})
     rank_sweep(sweep, "snd", OVERRIDES)
-    assert rows_of(sweep)[1] == "0213"
+    assert read_rows(sweep)[1] == "0213"
 
 
-def test_an_oracle_has_no_part_in_the_agreement_of_the_others(sweep):
+def test_oracle_does_not_count_in_the_agreement(sweep):
     change(sweep / "1", oracle=True)
-    give_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 1, 0], r2=[0, 1, 0, 1])
+    write_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 1, 0], r2=[0, 1, 0, 1])
     rank_sweep(sweep, "agreement", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"0": 0, "2": 0}
