@@ -1,4 +1,4 @@
-"""One run from start to report, and what is done with it afterwards."""
+"""Training runs: checkpoints, evaluation, reports, and the files of a run."""
 
 import lazy_loader
 

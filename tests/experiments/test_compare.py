@@ -84,10 +84,7 @@ def test_average_covers_candidates_and_classifier_covers_seeds(comparison):
     inputs, labels = make_domains(True).target_test
     settings = comparison.classifiers.values()
     means = [
-        np.mean(
-            [probabilities(networks[seed], inputs) for networks in comparison.classifiers.values()],
-            axis=0,
-        )
+        np.mean([probabilities(networks[seed], inputs) for networks in settings], axis=0)
         for seed in SEEDS
     ]
     for seed, mean in zip(SEEDS, means, strict=True):
