@@ -18,7 +18,6 @@ def make_sum_model():
 
 REFUSALS = [
     (lambda: gradients(ops.square, [X], [X, X]), r"`grad_ys` to contain .*\[\(\(3, 4\), 'float32'"),
-    (lambda: gradients(ops.square, [X], []), r"`grad_ys` to contain .* Received: \[\]"),
     (lambda: gradients(ops.square, [X], [X[:1]]), r"Received: \[\(\(1, 4\), 'float32'\)\]"),
     (lambda: gradients(ops.square, [X], [X.astype("float16")]), r"\(\(3, 4\), 'float16'\)\]"),
     (lambda: gradients(ops.square, [X], X), r"`grad_ys` to be a list .*`\[x\]`. Received: ndarray"),
@@ -26,10 +25,8 @@ REFUSALS = [
     (lambda: gradients(ops.sum, [INTEGERS]), r"`xs\[0\]` to be floating.*dtype=int32"),
     (lambda: gradients(ops.argmax, [X]), r"`function\(\*xs\)\[0\]` to be floating"),
     (lambda: jvp(linear, [X], [U]), r"`vs` to contain .*\(3, 4\).* Received: .*\(3, 5\)"),
-    (lambda: jvp(linear, [X], []), r"`vs` to contain .* Received: \[\]"),
     (lambda: vjp(linear, [X], [X]), r"`vs` to contain .*\(3, 5\).* Received: .*\(3, 4\)"),
     (lambda: hvp(ops.sum, [X], [U]), "`vs` to contain"),
-    (lambda: jacobian(linear, INTEGERS), "to be floating"),
     (lambda: jacobian(lambda x: {"a": x, "b": x}, [X]), "one output. Received: 2 outputs"),
     # TensorFlow would silently return 0.
     (lambda: gradients(np.sin, [X]), "`keras.ops.sin|NumPy|numpy|Tracer"),
@@ -43,16 +40,13 @@ REFUSALS = [
     ),
     (lambda: jacobian(linear, [[VARIABLE], [VARIABLE]]), "Received: list"),
     (lambda: gradients(linear, [None]), r"`xs\[0\]` to be one tensor.*Received: NoneType"),
-    (lambda: jvp(linear, [VARIABLE], {"a": X}), "`vs` to be a list of tensors.*Received: dict"),
     (lambda: hvp(ops.sum, [VARIABLE], None), "`vs` to be a list of tensors.*Received: NoneType"),
     (lambda: batch_jacobian(linear, INTEGERS), "`inputs` to be floating"),
     (lambda: batch_jacobian(make_sum_model(), [X, X]), "one input. Received: 2 inputs"),
     (lambda: batch_jacobian(ops.sum, X), r"one by one .* shape \(\)"),
     (lambda: batch_jacobian(lambda x: x[:2], X), r"one by one .* shape \(2, 4\)"),
-    (lambda: batch_jacobian(lambda x: ops.argmax(x, axis=1), X), "to be floating"),
     (lambda: frobenius_norm(curved, X, samples=1), "`samples` to be an integer >= 2.*samples=1"),
-    (lambda: singular(curved, X, k=0), "`k` to be an integer from 1 to 4, the largest rank"),
-    (lambda: singular(curved, X, k=5), "`k` to be an integer from 1 to 4.* Received: k=5"),
+    (lambda: singular(curved, X, k=5), "from 1 to 4, the largest rank .* Received: k=5"),
     (lambda: singular(curved, X, k=3, iterations=2), "`iterations` to be an integer >= 3"),
 ]
 

@@ -206,26 +206,6 @@ def test_scale_is_the_mean_magnitude_of_a_channel(implementation):
     np.testing.assert_allclose(scale_signs([0, 2]), kernel)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_implementations_have_the_same_second_derivative(name):
-    """Differentiates squared values, so that a constant value would change the result."""
-    estimator = PUBLISHED[name].estimator
-    inputs = np.random.default_rng(5).uniform(-1.4, 1.4, (3, 4)).astype("float32")
-    upstream = np.arange(12, dtype="float32").reshape(3, 4) - 5
-
-    def squares(inputs, implementation):
-        outputs = binary_sign(inputs, implementation, estimator)
-        return keras.ops.multiply(upstream, keras.ops.square(outputs))
-
-    second, reference = (
-        derivative(functools.partial(squares, implementation=implementation), inputs, order=2)
-        for implementation in IMPLEMENTATIONS
-    )
-    assert np.isfinite(reference).all()
-    assert reference.any()
-    np.testing.assert_allclose(second, reference, rtol=2e-4, atol=2e-4 * np.abs(reference).max())
-
-
 def test_one_bit_kernel_is_positive_at_zero():
     one_bit = functools.partial(binary_sign, estimator=DoReFa(1, mode="kernel"))
     assert as_array(one_bit(np.float32([-2, -1e-3, 0, 1e-3, 2]))).tolist() == [-1, -1, 1, 1, 1]

@@ -61,7 +61,6 @@ def register_twice():
 
 REFUSALS = [
     (lambda: differentiate_with((0, 0)), "return a tensor for each input. Received: int"),
-    (lambda: differentiate_with((None, None)), "return a tensor for each input. Received: None"),
     (lambda: differentiate_with((NUMBER, NUMBER)), "for each input. Received: ndarray"),
     (lambda: differentiate_with((1, 2, 3)), "each of the 2 inputs. Received: 3 gradients"),
     (lambda: differentiate_with(tensor([1.0], "float32")), "Received: 1 gradients"),
@@ -87,12 +86,7 @@ REFUSALS = [
         r"Received: shapes \(2,\) and \(1,\)",
     ),
     (lambda: reverse_gradient(NUMBER, -0.1), ">= 0, because the reversal .*: strength=-0.1"),
-    (lambda: reverse_gradient(NUMBER, np.inf), "Received: strength=inf"),
-    (lambda: reverse_gradient(NUMBER, np.float32(-1)), "Expected `strength` to be a finite number"),
-    (lambda: reverse_gradient(NUMBER, True), "Received: strength=True"),
     (lambda: reverse_gradient(NUMBER, "0.5"), "Received: strength='0.5'"),
-    (lambda: reverse_gradient(NUMBER, None), "Received: strength=None"),
-    (lambda: reverse_gradient(NUMBER, [0.5]), r"Received: strength=\[0.5\]"),
     (lambda: reverse_gradient(NUMBER, np.array(-1.0)), r"Received: strength=array\(-1.\)"),
     (lambda: reverse_gradient(NUMBER, implementation="ste"), "one of 'override', .*'ste'"),
     (lambda: reverse_gradient(ops.array([1, 2])), "no gradient flows .* Received: dtype=int32"),

@@ -1,13 +1,19 @@
-"""Small binary layers of every class, and their inputs."""
+"""Small binary layers of every class, their inputs, and their linear parts in Keras."""
 
+import keras
 import numpy as np
-from numpy_convolution import convolution, depthwise_convolution, transposed_convolution
 
-from dann import layers
-from dann.layers import BinaryConv1D, BinaryConv2D, BinaryConv3D, BinaryDense, BinaryDepthwiseConv2D
+from dann.layers import (
+    BinaryConv1D,
+    BinaryConv1DTranspose,
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryConv3D,
+    BinaryConv3DTranspose,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+)
 
-TRANSPOSED = [getattr(layers, f"BinaryConv{rank}DTranspose") for rank in (1, 2, 3)]
-BinaryConv1DTranspose, BinaryConv2DTranspose, BinaryConv3DTranspose = TRANSPOSED
 LAYERS = {  # positional arguments and the shape of the inputs
     BinaryDense: ((3,), (2, 3, 5)),
     BinaryConv1D: ((4, 3), (2, 6, 2)),
@@ -37,14 +43,36 @@ def make_layer(cls, **arguments):
     return layer
 
 
-def apply_in_numpy(layer, inputs, kernel, value=0.0):
-    """Returns the linear part of a layer for real numbers, padded with `value`."""
-    if isinstance(layer, BinaryDense):
-        return inputs @ kernel
-    if type(layer) in TRANSPOSED:
-        return transposed_convolution(inputs, kernel, layer.strides[0])
-    geometry = {"strides": layer.strides[0], "dilations": layer.dilation_rate[0]}
-    geometry |= {"padding": layer.padding, "value": value}
-    if isinstance(layer, BinaryDepthwiseConv2D):
-        return depthwise_convolution(inputs, kernel, **geometry)
-    return convolution(inputs, kernel, groups=layer.groups, **geometry)
+def make_linear(layer, value=0.0):
+    """Returns the linear part of a layer as a function of inputs and kernel, by its Keras layer.
+
+    A convolution of inputs `x` padded with `value` is the convolution of `x - value` padded with 0,
+    plus `value` times the sum of the kernel.
+    """
+    cls = type(layer)
+    keras_class = getattr(keras.layers, cls.__name__.removeprefix("Binary"))
+    config = {key: layer.get_config()[key] for key in keras_class(*LAYERS[cls][0]).get_config()}
+    config |= {"use_bias": False, "activation": None, "dtype": "float32"}
+    reference = keras_class.from_config(config)
+    reference.build(LAYERS[cls][1])
+    summed_axes = tuple(range(len(layer.kernel.shape)))[: -2 if "Depthwise" in str(cls) else -1]
+
+    def linear(inputs, kernel):
+        reference.kernel.assign(kernel)
+        outputs = keras.ops.convert_to_numpy(reference(np.float32(inputs - value)))
+        return outputs + value * np.sum(kernel, axis=summed_axes).reshape(-1) if value else outputs
+
+    return linear
+
+
+def differentiate_bilinear(function, inputs, kernel, upstream):
+    """Returns both gradients of `sum(upstream * function(inputs, kernel))` by basis vectors."""
+
+    def differentiate(linear, shape):
+        basis = np.eye(np.prod(shape)).reshape(-1, *shape)
+        return np.reshape([np.sum(upstream * linear(vector)) for vector in basis], shape)
+
+    # A padding other than 0 makes the function affine in its inputs.
+    offset = function(np.zeros_like(inputs), kernel)
+    input_gradient = differentiate(lambda x: function(x, kernel) - offset, inputs.shape)
+    return input_gradient, differentiate(lambda w: function(inputs, w), kernel.shape)
