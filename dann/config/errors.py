@@ -34,24 +34,24 @@ def explain_error(error: Exception) -> str:
         options = error.options or [path.stem for path in (CONF / group).glob("*.yaml")]
         return f"{first.rstrip('.')}.{did_you_mean(name.lower(), options) or ' See --help.'}"
     if isinstance(error, errors.InstantiationException) and cause is not None:
-        full_key = str(error).rpartition("\n")[2].removeprefix("full_key: ")
-        return f"{full_key}: {cause}"
+        _, has_key, full_key = str(error).partition("full_key: ")
+        return f"{full_key if has_key else first.rstrip(':')}: {cause}"
     for key_error in (error, cause):
         if isinstance(key_error, ConfigKeyError | ConfigAttributeError):
             key, full_key = str(key_error.key), str(key_error.full_key)
-            near = similar_keys(key, key_error.parent_node)
+            near = find_similar_keys(key, key_error.parent_node)
             names = ", ".join(full_key.removesuffix(key) + name for name in near)
             return f"{first.rstrip('.')}. " + (f"Did you mean {names}?" if near else "See --help.")
     if first.startswith("Ambiguous value"):
-        return str(error)  # the other lines say how to write a list, a text or a sweep
+        return str(error)  # its other lines explain a list, a text and a sweep
     if isinstance(error, errors.ConfigCompositionException) and cause is not None:
-        return f"{first}: {str(cause).partition(chr(10))[0]}"
+        return f"{first}: {str(cause).splitlines()[0]}"
     if isinstance(error, OmegaConfBaseException) and error.full_key:
         return f"{error.full_key}: {first}"
     return str(error) or type(error).__name__
 
 
-def similar_keys(key: str, cfg: Any) -> list[str]:
+def find_similar_keys(key: str, cfg: Any) -> list[str]:
     """Returns at most three dotted keys of a config that a user may mean.
 
     A key matches if its last part, or the initials of that (`lr` for `learning_rate`), equals

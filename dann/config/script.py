@@ -16,7 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dann.config.errors import ConfigError, explain_error, similar_keys
+from dann.config.errors import ConfigError, explain_error, find_similar_keys
 from dann.config.schema import CONF, IS_INSTALLED
 
 # Errors that a user can fix; any other error prints its traceback.
@@ -128,7 +128,7 @@ def _check_flags(words, config_name):
             value = following[0]
             word = f"{word} {value}"
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            keys = similar_keys(flag.replace("-", "_"), compose(config_name))
+            keys = find_similar_keys(flag.replace("-", "_"), compose(config_name))
         hint = " or ".join(f"{key}={value}" for key in keys) or "key=value; see --help"
         raise ConfigError(f"Arguments are written without dashes: {hint}. Received: {word}")
 

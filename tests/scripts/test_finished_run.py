@@ -118,7 +118,7 @@ def test_export_writes_into_the_run_directory(copy_run, run_here):
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        (keras.layers.Dense(4, activation="gelu", name="c"), ["Layer 'c/gelu'", "Received: Gelu"]),
+        (keras.layers.Dense(4, activation="gelu", name="c"), ["layer 'c/gelu'", "Received: Gelu"]),
         (
             keras.layers.Lambda(lambda x: x[:, :4]),
             ["Received: run/classifier.keras"],
