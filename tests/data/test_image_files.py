@@ -74,12 +74,8 @@ def test_every_mode_is_converted(tmp_path, name, image, expected):
     np.testing.assert_array_equal(pixels[0, 0], expected)
 
 
-WIDE = [
-    ("float32", 0.5),
-    ("int32", 70000),
-    ("int32", -1),
-    ("int32", 200),
-]  # values of more than 16 bits
+# Values of more than 16 bits, with fractions or with a sign.
+WIDE = [("float32", 0.5), ("int32", 70000), ("int32", -1), ("int32", 200)]
 NO_IMAGES = [(Image.fromarray(np.full((1, 1), value, dtype)), "TIFF") for dtype, value in WIDE]
 # Pillow would start Ghostscript for a PostScript file.
 NO_IMAGES += [(Image.new("RGB", (4, 4)), kind) for kind in ("EPS", "TGA", "ICO", "PDF")]

@@ -37,10 +37,8 @@ def test_stored_test_set_is_used(files, labels):
 
 def test_nuisances_include_the_test_set(tmp_path):
     site, test = np.array(["b", "a"])[Y % 2], {"x_test": X[:4], "y_test": Y[:4]}
-    test |= {
-        "drug_test": site,
-        "drug_test_test": site[:4],
-    }  # the name of a nuisance may end in _test
+    # The name of a nuisance may end in _test.
+    test |= {"drug_test": site, "drug_test_test": site[:4]}
     np.savez(tmp_path / "a.npz", x=X, y=Y, **test)
     domains = npz(tmp_path / "a.npz", nuisances=["drug_test"])
     assert domains.nuisances.kinds == {"drug_test": 2}
