@@ -20,7 +20,6 @@ from dann.adaptation.networks import NAMES_OF_ADAPT, TrackedCall, make_label_hea
 from dann.adaptation.pair_model import PairModel
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.replicas import divide_by_replicas, multiply_by_replicas
-from dann.adaptation.saving import serialize_arguments
 from dann.adaptation.smooth_task import smooth_terms
 from dann.checks import check_number
 from dann.gradients.reversal import reject_foreign_names
@@ -31,8 +30,6 @@ from dann.schedules import StrengthSchedule
 # Methods by name. Facts: `arguments` make a variant of the class; `needs` contains test values for
 # arguments without a default.
 METHODS: Registry[type] = Registry(saved=True)
-
-_ARGUMENTS = ("backbone", "label_head", "joint_forward", "regularizers", "task_radius")
 
 
 class AdversarialModel(PairModel):
@@ -80,7 +77,6 @@ class AdversarialModel(PairModel):
     """
 
     terms: Sequence[str] = ()  # names of the values that `method_losses` returns
-    arguments: Sequence[str] = ()  # the method's own constructor arguments, stored as attributes
     needs_target_logits = False  # whether the method reads the target's logits
     needs_classes = False  # whether the method compares classes, with a softmax over the logits
     supports_maps = False  # whether features may be maps
@@ -233,7 +229,7 @@ class AdversarialModel(PairModel):
         return ops.mean(loss) if loss.shape else loss  # a custom loss may return one per example
 
     def loss_terms(
-        self, batch: Batch, reversal: Callable[..., Any] | None = None, training: bool = True
+        self, batch: Batch, reversal: Any = None, training: bool = True
     ) -> dict[str, Any]:
         """Returns all terms of a batch with labels, a dict of scalars; see `method_losses`."""
         reversal = self.reversal if reversal is None else reversal
@@ -284,14 +280,6 @@ class AdversarialModel(PairModel):
         logs = super().compute_metrics(x, labels, logits, weights)
         # Plain inputs do not update the trackers.
         return {key: log for key, log in logs.items() if has_terms or key not in self.trackers}
-
-    def get_config(self):
-        values = {name: getattr(self, name) for name in (*_ARGUMENTS, *self.arguments)}
-        values["augmentation"] = dict(self.augmentation)
-        if self.reversal is not None:
-            strength = self.reversal.schedule or self.reversal.initial_strength
-            values |= {"strength": strength, "implementation": self.reversal.implementation}
-        return {**super().get_config(), **serialize_arguments(values)}
 
     @property
     def strength(self) -> Any:

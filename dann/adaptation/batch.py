@@ -115,7 +115,8 @@ def run_jointly(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
     """Runs a network once on all parts and returns its outputs under the same names."""
     if len(parts) == 1:
         return {name: network(part, training=training) for name, part in parts.items()}
-    shapes = [_example_shapes(part) for part in parts.values()]
+    tensors = [keras.tree.flatten(part) for part in parts.values()]
+    shapes = [[tuple(tensor.shape[1:]) for tensor in part] for part in tensors]
     if any(shape != shapes[0] for shape in shapes):
         raise ValueError(
             "Expected examples of one shape, because the backbone runs once on all domains. "
@@ -152,10 +153,6 @@ def run_separately(
             f"{shapes}. End the backbone with a pooling layer."
         )
     return outputs
-
-
-def _example_shapes(inputs):
-    return [tuple(tensor.shape[1:]) for tensor in keras.tree.flatten(inputs)]
 
 
 def count_examples(inputs: Any) -> Any:

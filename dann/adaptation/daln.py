@@ -58,13 +58,11 @@ class DALN(AdversarialModel):
 
     def method_losses(self, batch, reversal, training):
         logits = batch.apply_reversed(self.label_head, reversal, training)
-        source, target = map(_mean_nuclear_norm, batch.split_domains(logits))
+        source, target = (
+            nuclear_norm(ops.softmax(part)) / ops.cast(count_examples(part), part.dtype)
+            for part in batch.split_domains(logits)
+        )
         return {"discrepancy/loss": target - source}
-
-
-def _mean_nuclear_norm(logits):
-    predictions = ops.softmax(logits)
-    return nuclear_norm(predictions) / ops.cast(count_examples(predictions), predictions.dtype)
 
 
 def nuclear_norm(matrix: Any) -> Any:

@@ -157,8 +157,8 @@ def _check_values(labels, model):
                 model.is_multi_label = True  # for the scores of `dann.selection`
                 warnings.warn(
                     "The labels are multi-label, but with a custom loss Keras computes `accuracy` "
-                    "as if each example had one class. Use `keras.losses.BinaryCrossentropy("
-                    "from_logits=True)` or the metric `keras.metrics.BinaryAccuracy(threshold=0.0)`.",
+                    "for one class per example. Use `keras.losses.BinaryCrossentropy(from_logits="
+                    "True)` or the metric `keras.metrics.BinaryAccuracy(threshold=0.0)`.",
                     stacklevel=2,
                 )
 

@@ -1,8 +1,10 @@
 """A Keras model that trains on pairs of domains: its `fit`, `compile` and files."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from dann.adaptation.batch import is_pair, select_parts
@@ -14,27 +16,36 @@ from dann.adaptation.replicas import (
     strategy_scope,
     use_each_device_separately,
 )
-from dann.adaptation.saving import deserialize_arguments, load_state, save_state
 from dann.data.conversion import convert_strings
 from dann.data.examples import Examples, check_matching_inputs
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
+_ARGUMENTS = ("backbone", "label_head", "joint_forward", "regularizers", "task_radius")
+
 
 class PairModel(keras.Model):
-    """The interface of Keras for `AdversarialModel`, which creates the attributes.
+    """The Keras interface of `AdversarialModel`, which creates the attributes.
 
     Attributes:
+        arguments: Names of the method's own constructor arguments, which are also attributes.
+        augmentation: Augmentation layers by domain.
         classifier: The plain network from inputs to logits.
+        is_multi_label: Whether the labels of the last `fit` were multi-label with a custom loss.
         label_head: The network from features to logits.
         logits_shape: Shape of the logits, or a dict of shapes.
         num_classes: Number of classes.
+        reversal: The gradient reversal, or `None`.
     """
 
+    arguments: Sequence[str] = ()
+    augmentation: dict[str, Any]
     classifier: Any
+    is_multi_label = False
     label_head: Any
     logits_shape: Any
     num_classes: int
+    reversal: Any
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         loss = get_logits_loss(loss, self, self.logits_shape)
@@ -112,17 +123,47 @@ class PairModel(keras.Model):
         # Keras would export a subclassed model with the input shapes of its first call, a pair.
         return self.classifier.export(filepath, *args, **kwargs)
 
+    def get_config(self):
+        values = {name: getattr(self, name) for name in (*_ARGUMENTS, *self.arguments)}
+        values["augmentation"] = dict(self.augmentation)
+        if self.reversal is not None:
+            strength = self.reversal.schedule or self.reversal.initial_strength
+            values |= {"strength": strength, "implementation": self.reversal.implementation}
+        serialize = keras.saving.serialize_keras_object
+        config = {name: serialize(value) for name, value in values.items()}
+        # Keras prints the config if it does not find the class, so `load_after` is a hint.
+        return {**super().get_config(), "load_after": "import dann", **config}
+
     @classmethod
     def from_config(cls, config):
-        return cls(**deserialize_arguments(config))
+        values = {name: value for name, value in config.items() if name != "load_after"}
+        for name, value in values.items():
+            if isinstance(value, dict | list):  # Keras would read a string as a custom object
+                values[name] = keras.saving.deserialize_keras_object(value)
+        return cls(**values)
+
+    def _random_states(self):
+        """Returns the states of random generators by key; Keras does not save them."""
+        weights = {id(weight) for weight in self.weights}
+        states = [variable for variable in self.variables if id(variable) not in weights]
+        return {f"seed_{number}": state for number, state in enumerate(states)}
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        save_state(self, store)
+        for key, state in self._random_states().items():
+            store[key] = ops.convert_to_numpy(state)
+        store["several_labels"] = np.array(self.is_multi_label)
 
     def load_own_variables(self, store):
-        super().load_own_variables({k: store[k] for k in store.keys() if k.isdigit()})  # noqa: SIM118
-        load_state(self, store)
+        keys = set(store.keys())
+        super().load_own_variables({key: store[key] for key in keys if key.isdigit()})
+        if "several_labels" in keys:
+            self.is_multi_label = bool(np.asarray(store["several_labels"]))
+        states = self._random_states()
+        # A network with another number of generators keeps its own states.
+        if set(states) == {key for key in keys if key.startswith("seed_")}:
+            for key, state in states.items():
+                state.assign(store[key])
 
 
 def _check_inputs(parts):

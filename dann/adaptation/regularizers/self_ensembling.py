@@ -107,14 +107,11 @@ class SelfEnsembling(Regularizer):
         p = ops.softmax(batch.logits["target"])
         is_certain = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
         disagreement = ops.mean(is_certain * ops.mean(ops.square(p - q), axis=-1))
-        imbalance = ops.mean(is_certain) * _imbalance(ops.mean(p, axis=0))
-        return {"self_ensembling/loss": disagreement + self.balance * imbalance}
-
-
-def _imbalance(shares):
-    """Returns the summed binary cross-entropies between class shares `(classes,)` and `1 / C`."""
-    equal_shares = ops.full_like(shares, 1 / shares.shape[0])
-    return ops.sum(ops.binary_crossentropy(equal_shares, shares))
+        shares = ops.mean(p, axis=0)  # (classes,)
+        equal_shares = ops.full_like(shares, 1 / shares.shape[0])
+        imbalance = ops.sum(ops.binary_crossentropy(equal_shares, shares))
+        balance_loss = self.balance * ops.mean(is_certain) * imbalance
+        return {"self_ensembling/loss": disagreement + balance_loss}
 
 
 class Teacher(keras.layers.Layer):
