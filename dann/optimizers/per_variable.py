@@ -74,6 +74,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         by_variable = _OptimizerByVariable(default_optimizer, dict(optimizers))
         super().__init__(by_variable, loss_scale_factor, name)
         self._by_variable = by_variable
+        self._parts = list(self.optimizers)  # `tf.train.Checkpoint` restores only attributes
         self.rules = tuple(optimizers)
         self.optimizer_indices = None if optimizer_indices is None else tuple(optimizer_indices)
 

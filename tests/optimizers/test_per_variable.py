@@ -78,6 +78,19 @@ def test_loaded_model_resumes_exactly(reloaded):
     assert_resumes(model, reloaded(model), train)
 
 
+@pytest.mark.tensorflow
+def test_tensorflow_checkpoint_restores_every_part(tmp_path):
+    tf = pytest.importorskip("tensorflow")
+    weight, sgd = keras.Variable([2.0]), keras.optimizers.SGD(0.5, momentum=1.0)
+    optimizer = PerVariable({".*": sgd}, default_optimizer=keras.optimizers.Adam())
+    optimizer.apply([tf.constant([1.0])], [weight])
+    checkpoint = tf.train.Checkpoint(optimizer=optimizer)
+    path = checkpoint.save(str(tmp_path / "checkpoint"))
+    optimizer.apply([tf.constant([1.0])], [weight])
+    checkpoint.restore(path).assert_consumed()
+    np.testing.assert_array_equal(values(sgd.momentums)[0], [-0.5])
+
+
 def test_first_matching_rule_selects_the_optimizer():
     parts = [keras.optimizers.SGD(name=name) for name in "abc"]
     optimizer = PerVariable({"kernel": parts[0], "first": parts[1]}, default_optimizer=parts[2])
