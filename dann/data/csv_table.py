@@ -118,7 +118,7 @@ def csv_table(
         kinds=kinds,
         **options,
     )
-    train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]
+    train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features = _encode(cells, train, numbers, texts, max_categories)
     return pair.map_inputs(lambda part: features[part[:, 0]])
 

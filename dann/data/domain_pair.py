@@ -193,6 +193,7 @@ class DomainPair:
         why = f"because the target has {counts.tolist()} examples per class"
         check_integer("per_class", per_class, 1, smallest, why=why)
         rng = np.random.default_rng(seed)
+        # Classes that the target lacks have no examples to draw.
         drawn_rows = [
             rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
             for label in np.flatnonzero(counts)

@@ -149,19 +149,19 @@ def split_columns(data: Any, with_labels: bool, domain: str) -> dict[str, Any]:
     return dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
 
 
-def check_matching_inputs(source: InputSpec, other: InputSpec, domain: str) -> None:
+def check_matching_inputs(source: InputSpec, target: InputSpec, domain: str) -> None:
     """Raises `ValueError` unless one network accepts the inputs of both specs.
 
     Args:
         source: Spec of the source's inputs.
-        other: Spec of another domain's inputs.
+        target: Spec of the inputs of another domain.
         domain: Name of the other domain.
     """
-    if source != other:
+    if source != target:
         raise ValueError(
             "Inputs of both domains must have the same structure, shapes and data types, and data "
             "frames must have the same columns in the same order. Received: source "
-            f"{_describe_spec(source, other)}; {domain} {_describe_spec(other, source)}. "
+            f"{_describe_spec(source, target)}; {domain} {_describe_spec(target, source)}. "
             "`pandas.get_dummies(pandas.concat([source, target]))` makes the columns equal. Pass "
             "several inputs as a dict or a list, because a tuple means `(inputs, labels)`"
         )

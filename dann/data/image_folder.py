@@ -79,6 +79,7 @@ def image_folder(
     lists = {"source": source_list, "target": target_list}
     lists |= {"source test": source_test_list, "target test": target_test_list}
     domains = {"source": source, "target": target}
+    # "source test" and "target test" are lists of images of the domain in their first word.
     images = {
         part: read_images(folder, domains[part.split()[0]], path)
         for part, path in lists.items()
@@ -87,7 +88,7 @@ def image_folder(
     if target_new is not None:
         new_folder = _absolute(target_new)
         images["target new"] = read_images(new_folder.parent, new_folder.name)
-    check_disjoint(images, lambda part, other: not part.keys().isdisjoint(other), "images")
+    check_disjoint(images, lambda part, reference: not part.keys().isdisjoint(reference), "images")
     names = class_names({name: images[name] | images.get(f"{name} test", {}) for name in domains})
     common = _common_classes(
         list(names["source"].values()), list(names["target"].values()), classes

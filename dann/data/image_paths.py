@@ -117,6 +117,7 @@ def _read_list(root, path):
     labels = {}
     lines = list_file.read_text(encoding="utf-8-sig").splitlines()
     for number, line in enumerate(filter(None, map(str.strip, lines)), start=1):
+        # A label is the last number of a line, because paths may contain spaces.
         name, *label = re.split(r"\s+(?=[0-9]+$)", line)
         paths = [os.path.abspath(folder / name) for folder in (root, list_file.parent)]
         image = next(filter(os.path.isfile, paths), None)

@@ -83,6 +83,7 @@ def _encode(name, column, kind):
         values = values.astype(str)
     is_numeric = values.dtype.kind in "biuf"
     has_many = values.dtype.kind == "f" or values.nunique() > _MAX_CLASSES
+    # Many distinct integers are rather a quantity, such as an age, than classes.
     if kind is None and is_numeric and has_many:
         kind = NUMBER
     if is_numeric and kind != NUMBER:
@@ -98,9 +99,11 @@ def _encode(name, column, kind):
     kind = len(distinct) if kind is None else kind
     why = "the number of distinct values, or 'number'"
     check_integer(f"nuisances[{name!r}]", kind, len(distinct), why=why)
+    # The class of a value is its position among the sorted distinct values.
     classes = pandas.Series(np.searchsorted(distinct, values), values.index)
     return kind, _fill(classes, len(column), -1, "int64")
 
 
 def _fill(values, count, missing, dtype):
+    # Rows that `dropna` removed are filled again.
     return values.reindex(range(count), fill_value=missing).to_numpy(dtype)

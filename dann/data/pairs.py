@@ -205,6 +205,7 @@ class IndexedDomain(NamedTuple):
             size: Number of examples per batch.
             part: `(i, n)` for part `i` of `n` of the batch. Defaults to the whole batch.
         """
+        # Every process draws the whole batch and then reads its own part.
         positions = np.arange(number * size, (number + 1) * size)
         rows = np.array_split(self.order.examples(positions), part[1])[part[0]]
         return self.examples.rows(rows)

@@ -71,6 +71,7 @@ def build_pair(
         kind = functools.partial(NuisanceTable, nuisances=nuisances)
         tables["target"], tables["target test"] = map(_drop_labels, (source, source_test))
     target, target_test = tables["target"], tables.get("target new", tables["target test"])
+    # Only the source determines the classes; the target's labels may be unknown.
     labels = np.concatenate([source["labels"], source_test["labels"]])
     return kind(
         source=source_name,

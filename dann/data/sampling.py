@@ -47,11 +47,13 @@ class Sampler:
 
     def examples(self, positions: np.ndarray) -> np.ndarray:
         """Returns the indices of the examples at these positions, both `(k,)`."""
+        # With g groups, position p is place p % g of round p // g.
         rounds, places = np.divmod(positions, len(self.members))
         groups = places if len(self.members) == 1 else self._group_order(rounds, places)
         indices = np.empty(len(positions), np.int64)
         for group in np.unique(groups):
             in_group = np.flatnonzero(groups == group)
+            # Of a group with n members, round r is place r % n of pass r // n.
             passes, places = np.divmod(rounds[in_group], len(self.members[group]))
             for number in np.unique(passes):
                 in_pass = passes == number
@@ -68,7 +70,7 @@ class Sampler:
         return groups
 
     def _block(self, number):
-        orders = np.tile(np.arange(len(self.members)), (_BLOCK, 1))
+        orders = np.tile(np.arange(len(self.members)), (_BLOCK, 1))  # (rounds, groups)
         return self._draw(0, number, lambda rng: rng.permuted(orders, axis=1), orders)
 
     def _pass(self, group, number):
@@ -112,5 +114,5 @@ def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.nda
                 f"{column.dtype} of shape {column.shape}. `np.argmax(labels, axis=-1)` converts "
                 "one-hot labels"
             )
-    keys = np.stack([column.reshape(-1) for column in columns.values()])
+    keys = np.stack([column.reshape(-1) for column in columns.values()])  # (1 or 2, n)
     return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)

@@ -52,6 +52,7 @@ def hold_out(
                 f"classes {missing}. Try another `seed` or `test_share`"
             )
         return train, test
+    # At least one example for each of both sets.
     count = min(max(round(len(candidates) * test_share), 1), len(candidates) - 1)
     draw = functools.partial(train_test_split, test_size=count, random_state=seed)
     try:

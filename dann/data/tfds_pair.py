@@ -71,6 +71,7 @@ def tfds_pair(
     """
     from dann.data.builders.load_builder import load_builder
 
+    # Both domains may be the same data set, so dicts by name prepare it once.
     builders = {name: load_builder(name, cache_dir, data_dir) for name in (source, target)}
     keys = {name: _find_keys(name, builder.info) for name, builder in builders.items()}
     names = {"source": source, "target": target, "source test": source, "target test": target}

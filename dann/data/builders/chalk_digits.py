@@ -74,6 +74,7 @@ def _enlarge(digit: np.ndarray, rng: np.random.Generator, jitter: bool) -> np.nd
         scale = rng.uniform(0.9, 1.05)
     rotation = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     matrix = rotation @ np.array([[1.0, 0.0], [shear, 1.0]]) / scale * len(digit) / _SIZE
+    # `affine_transform` maps pixels of the result to pixels of the digit, hence `/ scale` above.
     middle = np.full(2, (len(digit) - 1) / 2)
     offset: Any = middle + shift - matrix @ np.full(2, (_SIZE - 1) / 2)
     return ndimage.affine_transform(
@@ -86,6 +87,7 @@ def _crops(rng: np.random.Generator, right: bool) -> Iterator[np.ndarray]:
     halves = []
     for photo in load_sample_images().images:
         rows, columns = (side // 3 for side in photo.shape[:2])
+        # The mean of 3x3 blocks, (rows, 3, columns, 3, channels), reduces the size to a third.
         blocks = photo[: 3 * rows, : 3 * columns].reshape(rows, 3, columns, 3, 3)
         small = blocks.mean(axis=(1, 3))
         halves.append(small[:, columns // 2 :] if right else small[:, : columns // 2])

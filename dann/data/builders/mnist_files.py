@@ -63,10 +63,11 @@ def read_mnist(paths: Mapping[tuple[str, str], pathlib.Path], split: str) -> tup
 def _read_idx(path, dimensions):
     """Reads an IDX file: a magic number, big-endian 32-bit sizes, and one byte per value."""
     content = pathlib.Path(path).read_bytes()
-    if content.startswith(b"\x1f\x8b"):
+    if content.startswith(b"\x1f\x8b"):  # gzip
         content = gzip.decompress(content)
     header = 4 + 4 * dimensions
     magic, *shape = struct.unpack_from(f">{1 + dimensions}I", content.ljust(header, b"\0"))
+    # 0x08 stands for unsigned bytes; the last byte is the number of dimensions.
     if magic != 0x800 + dimensions or len(content) - header != int(np.prod(shape)):
         raise ValueError(
             f"Expected an IDX file of bytes with {dimensions} dimensions in {path}. "

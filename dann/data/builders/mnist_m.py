@@ -66,6 +66,7 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
         photo = photos[int(rng.integers(len(photos)))]
         row = rng.integers(photo.shape[0] - height + 1)
         column = rng.integers(photo.shape[1] - width + 1)
+        # Signed, so that the difference does not wrap around.
         crop = photo[row : row + height, column : column + width].astype(np.int16)
         yield np.abs(crop - digit[:, :, np.newaxis]).astype(np.uint8)
 

@@ -67,6 +67,7 @@ def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndar
             f"Expected digits in {path}: {_SIZE**2} values from 0 to 1 and a label from 0 to 9. "
             f"Received: values {values.shape}, labels {labels.shape}"
         )
+    # Grey values from 0 to 1 in steps of 1/2000, as integers.
     steps = np.rint(2000 * values.astype(np.float64)).astype(np.int64)
     images = ((255 * steps + 1000) // 2000).astype(np.uint8)
     return images.reshape(-1, _SIZE, _SIZE, 1), labels
