@@ -98,11 +98,10 @@ def train(folder):
     """Trains the settings that the CSV file lacks, and adds their rows to the file."""
     runs = read()
     for task, (load, network) in make_tasks(folder).items():
-        finished = set(runs["setting"][runs["task"] == task])
-        for group, methods in GROUPS.items():
-            # Without batch normalization (text networks), reversal off equals source only.
-            if methods is SEARCHED and not task.startswith(TEXTS):
-                methods = CONTROL | SEARCHED
+        # Text networks have no batch normalization, so reversal off equals source only.
+        searched = SEARCHED if task.startswith(TEXTS) else CONTROL | SEARCHED
+        for group, methods in (GROUPS | {", searched": searched}).items():
+            finished = set(runs["setting"][runs["task"] == task])
             if not {*methods} <= finished:
                 domains = load()
                 backbone = partial(network, domains.input_shape)
@@ -116,7 +115,6 @@ def train(folder):
                 rows = rows[~rows["setting"].isin(finished)].assign(task=task)[COLUMNS].round(4)
                 runs = pandas.concat([runs, rows.sort_values(["setting", "seed"])])
                 runs.to_csv(CSV, index=False)
-                finished |= {*rows["setting"]}
     return runs
 
 

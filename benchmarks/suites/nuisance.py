@@ -52,7 +52,7 @@ def make_tasks() -> dict[str, Task]:
     table = Task(data.data, data.target, texture, is_train, features)
     watch = load_watch()
     # (windows, 100 steps, 6 channels) per recording
-    recordings = [signal[: len(signal) // 100 * 100].reshape(-1, 100, 6) for signal in watch["X"]]
+    recordings = [x[: len(x) // 100 * 100].reshape(-1, 100, 6) for x in watch["X"]]
     y, people = (np.repeat(watch[key], list(map(len, recordings))) for key in ("y", "subject"))
     # The test set is the end of each recording, so that no window is in both sets.
     is_train = np.concatenate([np.arange(len(x)) < 0.6 * len(x) for x in recordings])

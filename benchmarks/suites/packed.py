@@ -81,8 +81,7 @@ def _compare(name, model, rounds):
         path = pathlib.Path(folder) / "model.dann"
         size = pack(model, path)
         packed = {"dann, C": load(path), "dann, NumPy": runtime.load(path)}
-    programs: dict[str, Any] = {}
-    notes = {}
+    programs, notes = {}, {}
     for program, network in packed.items():
         programs[program] = partial(network.predict, image)
         notes[program] = _format_note(size, network.predict(image), expected)

@@ -56,12 +56,11 @@ def measure_steps(settings: Any) -> list[Comparison]:
     Args:
         settings: `rounds` and `seconds`; see `benchmarks.timing.time_in_turns`.
     """
-    comparisons = []
-    for name, task in make_tasks().items():
-        programs = make_programs(task)
-        times = time_in_turns(programs, settings.rounds, settings.seconds, units=task.steps)
-        comparisons.append(Comparison(name, times))
-    return comparisons
+    rounds, seconds = settings.rounds, settings.seconds
+    return [
+        Comparison(name, time_in_turns(make_programs(task), rounds, seconds, units=task.steps))
+        for name, task in make_tasks().items()
+    ]
 
 
 def make_programs(task: Task) -> dict[str, Callable[[], Any]]:
@@ -121,8 +120,8 @@ def make_parts(task: Task, keras_layers: bool = False) -> list[keras.Model]:
         keras_layers: Whether the backbone uses only Keras's own layers. Defaults to `False`.
     """
     keras.utils.set_random_seed(0)
-    clone = _clone_with_keras_layers if keras_layers else None
     length = task.backbone.output_shape[-1]
+    clone = _clone_layer if keras_layers else None
     return [
         keras.models.clone_model(task.backbone, clone_function=clone),
         label_head(length, _CLASSES, task.label_units),
@@ -171,7 +170,7 @@ def step_by_hand(parts: Sequence[keras.Model]) -> Callable[..., Any]:
     return step
 
 
-def _clone_with_keras_layers(layer):
+def _clone_layer(layer):
     """Clones a layer; replaces `dann.layers.BatchNormalization` with the Keras class."""
     is_fused = isinstance(layer, BatchNormalization)
     layer_class = keras.layers.BatchNormalization if is_fused else type(layer)
