@@ -42,15 +42,19 @@ int main(void)
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
 
+def run_files(folder, command, inputs, run=()):
+    """Compiles files without warnings, and returns what the program writes for inputs."""
+    subprocess.run([*command, "-o", "net", "-lm"], cwd=folder, check=True)
+    options = {"input": inputs.astype("<f4").tobytes(), "stdout": subprocess.PIPE}
+    result = subprocess.run([*run, folder / "net"], check=True, **options)
+    return np.frombuffer(result.stdout, "<f4")
+
+
 def run_c(steps, inputs, folder, command=("cc", "-O1", *SANITIZED), run=()):
-    """Compiles a program without warnings and runs it in a process."""
-    source, program = folder / "net.c", folder / "net"
-    source.write_text(generate_c(steps) + MAIN)
-    subprocess.run([*command, *STRICT, source, "-o", program, "-lm"], check=True)
-    result = subprocess.run(
-        [*run, program], input=inputs.astype("<f4").tobytes(), stdout=subprocess.PIPE, check=True
-    )
-    return np.frombuffer(result.stdout, "<f4").reshape(len(inputs), *steps[-1].shape)
+    """Returns the outputs that the C of a program computes."""
+    (folder / "net.c").write_text(generate_c(steps) + MAIN)
+    outputs = run_files(folder, [*command, *STRICT, "net.c"], inputs, run)
+    return outputs.reshape(len(inputs), *steps[-1].shape)
 
 
 def add_binary_layer(draw, x, rank):
@@ -216,12 +220,8 @@ def test_file_compiles_as_cpp_and_as_header(name, tmp_path):
     for language in (["-x", "c", "-std=c99"], ["-x", "c++", "-std=c++11"]):
         compile_network = ["c++", *flags, *language, "-c", "net.c"]
         subprocess.run(compile_network, cwd=tmp_path, check=True)
-        subprocess.run(["c++", *flags, "main.cpp", "net.o"], cwd=tmp_path, check=True)
-        result = subprocess.run(
-            ["./a.out"], cwd=tmp_path, input=inputs.tobytes(), stdout=subprocess.PIPE, check=True
-        )
-        outputs = np.frombuffer(result.stdout, "<f4").reshape(4, -1)
-        np.testing.assert_array_equal(outputs, logits(model, inputs))
+        outputs = run_files(tmp_path, ["c++", *flags, "main.cpp", "net.o"], inputs)
+        np.testing.assert_array_equal(outputs, logits(model, inputs).ravel())
 
 
 def test_two_networks_link_into_one_program(tmp_path):
@@ -234,12 +234,9 @@ def test_two_networks_link_into_one_program(tmp_path):
     main = main.replace("DANN_INPUT_SIZE", "70").replace("DANN_OUTPUT_SIZE", "5")
     calls = "first_predict(input, output), second_predict(input, output + 2)"
     (tmp_path / "main.c").write_text(main.replace("dann_predict(input, output)", calls))
-    files = ["main.c", "first.c", "second.c"]
-    subprocess.run(["cc", *STRICT, *files, "-lm"], cwd=tmp_path, check=True)
-    result = subprocess.run(
-        [tmp_path / "a.out"], input=inputs.tobytes(), stdout=subprocess.PIPE, check=True
-    )
-    np.testing.assert_array_equal(np.frombuffer(result.stdout, "<f4"), np.concatenate(expected))
+    command = ["cc", *STRICT, "main.c", "first.c", "second.c"]
+    outputs = run_files(tmp_path, command, inputs)
+    np.testing.assert_array_equal(outputs, np.concatenate(expected))
 
 
 def test_header_states_input_range():
