@@ -108,14 +108,16 @@ class Comparison:
 
     def __str__(self):
         table = self.table
-        columns = {"seeds": table["source/accuracy"]["count"]}
-        for name in table.columns.unique(level=0):
+        columns: dict[str, Any] = {"seeds": table["source/accuracy"]["count"]}
+        for name in map(str, table.columns.unique(level=0)):
             title = _TITLES.get(name, name.removeprefix("selection/"))
             digits = ".1%" if name in _TITLES else ".4f"
             # Two runs agree equally with each other, so their spread of 0 has no meaning.
             min_count = 3 if name == AGREEMENT else 2
-            rows = table[name].to_numpy()
-            columns[title] = [_format_spread(*row, digits, min_count) for row in rows]
+            columns[title] = [
+                _format_spread(*row, digits=digits, min_count=min_count)
+                for row in table[name].to_numpy()
+            ]
         text = pandas.DataFrame(columns).rename_axis(None).to_string()
         return "\n".join(["mean ± standard deviation over seeds", text, *self._explain()])
 
