@@ -63,8 +63,9 @@ class Program:
 
     def _add_new_signs(self, number, layer):
         step = self.steps[number]
-        if step.op == "signs":
+        if step.op == "signs":  # numbers -1 and +1, whose bits exist already
             return step.inputs[0]
+        # Monotone steps after integer sums fold into one threshold per channel.
         chain, base = [], number
         while _is_monotone(self.steps[base]):
             chain.insert(0, self.steps[base])

@@ -66,7 +66,7 @@ def binary_resnet_backbone(
     Reference:
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), sections 3.2 and 3.3.
     """
-    min_size = 2 ** (len(filters) - 1)
+    min_size = 2 ** (len(filters) - 1)  # every stage but the first halves the image
     precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
     inputs, x = make_image_inputs("binary_resnet_backbone", input_shape, min_size, input_range)
     first = precision.convolution(filters[0], 3, first=True, padding="same", pad_values=pad_values)

@@ -38,7 +38,7 @@ def cnn_backbone(
     Returns:
         A functional model from images to features; see `dann.networks`.
     """
-    min_size = 2 ** len(filters)
+    min_size = 2 ** len(filters)  # every stage halves the image
     inputs, x = make_image_inputs("cnn_backbone", input_shape, min_size, input_range, instance_norm)
     for channels in filters:
         for _ in range(convolutions):

@@ -55,6 +55,7 @@ def lenet_backbone(
           whose digit scripts train this network.
     """
     inputs, x = make_image_inputs("lenet_backbone", input_shape, 16, input_range)
+    # Sizes for 28x28 images: 24, 12, 8, 4. The fan-in of a 5x5 kernel is 25 per channel.
     for index, channels in enumerate(filters):
         x = layers.Conv2D(channels, 5, **make_initializers(initializer, 25 * x.shape[-1]))(x)
         if index and dropout:

@@ -30,6 +30,7 @@ def mnist_backbone(
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
     inputs, x = make_image_inputs("mnist_backbone", input_shape, 16, input_range)
+    # Sizes for 28x28 images: 24, 12, 8, 4; 4 * 4 * 48 = 768 features.
     x = layers.Conv2D(32, 5, activation="relu")(x)
     x = layers.MaxPooling2D()(x)
     x = layers.Conv2D(48, 5, activation="relu")(x)
@@ -65,6 +66,7 @@ def svhn_backbone(
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4b.
     """
     inputs, x = make_image_inputs("svhn_backbone", input_shape, 29, input_range)
+    # Sizes for 32x32 images: 28, 14, 10, 5, 1; 1 * 1 * 128 features.
     for _ in range(2):
         x = layers.Conv2D(64, 5, activation="relu")(x)
         x = layers.MaxPooling2D(3, strides=2, padding="same")(x)
@@ -98,6 +100,7 @@ def gtsrb_backbone(
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4c.
     """
     inputs, x = make_image_inputs("gtsrb_backbone", input_shape, 32, input_range)
+    # Sizes for 40x40 images: 36, 18, 16, 8, 4, 2; 2 * 2 * 256 = 1024 features.
     for channels, size in ((96, 5), (144, 3), (256, 5)):
         x = layers.Conv2D(channels, size, activation="relu")(x)
         x = layers.MaxPooling2D()(x)

@@ -122,7 +122,7 @@ class WarmStart(StrengthSchedule):
 
 def _rise(x: Any) -> Any:
     """Returns `2 / (1 + exp(-x)) - 1`, which is 0 at 0 and approaches 1."""
-    return 2.0 * ops.sigmoid(x) - 1.0
+    return 2.0 * ops.sigmoid(x) - 1.0  # the sigmoid does not overflow where exp(-x) would
 
 
 def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
