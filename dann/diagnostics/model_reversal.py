@@ -13,6 +13,7 @@ from dann.diagnostics.passes import as_vector, in_mode, is_floating, to_numpy, v
 from dann.diagnostics.reversal_state import ReversalGradients, measure_reversal, rises_later
 from dann.layers import GradientReversal
 
+_SAMPLES = 16  # examples for a functional model, whose gradients are computed several times
 _NOTHING = 1e-5  # share of the largest gradient below which a weight has none
 
 
@@ -33,20 +34,22 @@ def measure_model(
 
     Args:
         model: Keras model.
-        data: Inputs of the model, tensors.
+        data: Inputs of the model, tensors. A functional model gets the first 16 examples.
         layer: Layer of a functional model that reverses. Defaults to `None`: each
             `GradientReversal`.
         strength: Expected strength. Defaults to `None`: what a `GradientReversal` reports.
         mode: Where gradients are computed.
     """
+    graph = get_graph(model)
+    if graph and all(tensor.shape[0] is None for tensor in keras.tree.flatten(graph[0])):
+        data = keras.tree.map_structure(lambda tensor: tensor[:_SAMPLES], data)
     outputs = model(data)  # builds a subclassed model
     reversals = find_reversals(model) if layer is None else [layer]
     weights, num_outputs = model.trainable_variables, len(keras.tree.flatten(outputs))
     is_known = all(isinstance(reversal, GradientReversal) for reversal in reversals)
-    if not all(np.isfinite(to_numpy(weight)).all() for weight in weights):
-        return {"reversal/state": "not finite"}
     if not reversals:
-        return {"reversal/state": "not found"}
+        is_finite = all(np.isfinite(to_numpy(weight)).all() for weight in weights)
+        return {"reversal/state": "not found" if is_finite else "not finite"}
     if not weights:
         return {"reversal/state": "detached", "reversal/calls": float(len(reversals))}
     if is_known:

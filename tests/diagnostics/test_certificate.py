@@ -55,9 +55,17 @@ def test_every_method_with_a_reversal_is_certified(method):
     assert certificate.get("reversal/head_error", 0.0) < 1e-5
 
 
-def test_method_without_reversal_has_state_none():
-    certificate = certify(dann.SourceOnly(**linear_parts()), DATA)
-    assert (certificate.pop("reversal/state"), *certificate) == ("none", "features/spread")
+@pytest.mark.parametrize(
+    ("cls", "regularizers", "state"),
+    [
+        (dann.SourceOnly, [], "none"),
+        (dann.SourceOnly, [dann.MCC()], "no adversary"),
+        (dann.TargetOnly, [], "oracle"),
+    ],
+)
+def test_method_without_reversal_has_its_own_state(cls, regularizers, state):
+    certificate = certify(cls(**linear_parts(), regularizers=regularizers), DATA)
+    assert (certificate.pop("reversal/state"), *certificate) == (state, "features/spread")
 
 
 # 0 until step 500, then 1 until step 2000, then 0.
@@ -195,16 +203,6 @@ def test_strength_frozen_by_tracing_is_detected():
     certificate = certify(traced, INPUTS, strength=1.0, mode="eager")
     assert certificate["reversal/state"] == "wrong strength"
     assert certificate["reversal/ratio"] == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize("steps", [0, 1, 30])
-def test_layer_with_schedule_is_certified_at_its_step(steps):
-    reversal = GradientReversal(GaninSchedule(100))
-    reversal.step.assign(steps)
-    certificate = certify(reversal, INPUTS)
-    assert certificate["reversal/state"] == ("alive" if steps else "not started")
-    strength = 2 / (1 + np.exp(-steps / 10)) - 1
-    assert certificate["reversal/ratio"] == pytest.approx(strength, rel=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)

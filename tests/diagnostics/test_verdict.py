@@ -135,7 +135,6 @@ KNOWN = {
     "reversal dead": (lambda: build_dann(strength=0.0), None),
     "backbone dead": (lambda: frozen("backbone"), None),
     "backbone dead, all units": (lambda: constant_features(1.0, -1e4), None),
-    "backbone dead, tiny": (lambda: constant_features(1e-8, 0.0), None),
     "backbone dead, constant": (lambda: constant_features(0.0, 3.0), None),
 }
 
@@ -147,14 +146,6 @@ def test_known_state_is_named(state):
     assert name == state.partition(",")[0]
     explained = any("Different class frequencies" in reason for reason in reasons)
     assert explained == (state == "label shift")
-
-
-def test_regularizer_without_adversary_is_not_source_only():
-    model = dann.SourceOnly(linear_backbone(), 2, regularizers=[dann.MCC(weight=1.0)])
-    model.compile("sgd")
-    name, state, _ = check_model(model)
-    assert name != "source only"
-    assert state == "no adversary"
 
 
 @pytest.mark.filterwarnings("ignore:(?s).*a softmax over axis")
@@ -207,15 +198,6 @@ def test_other_forms_of_labels_have_the_same_baselines(form):
     for name in ("label/loss", "label/accuracy", "label/prior_entropy"):
         assert diagnosis.measurements[name] == pytest.approx(expected[name])
     assert not diagnosis.skip_reasons
-
-
-def test_labels_that_are_numbers_skip_the_baselines():
-    model = build_dann()
-    model.compile("adam", loss="mse")
-    x, y = load_batch(0, 64)
-    diagnosis = check(model, (x, np.stack([y, 2.5 - y], 1).astype("float32")), mode="eager")
-    assert set(diagnosis.skip_reasons) == {"label_loss_baselines"}
-    assert "label/loss" not in diagnosis.measurements
 
 
 @pytest.mark.parametrize("method", [dann.DANN, dann.WDGRL])  # `WDGRL` draws random points

@@ -64,6 +64,7 @@ def probe(low, high):
         ({"target/largest_share": 0.95}, "collapsed"),
         ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
         ({"target/largest_share": 0.95, "reversal/state": "none"}, "source only"),
+        ({"reversal/state": "no adversary"}, "aligned"),
         ({"target/share_distance": 0.2}, "label shift"),
         ({"target/share_distance": 0.18}, "aligned"),
         ({"target/share_distance": 0.23}, "aligned"),
