@@ -44,14 +44,6 @@ def compute_flat_dann(weights, **kwargs):
     return dann_by_hand(weights, flatten(SOURCE), LABELS.reshape(-1), flatten(TARGET), **kwargs)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("mode", MODES)
-def test_position_domain_head_averages_positions(mode, smoothing):
-    model = linear(domain_label_smoothing=smoothing)
-    terms, gradients = compute_flat_dann(read_weights(model), smoothing=smoothing)
-    check_step(model, mode, terms, gradients, x=MAPS, y=LABELS)
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_pooling_domain_head_averages_examples(mode):
     pooled = keras.Sequential([layers.GlobalAveragePooling2D(), dense(1)])
@@ -64,6 +56,7 @@ def test_pooling_domain_head_averages_examples(mode):
 
 METHODS = {
     "smooth_task": (DANN, {"task_radius": 0.3}),
+    "dann": (DANN, {}),
     "separate": (DANN, {"joint_forward": False}),
     "entropy": (DANN, {"regularizers": [ConditionalEntropy(0.5)]}),
     "mdan": (MDAN, {"num_sources": 2}),
