@@ -245,10 +245,10 @@ def build_optimizer(cfg: DictConfig, model: Any) -> keras.optimizers.Optimizer:
     return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
 
 
-def _build_part(key: str, node: Any, kind: type[T], *names: Any) -> T:
+def _build_part(key: str, node: Any, kind: type[T], names: Collection[str] | None = None) -> T:
     """Instantiates the node of a key, and checks that the result is of the expected type."""
     plain = as_container(node)
-    part = instantiate(OmegaConf.create({key: plain}), *names)[key]
+    part = instantiate(OmegaConf.create({key: plain}), names)[key]
     if not isinstance(part, kind):
         raise ConfigError(f"{key} must name a {kind.__name__} as `_target_`. Received: {plain}")
     return part

@@ -119,10 +119,12 @@ class BenchmarkConfig:
     paths: PathsConfig = MISSING
 
 
-STORE: Any = ConfigStore.instance()
-STORE.store(name="train_schema", node=TrainConfig)
-STORE.store(name="evaluate_schema", node=EvaluateConfig)
-STORE.store(name="diagnose_schema", node=DiagnoseConfig)
-STORE.store(name="reproduce_schema", node=ReproduceConfig)
-STORE.store(name="export_schema", node=ExportConfig)
-STORE.store(name="benchmark_schema", node=BenchmarkConfig)
+for _name, _schema in {
+    "train": TrainConfig,
+    "evaluate": EvaluateConfig,
+    "diagnose": DiagnoseConfig,
+    "reproduce": ReproduceConfig,
+    "export": ExportConfig,
+    "benchmark": BenchmarkConfig,
+}.items():
+    ConfigStore.instance().store(name=f"{_name}_schema", node=_schema)

@@ -52,3 +52,20 @@ def test_ctrl_c_in_the_first_seconds_leaves_nothing(seconds, tmp_path, with_feat
     assert process.returncode != 130 or "Traceback" not in errors
     has_started = (folder / "run/manifest.txt").is_file()  # training, on a fast machine
     assert has_started or not (folder / "run").exists()
+
+
+def test_only_overwrite_replaces_a_finished_run(
+    tmp_path, with_features, run_here, run_well, check_refused
+):
+    folder = with_features(tmp_path)
+    command = [*LINE[:4], "debug=fast", "callbacks=none", "hydra.run.dir=run"]
+    run_well("train.py", command, folder)
+    summary = (folder / "run/summary.json").read_text()
+    (folder / "run/notes.txt").write_text("mine")
+    for overrides, words in (([], "Expected no finished run"), (["seed=1"], "overwrite=true")):
+        refused = run_here("train.py", [*command, *overrides], folder)
+        check_refused(refused, words)
+        assert (folder / "run/summary.json").read_text() == summary
+    run_well("train.py", [*command, "seed=1", "overwrite=true"], folder)
+    assert json.loads((folder / "run/summary.json").read_text())["seed"] == 1
+    assert (folder / "run/notes.txt").read_text() == "mine"
