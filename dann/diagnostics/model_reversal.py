@@ -133,7 +133,9 @@ def _blend_layer(model, data, layer) -> tuple[str | None, Any]:
     features = before(data)
     if not all(map(is_floating, keras.tree.flatten(features))):
         return "unknown", run
-    return None if values_match(layer(features), features) else "changes values", run
+    with preserve_state(model):
+        matches = values_match(layer(features), features)
+    return None if matches else "changes values", run
 
 
 def _by_weight(slopes, weights):
