@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
@@ -229,12 +229,13 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
             f"Expected a function with one output. Received: {len(tensors)} outputs. Pass one "
             "function per output"
         )
-    shape, dtype = ops.shape(tensors[0]), tensors[0].dtype  # with tensors for unknown sizes
+    # Unknown sizes are tensors.
+    y_shape, *x_shapes = cast(Any, [ops.shape(tensor) for tensor in (tensors[0], *arguments)])
 
     def row(number):
-        return pull([unit_tensor(number, shape, dtype)])
+        return pull([unit_tensor(number, y_shape, tensors[0].dtype)])
 
-    rows = engine.map_range(row, math.prod(shape), [x.dtype for x in arguments])
-    pairs = zip(rows, arguments, strict=True)
-    jacobians = [ops.reshape(row, (*shape, *ops.shape(x))) for row, x in pairs]
+    rows = engine.map_range(row, math.prod(y_shape), [x.dtype for x in arguments])
+    pairs = zip(rows, x_shapes, strict=True)
+    jacobians = [ops.reshape(row, (*y_shape, *x_shape)) for row, x_shape in pairs]
     return jacobians if is_list else jacobians[0]

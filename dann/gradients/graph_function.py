@@ -1,4 +1,4 @@
-"""TensorFlow functions that stay graphs of their own for every caller."""
+"""Functions that run as TensorFlow graphs of their own."""
 
 import functools
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
-    """Returns `function` as a TensorFlow function that is a graph for every kind of caller.
+    """Wraps a function so that it runs as a TensorFlow graph of its own for every caller.
 
     `tf.config.run_functions_eagerly(True)` runs every `tf.function` eagerly, so the graph in which
     a gradient is overridden would not exist. A concrete function stays a graph.

@@ -120,6 +120,7 @@ class Reads(keras.StatelessScope):
 
     def __init__(self):
         super().__init__()
+        # By id, because `==` compares the values of variables.
         self.variables: dict[int, keras.Variable] = {}
         self.updates: list[tuple[keras.Variable, Any]] = []
 

@@ -53,6 +53,7 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "ov
     inputs = floating_tensor(inputs)
     if not (ops.is_tensor(strength) or isinstance(strength, keras.Variable)):
         check_strength(strength)
+    # In the type of the inputs, so that the products keep that type.
     strength = ops.cast(ops.stop_gradient(ops.convert_to_tensor(strength)), inputs.dtype)
     check_choice("implementation", implementation, IMPLEMENTATIONS)
     return IMPLEMENTATIONS[implementation](inputs, strength)

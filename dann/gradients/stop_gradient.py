@@ -50,12 +50,12 @@ def straight_through(value: Any, carrier: Any) -> Any:
     """
     if not keras.backend.is_keras_tensor(carrier):  # in a functional model
         carrier = floating_tensor(carrier)
-    value: Any = ops.stop_gradient(ops.cast(value, carrier.dtype))
-    outputs = value + (carrier - ops.stop_gradient(carrier))
-    if not shapes_may_match(outputs.shape, value.shape):
+    constant: Any = ops.stop_gradient(ops.cast(value, carrier.dtype))
+    outputs = constant + (carrier - ops.stop_gradient(carrier))
+    if not shapes_may_match(outputs.shape, constant.shape):
         raise ValueError(
             "Expected `carrier` to broadcast to the shape of `value`. "
-            f"Received: shapes {tuple(carrier.shape)} and {tuple(value.shape)}"
+            f"Received: shapes {tuple(carrier.shape)} and {tuple(constant.shape)}"
         )
     return outputs
 

@@ -8,7 +8,7 @@ from dann.layers.binary_layer import BinaryLayer
 
 
 class BinaryConvolution(BinaryLayer):
-    """A Keras convolution with a binary kernel and binary inputs, before the Keras class.
+    """Mixin that gives a Keras convolution a binary kernel and binary inputs.
 
     - forward: `y = activation(conv(pad(q(x)), q(W)) + b)`, where `q` is the quantizer of the
       estimator, by default the sign

@@ -13,7 +13,9 @@ from dann.layers.weight_clip import WeightClip
 
 
 class BinaryLayer(keras.layers.Layer):
-    """A Keras layer with a binary kernel and binary inputs, the base class before the Keras class.
+    """Mixin that gives a Keras layer a binary kernel and binary inputs.
+
+    A binary layer derives from this class and then from the Keras layer.
 
     - forward: `y = activation(f(q(x), q(W)) + b)`, where `f` is the linear part of the layer and
       `q` the quantizer of the estimator, by default the sign
@@ -76,6 +78,7 @@ class BinaryLayer(keras.layers.Layer):
         self.kernel_quantizer = get_kernel_estimator(self.kernel_estimator, self.channel_axes)
         self.kernel_quantizer.check_implementation(implementation)
         self.kernel_sign = self._sign(self.kernel_quantizer.code_estimator, "kernel_sign")
+        # The gradient is 0 outside [-1, 1], so weights there could not return.
         if clip and getattr(self, self.constraint) is None:
             setattr(self, self.constraint, WeightClip())
 
@@ -109,6 +112,7 @@ class BinaryLayer(keras.layers.Layer):
             inputs = self.input_sign(inputs, training=training)
         outputs: Any = self.apply(inputs, self.kernel_sign(self._latent(), training=training))
         scale = self.kernel_scale()
+        # The scale multiplies the outputs, so that the sums above are exact integers.
         if scale is not None:
             scale = self._broadcast(ops.stop_gradient(scale), len(outputs.shape))
             outputs = ops.multiply(outputs, scale)
@@ -137,9 +141,10 @@ class BinaryLayer(keras.layers.Layer):
         return self.kernel_quantizer.codes(self._latent())
 
     def kernel_scale(self) -> Any:
-        """Returns the scale of the kernel; the layer computes with its product with the codes.
+        """Returns the scale of the kernel.
 
-        The layer multiplies its outputs by the scale, not its kernel.
+        The full kernel is `kernel_scale() * binary_kernel()`. The layer multiplies its outputs by
+        the scale, not its kernel.
 
         Returns:
             For `"magnitude_aware"` a tensor with the rank of `kernel` and length 1 at all axes but

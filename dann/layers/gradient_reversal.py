@@ -103,6 +103,7 @@ class GradientReversal(keras.layers.Layer):
     def call(self, inputs, training=False):
         if training:
             if self.schedule:
+                # Functions of the step would refuse to combine int64 and floats.
                 step = ops.cast(self.step.value, "float32")
                 self._strength.assign(ops.cast(self.schedule(step), "float32"))
             self.step.assign_add(1)

@@ -80,7 +80,7 @@ class MultilinearMap(keras.layers.Layer):
         feature_projection, prediction_projection = self.projections
         # Scaled before the product, which could overflow in float16.
         scaled = ops.matmul(features, feature_projection) / math.sqrt(self.max_units)
-        return scaled * ops.matmul(predictions, prediction_projection)
+        return scaled * ops.matmul(predictions, prediction_projection)  # (batch, max_units)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0][0], min(math.prod(_lengths(input_shape)), self.max_units))

@@ -76,7 +76,7 @@ class RandomConvolution(keras.layers.Layer):
             return images
         low, high = self.value_range
         middle, half = (low + high) / 2, (high - low) / 2
-        x = (images - middle) / half
+        x = (images - middle) / half  # in [-1, 1]
         weight = self._draw_weights(ops.shape(x)[0], x.dtype)
         kernel = self._draw_kernel(x.shape[-1], x.dtype)
         convolved = ops.conv(x, kernel, padding="same", data_format="channels_last")

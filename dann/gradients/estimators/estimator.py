@@ -82,6 +82,7 @@ class Estimator(Configured, abc.ABC):
     def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
         """Returns the gradient of the inputs, in at least float32 until the last rounding."""
         inside, wide = self._widen(inputs)
+        # A slope in float16 could overflow or lose its small values.
         gradient = ops.cast(upstream, wide.dtype) * self.slope(wide, *extras)
         return ops.where(inside, ops.cast(gradient, inputs.dtype), ops.zeros_like(inputs))
 

@@ -108,6 +108,7 @@ class MagnitudeAware(StraightThrough):
         rank = len(inputs.shape)
         channel_axes = normalize_axis_tuple(self.axis, rank)
         pooled_axes = tuple(axis for axis in range(rank) if axis not in channel_axes)
+        # A sum in float16 could overflow.
         wide = ops.cast(ops.abs(inputs), keras.backend.result_type(inputs.dtype, "float32"))
         return ops.cast(ops.mean(wide, axis=pooled_axes, keepdims=True), inputs.dtype)
 
@@ -119,6 +120,7 @@ class MagnitudeAware(StraightThrough):
 
     def _finite_scale(self, inputs):
         scale = ops.stop_gradient(self.scale(inputs))
+        # Where the scale is infinite or NaN the gradient is 0.
         return ops.where(scale < float("inf"), scale, ops.zeros_like(scale))
 
 
