@@ -95,6 +95,7 @@ def compare(
     for seed, (setting, method) in itertools.product(seeds, settings.items()):
         if verbose:
             print(f"{domains.name}: {setting}, seed {seed}", flush=True)
+        # Every method starts from the same weights and random state.
         start(seed, keras.config.dtype_policy().name)
         model: Any = method(backbone(), domains.num_classes)
         compile_model(model, optimizer(), Trainer(steps, steps_per_epoch=steps))
@@ -102,7 +103,7 @@ def compare(
         batches = (domains.oracle() if is_oracle else domains).batches(batch_size, seed)
         model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
         rows.append(_make_row(setting, seed, is_oracle))
-        with contextlib.suppress(NotFiniteError):
+        with contextlib.suppress(NotFiniteError):  # a diverged run keeps its row without numbers
             run = _compute_run_outputs(model, domains, features=setting == _SOURCE_ONLY)
             rows[-1] |= _measure(run, domains)
             if not is_oracle:
@@ -112,7 +113,7 @@ def compare(
     for (setting, _), run in runs.items():
         candidates.setdefault(setting, []).append(run.outputs)
     if len(candidates) > 1:
-        for seed in dict.fromkeys(seed for _, seed in runs):
+        for seed in dict.fromkeys(seed for _, seed in runs):  # a set would lose the order
             run = _average([run for (_, run_seed), run in runs.items() if run_seed == seed])
             rows.append(_make_row(AVERAGE, seed, False) | _measure(run, domains))
             runs[AVERAGE, seed] = run
@@ -152,7 +153,7 @@ def _resolve_methods(methods) -> dict[str, Any]:
 
 def _make_row(setting, seed, oracle):
     row = {"run": f"seed {seed}", "setting": setting, "seed": seed, "oracle": oracle}
-    return row | dict.fromkeys(ACCURACIES, math.nan)
+    return row | dict.fromkeys(ACCURACIES, math.nan)  # the columns that every comparison has
 
 
 def _compute_run_outputs(model, domains, features):

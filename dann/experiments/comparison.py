@@ -57,11 +57,12 @@ class Comparison:
         score: str = "agreement",
     ):
         self.recommendation, self.classifiers = recommendation, classifiers or {}
-        candidates = runs.query("oracle == False")
+        candidates = runs.query("oracle == False")  # failed runs have NaN
         self.key, self.note = _choose_score(f"selection/{score}", candidates)
         ranked = _rows_with(candidates, self.key)
         keys = [self.key, INFO_MAX] if self.key == AGREEMENT and INFO_MAX in runs else [self.key]
         if len(ranked):
+            # A stable sort keeps the earlier of two runs with equal scores first.
             ranked = ranked.sort_values(keys, ascending=False, kind="stable")
         unranked = runs.drop(ranked.index)
         ranks = [*range(1, len(ranked) + 1), *[""] * len(unranked)]
@@ -101,6 +102,7 @@ class Comparison:
         if {*_BASELINE_ACCURACIES} <= {*self.runs}:
             names = [name for name in _TITLES if f"source_only/{name}" in self.runs]
             columns = [f"source_only/{name}" for name in names]
+            # Settings that differ only in the method share one baseline per seed.
             baseline = self.runs[["baseline", "seed", *columns]].dropna().drop_duplicates()
             baseline.columns = ["setting", "seed", *names]
             rows = pandas.concat([rows, baseline])
@@ -125,6 +127,7 @@ class Comparison:
         """Returns lines about the choice, its target accuracy, and the runs without a rank."""
         ranked, lines = self.ranked, [self.note] if self.note else []
         if len(ranked):
+            # NaN if one accuracy is unknown: the best of the known ones would mislead.
             first, best = ranked.iloc[0], ranked["target/accuracy"].max(skipna=False)
             verb = "chosen" if self.recommendation is None else "first"
             run = f"{first['setting']}, in {first['run']}"

@@ -118,7 +118,7 @@ def _start(run, script, shared, jobs):
     arguments = [*run.arguments, *shared, f"hydra.run.dir={quote(run.directory)}", "resume=true"]
     environment = dict(os.environ)
     environment.pop("HYDRA_FULL_ERROR", None)  # this script has set it for itself
-    if jobs > 1:
+    if jobs > 1:  # otherwise, each process would start one thread per core
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
         for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"):
             environment.setdefault(name, threads)

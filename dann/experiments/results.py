@@ -55,11 +55,13 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
         columns = [run.experiment, run.method, run.seed, domains, summary["steps"], hardware]
         measures = {name: summary[name] for name in _MEASURES if name in summary}
         for name, value in summary.items():
+            # A diverged run has scores of -inf, which a mean cannot include.
             if name.startswith("selection/") and math.isfinite(value):
                 measures[name.replace("selection/", "score/")] = value
         measures |= _oracle_measures(run)
         if run.directory.path in agreements:
             measures["score/agreement"] = agreements[run.directory.path]
+        # Six digits, so that the file does not change with the last bits.
         rows += [[*columns, name, round(value, 6)] for name, value in measures.items()]
     return pandas.DataFrame(rows, columns=COLUMNS)
 

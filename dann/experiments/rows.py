@@ -84,6 +84,7 @@ def read_rows(directory: pathlib.Path, overrides: Mapping[str, Sequence[str]]) -
     for run, (setting, seed) in settings.items():
         finished = RunDirectory(directory / run)
         summary = finished.summary() if finished.is_finished() else {}
+        # Arguments that all runs share are not part of the name of a setting.
         setting = [argument for argument in setting if argument not in shared]
         data = [argument for argument in setting if not argument.startswith(_METHOD_GROUPS)]
         row = {
@@ -106,6 +107,7 @@ def read_rows(directory: pathlib.Path, overrides: Mapping[str, Sequence[str]]) -
 
 def _split_seed(arguments):
     """Returns the arguments of a run without the seed, and the seed."""
+    # Hydra also accepts `+seed=` and `++seed=`, and the last value counts.
     seeds = [argument for argument in arguments if re.match(r"\+{0,2}seed=", argument)]
     setting = tuple(argument for argument in arguments if argument not in seeds)
     return setting, seeds[-1].partition("=")[2] if seeds else None

@@ -91,7 +91,7 @@ def compute_outputs(
 
 
 def _to_arrays(values: Any) -> Any:
-    """Returns arrays in place of frames, at any depth."""
+    """Converts frames to arrays, at any depth."""
     return keras.tree.map_structure(
         lambda part: part.to_numpy() if hasattr(part, "columns") else part, values
     )

@@ -63,12 +63,17 @@ def suggest_source_only(
     >>> suggest_source_only(**scores, domain_accuracy=0.99)[:40]
     'because its InfoMax is 2.00 against 1.90'
     """
-    if info_max is not None and source_only_info_max is not None and domain_accuracy is not None:
-        if info_max < source_only_info_max and domain_accuracy > SEPARATED:
-            return (
-                f"because its InfoMax is {source_only_info_max:.2f} against {info_max:.2f} and the "
-                f"discriminator still separates the domains ({domain_accuracy:.0%})"
-            )
+    if (
+        info_max is not None
+        and source_only_info_max is not None
+        and info_max < source_only_info_max
+        and domain_accuracy is not None
+        and domain_accuracy > SEPARATED
+    ):
+        return (
+            f"because its InfoMax is {source_only_info_max:.2f} against {info_max:.2f} and the "
+            f"discriminator still separates the domains ({domain_accuracy:.0%})"
+        )
     if probe is not None and probe.low <= 0.5:
         return "because there is no visible shift: a probe cannot separate the domains"
     return None

@@ -187,8 +187,8 @@ def _make_pairs(model, domains, trainer, seed, position=None):
 
 def _list_files(run, steps, steps_per_epoch):
     """Returns the paths of all files that a run writes, besides logs and its config."""
-    ends = range(steps_per_epoch, steps + 1, steps_per_epoch)
-    names = [LAST_MODEL, *(f"step-{step}.npz" for step in ends)]
+    epoch_ends = range(steps_per_epoch, steps + 1, steps_per_epoch)
+    names = [LAST_MODEL, *(f"step-{step}.npz" for step in epoch_ends)]
     folders = run.checkpoints, run.baseline_checkpoints
     return [*run.outputs(), *(folder / name for folder in folders for name in names)]
 

@@ -150,18 +150,6 @@ def test_oracle_curve_ends_at_the_target_accuracy(domains, tmp_path):
 SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
 
 
-def test_predictions_do_not_depend_on_the_seed_for_their_examples(domains, tmp_path):
-    examples = set()
-    for seed in (1, 2):
-        model = build_model(DANN)
-        train_small(tmp_path / str(seed), domains, model, seed=seed)
-        names, classes = RunDirectory(tmp_path / str(seed)).target_classes()
-        examples.add(names)
-        logits = model.predict(domains.target_train, verbose=0)
-        np.testing.assert_array_equal(classes, logits.argmax(axis=1).astype(str))
-    assert len(examples) == 1
-
-
 def test_scores_do_not_change_the_training(domains, tmp_path):
     models = build_model(DANN), build_model(DANN)
     for model, selection in zip(models, (SELECTION, None), strict=True):
