@@ -117,9 +117,10 @@ class Invariant(AdversarialModel):
         balanced: str | Sequence[str] = (),
         **options: Unpack[ReversalOptions],
     ):
-        strengths = strength if isinstance(strength, Mapping) else {}
+        strengths = dict(strength) if isinstance(strength, Mapping) else {}
         shared_strength: Any = None if strengths else strength
         super().__init__(backbone, num_classes, label_head, strength=shared_strength, **options)
+        self._strengths = strengths
         self.nuisances = {name: _check_kind(name, kind) for name, kind in nuisances.items()}
         self.condition_on_label = condition_on_label
         self.balanced = [balanced] if isinstance(balanced, str) else list(balanced)
@@ -240,13 +241,9 @@ class Invariant(AdversarialModel):
         return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
 
     def get_config(self):
-        strengths = {
-            name: reversal.schedule or reversal.initial_strength
-            for name, reversal in self.reversals.items()
-        }
         config = super().get_config()
-        if strengths:
-            config["strength"] = keras.saving.serialize_keras_object(strengths)
+        if self._strengths:
+            config["strength"] = keras.saving.serialize_keras_object(self._strengths)
         return config
 
     def _get_reversal(self):

@@ -188,7 +188,7 @@ CALLS = {
     "one-hot map labels": (lambda: fit_maps(np.eye(3)[np.zeros((5, 6), int)]), "CategoricalCross"),
     "maps of other sizes": (lambda: run_separately(MAPS, MAPS[:, :4]), "pooling layer"),
     "read strength": (lambda: make(SourceOnly).strength, "`SourceOnly` has no `strength`"),
-    "DIRT-T strength": (lambda: make(DIRTT, radius=1.0).strength, "`DIRTT` has no `strength`"),
+    "read DIRT-T": (lambda: make(DIRTT, radius=1.0).strength, "`DIRTT` has no `strength`"),
     "read strengths": (lambda: make(Invariant, **STRENGTHS).strength, r"reversals\['site'\]"),
     "weight": (lambda: MCC(-1), "weight=-1"),
     "temperature": (lambda: MCC(temperature=0), "temperature=0"),
@@ -216,6 +216,10 @@ CALLS = {
     "labelled target": (lambda: make(DIRTT, radius=1.0)(LABELLED), "without a labelled target"),
     "other network": (lambda: make(DIRTT, radius=1.0).start_from(OTHER), "shape"),
 }
+
+if keras.backend.backend() == "torch":
+    # A torch module replaces the message of an `AttributeError` of a property.
+    CALLS = {name: call for name, call in CALLS.items() if not name.startswith("read")}
 
 
 def check_refused(call, words):
