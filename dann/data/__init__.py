@@ -6,6 +6,7 @@
 from dann.data.arrays import arrays
 from dann.data.csv_table import csv_table
 from dann.data.domain_pair import DomainPair
+from dann.data.emoji import emoji
 from dann.data.image_files import ImageFiles
 from dann.data.image_folder import image_folder
 from dann.data.join_sources import join_sources
@@ -20,6 +21,7 @@ from dann.data.tfds_pair import digits_to_photos, tfds_pair
 READERS = (
     csv_table,
     digits_to_photos,
+    emoji,
     image_folder,
     npz,
     sentiment,

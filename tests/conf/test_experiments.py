@@ -9,7 +9,7 @@ from support.configs import compose_config, minimal_domains
 
 from dann import training
 from dann.config import building
-from dann.data.builders.digit_images import DigitImages
+from dann.data.builders.image_builder import ImageBuilder
 from dann.optimizers import Bop
 
 RECIPE = "optimizer", "schedule", "regularizers", "method"
@@ -39,7 +39,7 @@ def test_experiments_share_their_settings(name, base, groups):
 SHAPES = {"mnist": (28, 28, 1), "usps": (16, 16, 1)}
 
 
-class TinyDigits(DigitImages):
+class TinyDigits(ImageBuilder):
     """Eight random images for each split, of the shape of the data set of the config's name."""
 
     VERSION = tfds.core.Version("1.0.0")

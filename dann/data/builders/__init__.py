@@ -4,6 +4,7 @@ TFDS finds a builder once its file is imported.
 """
 
 from dann.data.builders.chalk_digits import ChalkDigits
+from dann.data.builders.emoji import Emoji
 from dann.data.builders.mnist_files import MnistFiles
 from dann.data.builders.mnist_m import MnistM
 from dann.data.builders.usps import Usps

@@ -9,7 +9,7 @@ import tensorflow_datasets as tfds
 from scipy import ndimage
 from sklearn.datasets import load_digits, load_sample_images
 
-from dann.data.builders.digit_images import DigitImages
+from dann.data.builders.image_builder import ImageBuilder
 
 _SIZE = 16
 _BRIGHTNESS = 0.6
@@ -17,7 +17,7 @@ _TRAIN = 8000
 _PARTS = {"black": 0, "photo": 1, "test": 2}
 
 
-class ChalkDigits(DigitImages):
+class ChalkDigits(ImageBuilder):
     """TFDS builder of 16x16 colour images of handwritten digits, with no download.
 
     The configuration `black` has digits on black. In the configuration `photo`, digits look like

@@ -10,7 +10,7 @@ import filelock
 import tensorflow_datasets as tfds
 
 from dann.checks import has_tensorflow
-from dann.data.builders.digit_images import DigitImages
+from dann.data.builders.image_builder import ImageBuilder
 
 
 def load_builder(
@@ -42,7 +42,7 @@ def load_builder(
     builder = kind(**arguments)
     if builder.data_path.exists():
         return builder
-    is_own = isinstance(builder, DigitImages)
+    is_own = isinstance(builder, ImageBuilder)
     if is_own and raw:  # an attempt to download missing files could take minutes
         missing = [part for part in builder.RAW if not (raw / part).is_dir()]
         if missing:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dann.data.builders.digit_images import DigitImages
+from dann.data.builders.image_builder import ImageBuilder
 
 FILES = {
     ("train", "images"): "train-images-idx3-ubyte.gz",
@@ -17,7 +17,7 @@ FILES = {
 }
 
 
-class MnistFiles(DigitImages):
+class MnistFiles(ImageBuilder):
     """TFDS builder of MNIST, 28x28 grey, from the four IDX files in `mnist/` of the manual folder.
 
     TFDS's own `mnist` always downloads, and refuses files that were compressed again.

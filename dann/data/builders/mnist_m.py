@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from dann.data.builders.digit_images import DigitImages, raw_folder
+from dann.data.builders.image_builder import ImageBuilder, raw_folder
 from dann.data.builders.mnist_files import FILES, mnist_paths, read_mnist
 
 _MNIST_URL = "https://storage.googleapis.com/cvdf-datasets/mnist/"
@@ -19,7 +19,7 @@ _BSDS500_URL = (
 _PHOTOS = "b626d29a9653bf7a573863ad2470032b8d6e01a04a88d1c1e4b599055eb60e71"
 
 
-class MnistM(DigitImages):
+class MnistM(ImageBuilder):
     """TFDS builder of MNIST-M.
 
     Each MNIST digit is blended over a 28x28 crop, at a random position, of a random BSDS500

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from dann.data.builders.digit_images import DigitImages, raw_folder
+from dann.data.builders.image_builder import ImageBuilder, raw_folder
 
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
 _LIBSVM = {"train": "usps.bz2", "test": "usps.t.bz2"}
@@ -17,7 +17,7 @@ _MD5 = {"train": "ec16c51db3855ca6c91edd34d0e9b197", "test": "8ea070ee2aca1ac397
 _SIZE = 16
 
 
-class Usps(DigitImages):
+class Usps(ImageBuilder):
     """TFDS builder of USPS, 16x16 grey, white on black: 7,291 training and 2,007 test digits.
 
     The HDF5 file and the LIBSVM files contain the same images, bit for bit:

@@ -1,4 +1,4 @@
-"""Base class and functions of the builders of digit images."""
+"""Base class and functions of the builders of images."""
 
 import io
 import pathlib
@@ -11,23 +11,25 @@ import tensorflow_datasets as tfds
 from PIL import Image
 
 
-class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """Base class of TFDS builders of images of ten digits.
+class ImageBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+    """Base class of TFDS builders of labelled images of one size, by default of ten digits.
 
     Subclasses set `SHAPE`, the shape of an image, and `RAW`, the names of the folders of raw files,
     if any. They override `read_examples(split, dl_manager)`, which yields the images, uint8 of that
-    shape, and the labels of a split, `"train"` or `"test"`.
+    shape, and the labels of one of `SPLITS`.
     """
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
     SHAPE: tuple[int, int, int]
+    CLASS_NAMES: tuple[str, ...] = tuple("0123456789")
     RAW: tuple[str, ...] = ()
+    SPLITS: tuple[str, ...] = ("train", "test")
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = {
             "image": tfds.features.Image(shape=self.SHAPE),
-            "label": tfds.features.ClassLabel(num_classes=10),
+            "label": tfds.features.ClassLabel(names=self.CLASS_NAMES),
         }
         return tfds.core.DatasetInfo(
             builder=self,
@@ -41,7 +43,7 @@ class DigitImages(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict:
         return {
             split: self._generate_examples(self.read_examples(split, dl_manager))
-            for split in ("train", "test")
+            for split in self.SPLITS
         }
 
     def _generate_examples(self, examples: Iterable[tuple[np.ndarray, Any]]) -> Any:

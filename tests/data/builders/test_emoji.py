@@ -1,0 +1,126 @@
+"""Emoji: their pixels, their split by concept, and missing drawings."""
+
+import hashlib
+import io
+import json
+import os
+import pathlib
+import tarfile
+
+import numpy as np
+import pytest
+
+from dann.data import emoji
+from dann.data.builders.emoji import STYLES, render, split_concept, to_svg
+
+pytest.importorskip("tensorflow_datasets")
+pytest.importorskip("resvg_py")
+pytestmark = pytest.mark.tensorflow
+
+REAL = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data")).absolute()
+# SHA-256 of all pixels of the four splits, in their order, at 48 pixels with the groups as labels.
+PIXELS = {
+    "openmoji": "c2f0ae8533addff2865d8f60e1d427d1942274f799783052cf2f8557dab39633",
+    "emojione": "1e9c9bb9bdbb7cbc11d8fea9e81170fd4cff6f6136de82d3478816a6909c03ca",
+    "emojione_v1": "9b63225aa81b956db311332084da400986eadc95a23f33cceadcc4bd4f8d6bfe",
+    "fluent_flat": "071c499ff52a0e6e510f55fb450a71beec0f1e7d6b65817793a45f84257585d2",
+    "fluent_high_contrast": "c85f95c290a7c405b496dad5605633fd7e30f698c2923350e25b0d5e631c9d93",
+}
+DRAWN = '<path fill="{color}" d="M0 0h{width}v4H0z"/>'
+
+
+def write_package(folder, package, version, files):
+    stem = package.removeprefix("@").replace("/", "-")
+    with tarfile.open(folder / f"{stem}-{version}.tgz", "w:gz") as archive:
+        for name, content in files.items():
+            data = json.dumps(content).encode()
+            member = tarfile.TarInfo(f"package/{name}")
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+
+
+@pytest.fixture
+def drawings(tmp_path):
+    """Writes packages of two styles with 60 made concepts of two groups, and a flag."""
+    folder = tmp_path / "emoji"
+    folder.mkdir()
+    entries = [
+        {"label": f"Thing {n}", "hexcode": f"1F{n:03X}", "version": 1, "group": 3 + n % 2}
+        for n in range(60)
+    ]
+    entries += [
+        {"label": "flag", "hexcode": "1F3C1", "version": 1, "group": 9},
+        {"label": "Thing 0", "hexcode": "1F000-200D-1F001", "version": 1, "group": 3},
+        {"label": "Thing 1", "hexcode": "1F999", "version": 17, "group": 3},
+        {"label": "not drawn", "hexcode": "1F998", "version": 1, "group": 3},
+    ]
+    groups = {"3": "animals-nature", "4": "food-drink", "9": "flags"}
+    files = {"en/data.json": entries, "meta/groups.json": {"groups": groups}}
+    write_package(folder, "emojibase-data", "17.0.0", files)
+    for style, color in (("openmoji", "#ff0000"), ("fluent_flat", "#0000ff")):
+        bodies = [DRAWN.format(color=color, width=1 + n / 100) for n in range(60)]
+        icons = {f"thing-{n}": {"body": body} for n, body in enumerate(bodies)}
+        icons |= {"flag": {"body": bodies[0]}}
+        files = {"icons.json": {"icons": icons, "width": 4, "height": 4}}
+        write_package(
+            folder, f"@iconify-json/{STYLES[style].package}", STYLES[style].version, files
+        )
+    return tmp_path
+
+
+def test_every_concept_is_in_one_part(drawings, tmp_path):
+    domains = emoji(
+        "openmoji", "fluent_flat", cache_dir=str(tmp_path / "c"), data_dir=str(drawings)
+    )
+    parts = [
+        *(domains.source_train[0], domains.source_test[0]),
+        *(domains.target_train, domains.target_test[0]),
+    ]
+    counts = [0, 0, 0, 0]
+    names = ["source_train", "source_test", "target_train", "target_test"]
+    for number in range(60):
+        counts[names.index(split_concept(f"1F{number:03X}"))] += 1
+    assert [len(part) for part in parts] == counts
+    assert np.array_equal(domains.source_train[0][0][0, 0], [255, 0, 0])
+    assert np.array_equal(domains.target_train[0][0, 0], [0, 0, 255])
+    assert np.array_equal(domains.target_train[0][-1, -1], [255, 255, 255])  # the background
+
+
+def test_the_split_of_a_concept_is_frozen():
+    codes = ["1F600", "1F40E", "1F9C0", "26BD", "1F680", "1F511"]
+    splits = ["target_train", "source_train", "target_train", "target_test"]
+    splits += ["source_train", "source_train"]
+    assert [split_concept(code) for code in codes] == splits
+
+
+def test_an_alias_mirrors_its_parent():
+    icons = {
+        "icons": {"left": {"body": DRAWN.format(color="red", width=1)}},
+        "aliases": {"right": {"parent": "left", "hFlip": True}},
+        **{"width": 4, "height": 4},
+    }
+    images = [render(to_svg(icons, name), 8) for name in ("left", "right")]
+    assert (images[0][..., 1] == 0).any()  # red on white
+    np.testing.assert_array_equal(images[1], images[0][:, ::-1])
+
+
+def test_a_missing_drawing_names_the_command(drawings, tmp_path):
+    message = r"npm pack @iconify-json/noto@[\d.]+"
+    with pytest.raises(FileNotFoundError, match=message):
+        emoji("noto", "openmoji", cache_dir=str(tmp_path / "c"), data_dir=str(drawings))
+
+
+@pytest.mark.parametrize("style", PIXELS)
+def test_pixels_are_the_same_on_every_machine(style, tmp_path):
+    if not (REAL / "emoji").is_dir():
+        pytest.skip("no drawings in ../shared/data/emoji or DANN_DATA_DIR")
+    other = "openmoji" if style != "openmoji" else "emojione"
+    cache = str(tmp_path)
+    first = emoji(style, other, cache_dir=cache, data_dir=str(REAL))
+    second = emoji(other, style, cache_dir=cache, data_dir=str(REAL))
+    digest = hashlib.sha256()
+    for part in (first.source_train[0], first.source_test[0]):
+        digest.update(np.asarray(part).tobytes())
+    for part in (second.target_train, second.target_test[0]):
+        digest.update(np.asarray(part).tobytes())
+    assert digest.hexdigest() == PIXELS[style]
