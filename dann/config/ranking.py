@@ -10,6 +10,17 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+SWEEP_FILES = "sweep.csv", "sweep.png", "tradeoff.png"
+
+
+def find_foreign_file(directory: pathlib.Path) -> pathlib.Path | None:
+    """Returns a file that no sweep wrote, and that a sweep in this directory would overwrite."""
+    from dann.training import RunDirectory
+
+    names = RunDirectory(directory).manifest()
+    paths = [directory / name for name in SWEEP_FILES if name not in names]
+    return next((path for path in paths if os.path.lexists(path)), None)
+
 
 class Ranking(Callback):
     """Ranks the runs of a sweep when it ends; see `dann.experiments.sweep.rank_sweep`.
@@ -46,6 +57,9 @@ class Ranking(Callback):
         jobs = dict(json.loads(record.read_text()) for record in records)
         shutil.rmtree(directory / ".jobs", ignore_errors=True)
         finished = [RunDirectory(folder).is_finished() for folder in jobs]
+        if find_foreign_file(directory):
+            sys.exit(1)  # each job has printed the error
+        RunDirectory(directory).record(directory / name for name in SWEEP_FILES)
         score = config.selection.rank_by
         overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
         tradeoff = save_tradeoff(directory, overrides) if any(finished) else None

@@ -9,6 +9,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from dann.config.errors import ConfigError, iterate_entries
+from dann.config.ranking import find_foreign_file
 from dann.config.schema import TrainConfig
 from dann.training import RunDirectory
 
@@ -80,12 +81,19 @@ def find_run(cfg: Any) -> SelectedRun:
     Raises:
         ConfigError: If the run in the directory has other settings and is not to be overwritten.
             A resumed run may become longer if no schedule depends on its number of steps.
-        FileExistsError: If a run may not start there; see `RunDirectory.check_free`.
+        FileExistsError: If a run may not start there (see `RunDirectory.check_free`), or a sweep
+            would overwrite a file that no sweep wrote.
         FileNotFoundError: If the config of the run is missing.
     """
     run, hydra = RunDirectory(cfg.paths.run_dir), HydraConfig.get()
+    is_sweep = hydra.mode == RunMode.MULTIRUN
+    if is_sweep and (path := find_foreign_file(pathlib.Path(hydra.sweep.dir))):
+        raise FileExistsError(
+            "Expected no file where a sweep would write one. Move the file, or choose another "
+            f"hydra.sweep.dir. Received: {path}, which no sweep wrote"
+        )
     is_named = any(text.lstrip("+").startswith("hydra.run.dir=") for text in hydra.overrides.hydra)
-    if cfg.resume and not is_named and hydra.mode == RunMode.RUN:
+    if cfg.resume and not is_named and not is_sweep:
         return SelectedRun(_find_unfinished_run(cfg, run.path.parent), is_done=False)
     resumes = cfg.resume and (run.is_finished() or run.has_checkpoints())
     if not resumes:

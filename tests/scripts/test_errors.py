@@ -62,6 +62,7 @@ def test_a_wrong_command_prints_one_line(script, command, words, tmp_path, run_h
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("prepared_digits")
 @pytest.mark.parametrize(
     ("file", "overrides", "words"),
     [
@@ -69,6 +70,7 @@ def test_a_wrong_command_prints_one_line(script, command, words, tmp_path, run_h
         ("run/figures/a.png", "hydra.run.dir=run resume=true", "run, which contains figures"),
         ("run/summary.json", "hydra.run.dir=run overwrite=true", "summary.json, which no run"),
         ("run/notes.txt", "hydra.run.dir=run overwrite=true schedule.high=-1", "`high` to be"),
+        ("sweep/sweep.csv", "-m hydra.sweep.dir=sweep seed=0", "sweep.csv, which no sweep wrote"),
         ("sweep/0_dann_seed0/a", "-m hydra.sweep.dir=sweep seed=0", "which contains a"),
         ("file", "hydra.run.dir=file/run", "[Errno 20] Not a directory: "),
     ],
