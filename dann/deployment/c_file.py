@@ -18,7 +18,6 @@ import keras
 import numpy as np
 
 from dann.deployment.c_constants import format_rows
-from dann.deployment.c_library import collect_functions
 from dann.deployment.c_program import TYPES, CProgram
 from dann.deployment.packing import build_program
 from dann.deployment.runtime import PROGRAM_ERRORS, PackedModel, Step, compute_outputs, read
@@ -27,7 +26,7 @@ from dann.deployment.tracing import PackError
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
 _FRAME = pathlib.Path(__file__).parent / "frame.c"
 # Part of the names of cached libraries. Increase it with every change of the generated C code.
-C_VERSION = 2
+C_VERSION = 3
 
 
 def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -> int:
@@ -70,7 +69,6 @@ def generate_c(steps: Sequence[Step], name: str = "dann") -> str:
     program = CProgram(steps, [output.shape[1:] for output in outputs])
     expected, body = outputs[-1][0].ravel(), "\n".join(program.lines[1:])
     buffers = [f"static {TYPES[k]} {buffer}[{n}];" for buffer, (k, n) in program.buffers.items()]
-    needs_math = program.functions & {"apply_sigmoid", "apply_softmax", "apply_tanh"}
     return string.Template(_FRAME.read_text()).substitute(
         {function: f"{count:,}" for function, count in program.counts.items()},
         flash=f"{program.constants.num_bytes:,}",
@@ -80,8 +78,6 @@ def generate_c(steps: Sequence[Step], name: str = "dann") -> str:
         input_shape=" * ".join(map(str, program.shapes[0])),
         input_range=_describe_input_range(steps[:2][-1]),
         output_shape=" * ".join(map(str, program.shapes[-1])),
-        math="#include <math.h>\n" if needs_math else "",
-        functions=collect_functions(program.functions),
         constants="\n".join(program.constants.lines),
         buffers="\n".join(buffers),
         body=textwrap.indent(body, "    "),

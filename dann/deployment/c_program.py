@@ -52,7 +52,6 @@ class CProgram:
         lines: Lines of the body of the function.
         constants: The constants, windows included.
         buffers: Kind and size of each buffer, by its name.
-        functions: Names of the C functions that the body calls.
         counts: How often the innermost line of each function of products runs, borders included.
     """
 
@@ -61,7 +60,6 @@ class CProgram:
         self.lines: list[str] = []
         self.constants = CConstants()
         self.buffers: dict[str, tuple[str, int]] = {}
-        self.functions: set[str] = set()
         self.counts = dict.fromkeys(_PRODUCTS, 0)
         self._steps = steps
         self._readers: list[list[int]] = [[] for _ in steps]
@@ -146,7 +144,7 @@ class CProgram:
         if step_kind != kind or number in self._stored:
             calls, row = self._find_row(number, step_kind, place, "signs")
             convert = "copy" if step_kind == kind else "to_signs"
-            return [*calls, self._call(convert, row, size, target)]
+            return [*calls, _call(convert, row, size, target)]
         calls = self._writers.get(step.op, self._pointwise)(number, target, place)
         self._comments[number] = f"{number} {step.op} of {step.layer}"
         return calls
@@ -158,11 +156,6 @@ class CProgram:
             return [], _offset(self._stored[number], size, place)
         row = self._reserve(f"{name}_at_{place}", kind, size)
         return self._compute_row(number, kind, row, place), row
-
-    def _call(self, function, *arguments):
-        """Returns a call of a C function of `c_library`."""
-        self.functions.add(function)
-        return f"{function}({', '.join(map(str, arguments))});"
 
     def _pointwise(self, number, target, place):
         (before,), calls, source = self._steps[number].inputs, [], target
@@ -183,7 +176,7 @@ class CProgram:
         for name, (function, *arguments) in _CHANNELWISE.items():
             if name == step.op or name in values:
                 function = function.format(**step.attributes)
-                calls.append(self._call(function, *(values[a] for a in arguments), size, target))
+                calls.append(_call(function, *(values[a] for a in arguments), size, target))
         return calls
 
     def _combine(self, number, target, place):
@@ -202,7 +195,7 @@ class CProgram:
             source_place = place if source_shape[:-1] == shape[:-1] else "0"
             term, row = self._find_row(source, "numbers", source_place, "other")
             function = f"{step.op}_one" if source_shape[-1] < size else step.op
-            calls += [*term, self._call(function, row, size, target)]
+            calls += [*term, _call(function, row, size, target)]
         return calls
 
     def _concatenate(self, number, target, place):
@@ -215,15 +208,15 @@ class CProgram:
     def _repack(self, number, target, place):
         (source,), size = self._steps[number].inputs, self.shapes[number][-1]
         rows, length = self._stored[source], self.shapes[source][-1]
-        return [self._call("repack_bits", rows, length, place, size, target)]
+        return [_call("repack_bits", rows, length, place, size, target)]
 
     def _pool(self, number, target, place):
         step, size, kind = self._steps[number], self.shapes[number][-1], self._kinds[number]
         window, pixel = self._window(number), "pixel" if place == "place" else f"{place}_in"
         calls, row = self._find_row(step.inputs[0], kind, pixel, f"row_of_{kind}")
         count, words = f"{pixel}_count", _count_words(size, kind)
-        calls.append(self._call(f"{step.op}_{kind}", row, count, words, target))
-        next_pixel = self._call("next_pixel", f"&{window}", place, "&tap").rstrip(";")
+        calls.append(_call(f"{step.op}_{kind}", row, count, words, target))
+        next_pixel = _call("next_pixel", f"&{window}", place, "&tap").rstrip(";")
         return [
             f"int {count} = 0;",
             f"for (int tap = 0, {pixel}; ({pixel} = {next_pixel}) >= 0; {count}++) {{",
@@ -255,7 +248,7 @@ class CProgram:
             border = self._constant(number, "border", values > 0 if kind == "bits" else values)
         kernel = self._constant(number, "kernel", kernel)
         image = self._stored[source], f"&{window}", place
-        call = self._call(function, *image, kernel, border, size, target)
+        call = _call(function, *image, kernel, border, size, target)
         return [call, *self._call_channelwise(number, target)]
 
     def _window(self, number, **channels: Any):
@@ -280,6 +273,11 @@ class CProgram:
 
     def _constant(self, number, prefix, values):
         return self.constants.add(self._steps[number].layer, prefix, number, values)
+
+
+def _call(function, *arguments):
+    """Returns a call of a C function of `frame.c`."""
+    return f"{function}({', '.join(map(str, arguments))});"
 
 
 def _pair(values, default=1):

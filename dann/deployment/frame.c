@@ -35,7 +35,8 @@
    The steps of the network are numbered: kernel_2 and window_2 belong to step 2. Buffers are numbered
    independently: several steps use bits_1, one after the other. */
 
-$math#include <stdint.h>
+#include <math.h>
+#include <stdint.h>
 
 #define ${NAME}_INPUT_SIZE ($input_shape)
 #define ${NAME}_OUTPUT_SIZE ($output_shape)
@@ -56,6 +57,13 @@ void ${name}_predict(const float *input, float *output);
 #define DANN_ALIGNED
 #endif
 
+/* A network uses only some of the functions below; compilers omit the others. */
+#ifdef __GNUC__
+#define DANN_FUNCTION static __attribute__((unused))
+#else
+#define DANN_FUNCTION static
+#endif
+
 #define ZERO_BORDER 0  /* a null pointer: pixels on the border count as 0 */
 
 /* The windows that a convolution or a pooling moves over an image. Of each pair, the first number is for
@@ -71,7 +79,338 @@ typedef struct {
     int groups;          /* of channels, in a convolution */
 } window_t;
 
-$functions
+/* Returns the number of bits that are set in a word. __POPCNT__ is not tested, because gcc and
+   clang compile the arithmetic below to a popcount instruction where there is one. */
+DANN_FUNCTION inline uint32_t count_bits(uint32_t word)
+{
+#if defined(__GNUC__) && (defined(__AVX512VPOPCNTDQ__) || defined(__ARM_NEON) || defined(__riscv_zbb))
+    return (uint32_t)__builtin_popcount(word);
+#else
+    word -= word >> 1 & 0x55555555u;
+    word = (word & 0x33333333u) + (word >> 2 & 0x33333333u);
+    word = (word + (word >> 4)) & 0x0f0f0f0fu;
+    return word * 0x01010101u >> 24;
+#endif
+}
+
+/* Returns the index of the image pixel at a row and a column of the window of output `place`, or
+   -1 on the border. */
+DANN_FUNCTION inline int find_pixel(const window_t *w, int place, int row, int column)
+{
+    int y = place / w->output_width * w->strides[0] - w->pads[0] + row * w->dilation[0];
+    int x = place % w->output_width * w->strides[1] - w->pads[1] + column * w->dilation[1];
+    return y < 0 || y >= w->image[0] || x < 0 || x >= w->image[1] ? -1 : y * w->image[1] + x;
+}
+
+/* Returns the index of the next pixel of the window, starting from `tap`, that is inside the
+   image, or -1 after the last one. Advances `tap`. */
+DANN_FUNCTION inline int next_pixel(const window_t *w, int place, int *tap)
+{
+    while (*tap < w->size[0] * w->size[1]) {
+        int pixel = find_pixel(w, place, *tap / w->size[1], *tap % w->size[1]);
+        (*tap)++;
+        if (pixel >= 0)
+            return pixel;
+    }
+    return -1;
+}
+
+/* Computes at one place, for each unit, the sum of the products of the signs of its window and its
+   kernel: the number of products minus twice the number of bits that differ. For each pixel and
+   word of the window, the kernel contains one word per unit, so that the loop over the units reads
+   consecutive words. Pixels on the border have the signs `border`, or with ZERO_BORDER the value
+   0. */
+DANN_FUNCTION void multiply_bits(const uint32_t *image, const window_t *w, int place,
+                                 const uint32_t *kernel, const uint32_t *border, int units,
+                                 float *DANN_RESTRICT sums)
+{
+    int words = (w->channels + 31) / 32;
+    for (int first = 0; first < units; first += 128) {
+        int lanes = units - first < 128 ? units - first : 128;
+        const uint32_t *weights = kernel + first;
+        uint32_t different[128] = {0};
+        int32_t products = 0;
+        for (int row = 0; row < w->size[0]; row++)
+            for (int column = 0; column < w->size[1]; column++, weights += words * units) {
+                int pixel = find_pixel(w, place, row, column);
+                const uint32_t *signs = pixel < 0 ? border : image + pixel * words;
+                if (!signs)
+                    continue;
+                products += w->channels;
+                if (lanes == 128) {  /* a constant length, which compilers vectorize */
+                    for (int word = 0; word < words; word++)
+                        for (int unit = 0; unit < 128; unit++)
+                            different[unit] += count_bits(signs[word] ^ weights[word * units + unit]);
+                } else {
+                    for (int word = 0; word < words; word++)
+                        for (int unit = 0; unit < lanes; unit++)
+                            different[unit] += count_bits(signs[word] ^ weights[word * units + unit]);
+                }
+            }
+        for (int unit = 0; unit < lanes; unit++)
+            sums[first + unit] = (float)(products - 2 * (int32_t)different[unit]);
+    }
+}
+
+/* Computes at one place, for each unit, the sum of the products of signs over the channels of its
+   group. For each pixel of the window and channel of a group, the kernel contains one bit per
+   unit. Pixels on the border have the signs `border`, or with ZERO_BORDER the value 0. */
+DANN_FUNCTION void multiply_bits_in_groups(const uint32_t *image, const window_t *w, int place,
+                                           const uint32_t *kernel, const uint32_t *border, int units,
+                                           float *DANN_RESTRICT sums)
+{
+    int words = (w->channels + 31) / 32, channels = w->channels / w->groups;
+    for (int unit = 0; unit < units; unit++)
+        sums[unit] = 0;
+    for (int row = 0; row < w->size[0]; row++)
+        for (int column = 0; column < w->size[1]; column++) {
+            int pixel = find_pixel(w, place, row, column);
+            const uint32_t *signs = pixel < 0 ? border : image + pixel * words;
+            for (int channel = 0; channel < channels; channel++, kernel += (units + 31) / 32)
+                for (int unit = 0; signs && unit < units; unit++) {
+                    int input = unit * w->groups / units * channels + channel;
+                    uint32_t differs = signs[input / 32] >> input % 32 ^ kernel[unit / 32] >> unit % 32;
+                    sums[unit] += differs & 1 ? -1.0f : 1.0f;
+                }
+        }
+}
+
+/* Returns the channels of the image pixel at a row and a column of the window, or `border` on the
+   border. */
+DANN_FUNCTION inline const float *find_numbers(const float *image, const window_t *w, int place, int row,
+                                               int column, const float *border)
+{
+    int pixel = find_pixel(w, place, row, column);
+    return pixel < 0 ? border : image + pixel * w->channels;
+}
+
+/* Computes at one place, for each unit, the sum of the products of floats over the channels of its
+   group. For each pixel of the window and channel of a group, the kernel contains one float per
+   unit. Pixels on the border have the values `border`, or with ZERO_BORDER the value 0. */
+DANN_FUNCTION void multiply_numbers(const float *image, const window_t *w, int place,
+                                    const float *kernel, const float *border, int units,
+                                    float *DANN_RESTRICT values)
+{
+    int channels = w->channels / w->groups;
+    for (int unit = 0; unit < units; unit++)
+        values[unit] = 0;
+    for (int row = 0; row < w->size[0]; row++)
+        for (int column = 0; column < w->size[1]; column++) {
+            const float *numbers = find_numbers(image, w, place, row, column, border);
+            for (int channel = 0; channel < channels; channel++, kernel += units)
+                if (numbers && w->groups == 1) {
+                    for (int unit = 0; unit < units; unit++)
+                        values[unit] += numbers[channel] * kernel[unit];
+                } else if (numbers) {
+                    for (int unit = 0; unit < units; unit++)
+                        values[unit] += numbers[unit * w->groups / units * channels + channel] * kernel[unit];
+                }
+        }
+}
+
+/* Computes the same sums as multiply_numbers with a kernel of signs, which contains one bit per
+   unit for each pixel of the window and channel of a group. */
+DANN_FUNCTION void multiply_signs(const float *image, const window_t *w, int place, const uint32_t *kernel,
+                                  const float *border, int units, float *DANN_RESTRICT values)
+{
+    int channels = w->channels / w->groups, words = (units + 31) / 32;
+    for (int unit = 0; unit < units; unit++)
+        values[unit] = 0;
+    for (int row = 0; row < w->size[0]; row++)
+        for (int column = 0; column < w->size[1]; column++) {
+            const float *numbers = find_numbers(image, w, place, row, column, border);
+            for (int channel = 0; channel < channels; channel++, kernel += words)
+                for (int word = 0; numbers && word < words; word++) {
+                    int lanes = units - 32 * word < 32 ? units - 32 * word : 32;
+                    float *sums = values + 32 * word;
+                    if (w->groups == 1) {
+                        float number = numbers[channel];
+                        if (lanes == 32)  /* a constant length, which compilers vectorize */
+                            for (int unit = 0; unit < 32; unit++)
+                                sums[unit] += kernel[word] >> unit & 1 ? number : -number;
+                        else
+                            for (int unit = 0; unit < lanes; unit++)
+                                sums[unit] += kernel[word] >> unit & 1 ? number : -number;
+                    } else
+                        for (int unit = 0; unit < lanes; unit++) {
+                            int group = (32 * word + unit) * w->groups / units;
+                            float number = numbers[group * channels + channel];
+                            sums[unit] += kernel[word] >> unit & 1 ? number : -number;
+                        }
+                }
+        }
+}
+
+/* Replaces each of `n` values by the number of the next pixel if that is larger. `count` pixels
+   were pooled before. */
+DANN_FUNCTION void max_pool_numbers(const float *numbers, int count, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++) {
+        int larger = !count || numbers[i] > values[i] || numbers[i] != numbers[i];  /* NaN stays NaN */
+        values[i] = larger ? numbers[i] : values[i];
+    }
+}
+
+/* Pools `n` words of bits: the maximum is +1 where any pixel is +1. `count` pixels were pooled
+   before. */
+DANN_FUNCTION void max_pool_bits(const uint32_t *words, int count, int n, uint32_t *DANN_RESTRICT bits)
+{
+    for (int i = 0; i < n; i++)
+        bits[i] = count ? bits[i] | words[i] : words[i];
+}
+
+/* Adds the `n` numbers of the next pixel to the sums. `count` pixels were pooled before. */
+DANN_FUNCTION void average_pool_numbers(const float *numbers, int count, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = count ? values[i] + numbers[i] : numbers[i];
+}
+
+/* Divides `n` sums over `count` pixels by their number. */
+DANN_FUNCTION void divide(int count, int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] /= (float)count;
+}
+
+/* Sets one bit per sum: 1 if the sum is at least its threshold. `flips` inverts the bits of the
+   channels in which the folded function decreases with the sum. Sums and thresholds are integers,
+   stored as float like all other numbers. Unused bits of the last word are 0. */
+DANN_FUNCTION void compare(const float *sums, const float *thresholds, const uint32_t *flips, int n,
+                           uint32_t *DANN_RESTRICT bits)
+{
+    for (int first = 0; first < n; first += 32) {
+        int left = n - first < 32 ? n - first : 32;
+        uint32_t word = 0;
+        for (int i = 0; i < left; i++)
+            word |= (uint32_t)(sums[first + i] >= thresholds[first + i]) << i;
+        bits[first / 32] = word ^ flips[first / 32];
+    }
+}
+
+/* Sets one bit per number: 1 if the number is at least 0. Unused bits of the last word are 0. */
+DANN_FUNCTION void take_signs(const float *values, int n, uint32_t *DANN_RESTRICT bits)
+{
+    for (int first = 0; first < n; first += 32) {
+        int left = n - first < 32 ? n - first : 32;
+        uint32_t word = 0;
+        for (int i = 0; i < left; i++)
+            word |= (uint32_t)(values[first + i] >= 0) << i;
+        bits[first / 32] = word;
+    }
+}
+
+/* Copies `n` numbers. */
+DANN_FUNCTION void copy(const float *numbers, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = numbers[i];
+}
+
+/* Converts `n` bits to the numbers -1 and +1. */
+DANN_FUNCTION void to_signs(const uint32_t *bits, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = bits[i / 32] >> i % 32 & 1 ? 1.0f : -1.0f;
+}
+
+/* Adds `n` numbers to the values. */
+DANN_FUNCTION void add(const float *numbers, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] += numbers[i];
+}
+
+/* Adds one number to each of the `n` values. */
+DANN_FUNCTION void add_one(const float *number, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] += *number;
+}
+
+/* Multiplies the values by `n` factors. */
+DANN_FUNCTION void multiply(const float *factors, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] *= factors[i];
+}
+
+/* Multiplies each of the `n` values by one factor. */
+DANN_FUNCTION void multiply_one(const float *factor, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] *= *factor;
+}
+
+/* Multiplies the values that are not above 0 by their slopes. */
+DANN_FUNCTION void prelu(const float *slopes, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = values[i] > 0 ? values[i] : values[i] * slopes[i];
+}
+
+/* max(x, 0) */
+DANN_FUNCTION void apply_relu(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = values[i] < 0 ? 0 : values[i];
+}
+
+/* min(max(x, 0), 6) */
+DANN_FUNCTION void apply_relu6(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = values[i] < 0 ? 0 : values[i] > 6 ? 6 : values[i];
+}
+
+/* min(max(x, -1), 1) */
+DANN_FUNCTION void apply_hard_tanh(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = values[i] < -1 ? -1 : values[i] > 1 ? 1 : values[i];
+}
+
+/* 1 / (1 + exp(-x)), with an exponent of at most 0 so that it cannot overflow. */
+DANN_FUNCTION void apply_sigmoid(int n, float *values)
+{
+    for (int i = 0; i < n; i++) {
+        float shrunk = expf(-fabsf(values[i]));
+        values[i] = (values[i] >= 0 ? 1 : shrunk) / (1 + shrunk);
+    }
+}
+
+/* tanh(x) */
+DANN_FUNCTION void apply_tanh(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = tanhf(values[i]);
+}
+
+/* exp(x) / sum of exp(x). The maximum is subtracted first so that exp cannot overflow. */
+DANN_FUNCTION void apply_softmax(int n, float *values)
+{
+    float largest = values[0], total = 0;
+    for (int i = 1; i < n; i++)
+        largest = values[i] > largest ? values[i] : largest;
+    for (int i = 0; i < n; i++)
+        total += values[i] = expf(values[i] - largest);
+    for (int i = 0; i < n; i++)
+        values[i] /= total;
+}
+
+/* Reshapes rows of `length` bits to rows of `n` bits and writes row `place`. Each input row begins
+   a new word, so the last word of a row may be partly unused. */
+DANN_FUNCTION void repack_bits(const uint32_t *rows, int length, int place, int n,
+                               uint32_t *DANN_RESTRICT bits)
+{
+    int words = (length + 31) / 32;
+    for (int i = 0; i < n; i++) {
+        int row = (place * n + i) / length, column = (place * n + i) % length;
+        uint32_t bit = rows[row * words + column / 32] >> column % 32 & 1;
+        bits[i / 32] = (i % 32 ? bits[i / 32] : 0) | bit << i % 32;
+    }
+}
+
 $constants$buffers
 
 void ${name}_predict(const float *input, float *output)

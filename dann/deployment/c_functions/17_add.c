@@ -1,6 +1,0 @@
-/* Adds `n` numbers to the values. */
-static void add(const float *numbers, int n, float *DANN_RESTRICT values)
-{
-    for (int i = 0; i < n; i++)
-        values[i] += numbers[i];
-}
