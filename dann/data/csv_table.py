@@ -1,6 +1,7 @@
 """Reader of CSV tables."""
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +12,15 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from dann.checks import did_you_mean
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import parse_nuisances
 from dann.data.parts import build_pair, resolve_files, select_columns
 
 _DELIMITERS = ";\t|"  # a header with one of these and no comma needs another `delimiter`
+_WHOLE = r"^([+-]?\d+)\.0+$"
+_MAX_OWN = 0.2  # largest share of a domain's rows whose category the other domain may lack
+_MAX_CATEGORIES = 1000
 
 
 def csv_table(
@@ -25,6 +30,7 @@ def csv_table(
     *,
     numeric: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
+    drop: str | Sequence[str] = (),
     source_test: str | os.PathLike | None = None,
     target_test: str | os.PathLike | None = None,
     delimiter: str = ",",
@@ -45,7 +51,10 @@ def csv_table(
     deviations and categories come from the training rows of both domains, and do not depend on
     labels or on test rows. A printed line lists the numeric and the categorical columns.
 
-    Spaces around column names, categories and labels are removed. The classes are the source's
+    Spaces around column names, categories and labels are removed, and `1.0` is the same category or
+    label as `1`. Warns about categorical columns that give the domain away, because many rows of
+    one domain have a category that the other domain lacks, such as `F` and `female`; and about
+    columns with nearly as many categories as rows, such as free text. The classes are the source's
     labels, in order. Labels of the target may be missing, in some or all rows, and so may their
     column. See `dann.data.arrays` for how test rows are drawn. No file may be used for both
     training and testing; rows of different files are not compared.
@@ -59,6 +68,8 @@ def csv_table(
             `categorical`.
         categorical: Names of categorical columns. If `numeric` is set too, columns in neither list
             are dropped. Defaults to `None`.
+        drop: Name or names of columns that are not inputs, such as row numbers, dates or free text.
+            Defaults to none.
         source_test: Path of a test table. Defaults to `None`: a share of the source.
         target_test: Path of a test table. Defaults to `None`: a share of the target.
         delimiter: Character between cells. Defaults to `","`.
@@ -87,7 +98,11 @@ def csv_table(
     files = {"source": source, "target": target, "source test": source_test}
     paths = resolve_files({**files, "target test": target_test, "target new": target_new})
     tables = {part: _read(path, delimiter) for part, path in paths.items()}
-    columns, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds}
+    dropped = {drop} if isinstance(drop, str) else {*(drop or ())}
+    for name in sorted(dropped - {name for table in tables.values() for name in table}):
+        hint = did_you_mean(name, list(tables["source"]))
+        raise ValueError(f"`drop` must contain names of columns.{hint} Received: {name!r}")
+    columns, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds, *dropped}
     parts = {
         # A column that is both nuisance and group keeps its missing values as a nuisance.
         part: {
@@ -108,6 +123,7 @@ def csv_table(
     numbers, texts = _split_columns(cells, numeric, categorical)
     summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
     print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}: {summary}")
+    _warn_about_columns(cells, texts)
     # Split row numbers first, because the encoding needs to know the training rows.
     for part, columns in parts.items():
         columns["inputs"] = np.flatnonzero(cells.index.get_level_values(0) == part)[:, np.newaxis]
@@ -144,7 +160,8 @@ def _read(path, delimiter) -> Any:
             "`delimiter` (data.delimiter) to the character between cells"
         )
     table.columns = header
-    return table.apply(lambda column: column.str.strip())
+    # pandas and spreadsheets write integers of a column with missing cells as 1.0.
+    return table.apply(lambda column: column.str.strip().str.replace(_WHOLE, r"\1", regex=True))
 
 
 def _split_columns(cells, numeric, categorical):
@@ -166,6 +183,40 @@ def _split_columns(cells, numeric, categorical):
     texts = [name for name in names if name not in numbers]
     cells[texts] = cells[texts].fillna("")
     return numbers, texts
+
+
+def _warn_about_columns(cells, texts):
+    """Prints columns that give the domain away, and columns that are hardly categories."""
+    is_target = cells.index.get_level_values(0).str.startswith("target")
+    messages = [
+        f"column {name!r} has no name in the header. It may contain row numbers"
+        for name in cells
+        if name.startswith("Unnamed: ")  # pandas' name for it
+    ]
+    for name in texts:
+        source, target = cells[name][~is_target], cells[name][is_target]
+        only_source, only_target = source[~source.isin(target)], target[~target.isin(source)]
+        shares = len(only_source) / len(source), len(only_target) / max(len(target), 1)
+        if len(target) and max(shares) > _MAX_OWN:
+            messages.append(
+                f"column {name!r} gives the domain away: {shares[0]:.0%} of the source's rows "
+                f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
+                f"Source: {_most_frequent(only_source)}; target: {_most_frequent(only_target)}. "
+                "Write equal categories alike"
+            )
+        count = cells[name].nunique()
+        if count > min(len(cells) / 2, _MAX_CATEGORIES):
+            messages.append(
+                f"column {name!r} has {count} categories in {len(cells)} rows. It may contain free "
+                "text, dates or names"
+            )
+    for message in messages:
+        message += ", or leave the column out with `drop` (data.drop)"
+        print(f"warning: {message}", file=sys.stderr)
+
+
+def _most_frequent(values):
+    return values.value_counts().index[:3].tolist()
 
 
 def _convert_to_numbers(cells: Any, name, is_required):

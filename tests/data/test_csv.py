@@ -6,6 +6,7 @@ import pytest
 from support.domains import assert_same_inputs, collect_inputs
 
 from dann.data import csv_table
+from dann.selection import probe_domains
 
 HEADER = ["age", "city", "income", "label"]
 CITIES = ["", "bergen", "hamar", "oslo"]
@@ -145,3 +146,51 @@ def test_nuisance_used_as_group_keeps_missing_values(tmp_path):
     table.to_csv(tmp_path / "a.csv", index=False)
     domains = csv_table(tmp_path / "a.csv", None, "label", nuisances=["site"], groups="site")
     assert domains.nuisances.kinds == {"site": 5}
+
+
+def test_whole_numbers_are_one_category_and_one_label(tmp_path):
+    table = pandas.DataFrame(
+        {"k": [1, 2, 3, 4] * 50, "v": np.arange(200) % 7, "label": [0, 1] * 100}
+    )
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table = table.astype({"k": float, "label": float})
+    table.loc[0, "k"] = table.loc[3, "label"] = np.nan
+    table.to_csv(tmp_path / "b.csv", index=False)  # pandas now writes 1.0
+    domains = csv_table(tmp_path / "a.csv", tmp_path / "b.csv", categorical=["k"])
+    assert (domains.class_names, domains.input_shape) == (("0", "1"), (1 + 5,))  # 4 and missing
+    assert probe_domains(domains.source_train[0], domains.target_train).accuracy < 0.65
+    labels = np.concatenate([domains.target_train_labels, domains.target_test[1]])
+    assert (np.bincount(labels + 1) == [1, 100, 99]).all()
+
+
+@pytest.mark.parametrize(
+    ("column", "target_column", "words"),
+    [
+        (
+            ["F", "M"] * 30,
+            ["female", "male"] * 30,
+            "['F', 'M']; target: ['female', 'male']",
+        ),
+        (["F", "M", "M"] * 20, ["female", "M", "M"] * 20, "33% of the source's rows and 33% of"),
+        (["yes", "no"] * 30, [True, False] * 30, "'x' gives the domain away"),
+        ([f"2020-01-{d:02}" for d in range(60)], [f"2021-02-{d}" for d in range(60)], "100%"),
+        ([f"note {i}" for i in range(60)], ["good"] * 60, "61 categories in 120 rows"),
+        (["a", "b", "b"] * 20, ["a", "a", "b"] * 20, None),
+        (["a"] * 54 + ["c"] * 6, ["a"] * 60, None),
+    ],
+)
+def test_columns_that_give_the_domain_away_are_named(
+    tmp_path, capsys, column, target_column, words
+):
+    for name, values in (("a", column), ("b", target_column)):
+        table = pandas.DataFrame({"x": values, "y": np.arange(60.0), "label": np.arange(60) % 2})
+        table.to_csv(tmp_path / f"{name}.csv")  # with row numbers
+    files = tmp_path / "a.csv", tmp_path / "b.csv"
+    width = csv_table(*files).input_shape[0]
+    message = capsys.readouterr().err
+    assert "'Unnamed: 0' has no name in the header" in message
+    assert (words or "warning: column 'Unnamed: 0'") in message
+    assert ("column 'x'" in message) == (words is not None)
+    domains = csv_table(*files, drop=["x", "Unnamed: 0"])
+    assert capsys.readouterr().err == ""
+    assert domains.input_shape == (1,) < (width,)

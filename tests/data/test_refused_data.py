@@ -179,6 +179,7 @@ REFUSALS = {
     "csv: new target class": (table(b=TABLE + "4,x,maybe\n"), "Received: ['maybe']"),
     "csv: numbers of texts": (table(numeric=["city"]), "['x', 'y', 'z'] in 6 of 6 rows"),
     "csv: no columns": (table(numeric=[], categorical=[]), "columns of ['age', 'city']"),
+    "csv: drop of no column": (table(drop="agee"), "`drop` must contain names of columns. Did you"),
     "csv: infinite number": (table(b=TABLE + "-inf,x,no\n"), "must contain finite numbers"),
     "csv: one file twice": (lambda path: csv_table(path / "c.csv", path / "c.csv"), "different"),
     "csv: folder": (lambda path: csv_table(path, path / "c.csv"), "Received: the folder"),
