@@ -7,7 +7,13 @@ import keras
 from keras import ops
 
 from dann.checks import shapes_may_match
-from dann.gradients.override import NamedFunction, floating_tensor, record_reads, reject_reads
+from dann.gradients.override import (
+    NamedFunction,
+    Reads,
+    floating_tensor,
+    record_reads,
+    reject_reads,
+)
 
 
 def straight_through(value: Any, carrier: Any) -> Any:
@@ -51,13 +57,18 @@ def straight_through(value: Any, carrier: Any) -> Any:
     if not keras.backend.is_keras_tensor(carrier):  # in a functional model
         carrier = floating_tensor(carrier)
     constant: Any = ops.stop_gradient(ops.cast(value, carrier.dtype))
-    outputs = constant + (carrier - ops.stop_gradient(carrier))
+    outputs = _carry(constant, carrier)
     if not shapes_may_match(outputs.shape, constant.shape):
         raise ValueError(
             "Expected `carrier` to broadcast to the shape of `value`. "
             f"Received: shapes {tuple(carrier.shape)} and {tuple(constant.shape)}"
         )
     return outputs
+
+
+def _carry(constant, carrier):
+    # The bracket is 0, with the derivative of the carrier.
+    return constant + (carrier - ops.stop_gradient(carrier))
 
 
 def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None = None) -> Callable:
@@ -88,9 +99,7 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
         transformation, and needs nothing registered.
 
     Raises:
-        TypeError: When called, if the result of `surrogate` is not floating.
-        ValueError: When called, if only `forward` reads a trainable variable, or the result of
-            `surrogate` has another shape.
+        ValueError: When called, if only `forward` reads a trainable variable.
 
     Example:
 
@@ -107,11 +116,13 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
 
     def call(*inputs):
         inputs = tuple(x.value if isinstance(x, keras.Variable) else x for x in inputs)
-        with record_reads() as surrogate_variables:
-            carrier = surrogate(*inputs)
+        carrier = surrogate(*inputs)
         with record_reads() as variables:
-            value = forward(*inputs)
-        reject_reads({k: v for k, v in variables.items() if k not in surrogate_variables})
-        return straight_through(value, carrier)
+            value = ops.stop_gradient(forward(*inputs))
+        if variables:  # the surrogate must read them too
+            with Reads() as scope:
+                surrogate(*inputs)
+            reject_reads({k: v for k, v in variables.items() if k not in scope.variables})
+        return _carry(value, carrier)
 
     return NamedFunction(call, name, forward, surrogate)
