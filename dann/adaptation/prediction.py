@@ -1,7 +1,9 @@
 """Outputs of a network outside of a training step."""
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -10,12 +12,18 @@ from keras import ops
 
 from dann.data.examples import Examples, OrderedBatches
 
+# Tracing a network takes about as long as compiled code saves over this number of batches. The rule
+# depends on the call alone, so that a resumed training computes the same bits.
+_MIN_COMPILED_BATCHES = 8
+_COMPILED: weakref.WeakKeyDictionary[Any, Callable] = weakref.WeakKeyDictionary()
+
 
 def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
     """Returns the outputs of a network in inference mode, computed batch by batch.
 
-    The network runs eagerly on one device of this process, with copies of its variables. The
-    variables themselves may be spread over several devices or processes, and do not change.
+    The network runs on one device of this process, with copies of its variables. The variables
+    themselves may be spread over several devices or processes, and do not change. From 8 batches
+    on, the network is compiled, once for all calls.
 
     Args:
         network: A built Keras model or layer, such as the `backbone` of a method.
@@ -26,13 +34,40 @@ def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
         Array `(n, ...)` with the dtype of the outputs.
     """
     batches = OrderedBatches(Examples({"inputs": inputs}, "data"), batch_size)
+    run = functools.partial(_run, network)
+    if len(batches) >= _MIN_COMPILED_BATCHES:
+        run = _compile(network)
     with _one_device():
-        variables = network.variables
-        values = [(variable, ops.convert_to_tensor(to_numpy(variable))) for variable in variables]
-        # Not `stateless_call`, which fails where `call` has no argument `training`.
-        with keras.StatelessScope(values):
-            outputs = [to_numpy(network(batch, training=False)) for (batch,) in batches]
+        values = [ops.convert_to_tensor(to_numpy(variable)) for variable in network.variables]
+        outputs = [to_numpy(run(values, batch)) for (batch,) in batches]
     return np.concatenate(outputs)
+
+
+def _run(network, values, batch):
+    # Not `stateless_call`, which fails where `call` has no argument `training`.
+    with keras.StatelessScope(list(zip(network.variables, values, strict=True))):
+        return network(batch, training=False)
+
+
+def _compile(network):
+    """Returns `_run` of a network as a compiled function, which lives as long as the network."""
+    if network in _COMPILED:
+        return _COMPILED[network]
+    reference = weakref.ref(network)
+
+    def run(values, batch):
+        return _run(reference(), values, batch)
+
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        run = tf.function(run, autograph=False, reduce_retracing=True)
+    elif keras.backend.backend() == "jax":
+        import jax  # pyright: ignore[reportMissingImports]
+
+        run = jax.jit(run)
+    _COMPILED[network] = run
+    return run
 
 
 @contextlib.contextmanager
