@@ -7,8 +7,15 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.batch import sum_losses
 from dann.autodiff import gradients
-from dann.diagnostics.passes import as_tensors, at_weights, check_method
+from dann.diagnostics.passes import (
+    as_tensors,
+    at_weights,
+    check_method,
+    extract_features,
+    step_losses,
+)
 from dann.optimizers import PerVariable
 
 
@@ -31,8 +38,50 @@ def get_players(model: Any) -> list[keras.Variable]:
     return list(model.trainable_variables)
 
 
+def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
+    """Returns the field that a `DANN` descends, as a function of its weights.
+
+    The losses are differentiated without the reversal, with the signs of the two players written
+    out, so the field can be differentiated again:
+
+    - `(d(L - s D)/df, d(L - s D)/dc, dD/dd)`, with the names of `minmax_spectrum`
+
+    Args:
+        model: A `DANN` itself, because a class that derives from it may change the losses.
+        data: One batch, as in every diagnostic.
+
+    Returns:
+        A function of one tensor per weight that returns the field in the same shapes.
+    """
+    variables, data = get_players(model), as_tensors(data)
+    reversal: Any = model.reversal
+    # The layer stores the strength of the last step, but the next step begins with a new one.
+    strength = reversal.schedule(reversal.step.value) if reversal.schedule else reversal.strength
+    strength = float(np.asarray(keras.ops.convert_to_numpy(strength)))
+    num_task = len(variables) - len(model.domain_head.trainable_variables)
+
+    def both():
+        features = extract_features(model, data[0], True)
+        losses = step_losses(model, data, features, True, lambda inputs, training: inputs)
+        return losses.task, sum_losses(model.domain_head.losses, losses.adversarial)
+
+    losses = at_weights(model, variables, both)
+
+    def field(*values):
+        task_values, domain_values = values[:num_task], values[num_task:]
+
+        def task_minus_domain(*task_values):
+            task, domain = losses(*task_values, *domain_values)
+            return task - strength * domain
+
+        slopes = gradients(task_minus_domain, task_values)
+        return slopes + gradients(lambda *d: losses(*task_values, *d)[1], domain_values)
+
+    return field
+
+
 def step_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
-    """Returns the field that a model descends in `fit`, as a function of its weights.
+    """Returns the field that any model descends in `fit`, as a function of its weights.
 
     The gradient passes the reversal, and some methods hold tensors constant, such as `CDAN` its
     predictions. The values of the field are the steps of the training, but automatic

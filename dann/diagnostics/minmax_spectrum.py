@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dann.diagnostics.fields import get_descent, get_players, step_field
+from dann.adaptation import DANN
+from dann.diagnostics.fields import explicit_field, get_descent, get_players, step_field
 from dann.diagnostics.spectrum import spectrum
 
 _NEUTRAL = 1e-4  # eigenvalues below this fraction of the largest one do not move the weights
@@ -20,8 +21,12 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
 
     and near a point the eigenvalues `mu` of `J = dv/dw` determine the dynamics. A step multiplies
     each eigenvector by `1 - step * mu`: a positive real part attracts, a negative real part repels,
-    an imaginary part rotates. The field is the gradient that a step takes, and `J v` is a central
-    difference of it; see `dann.diagnostics.spectrum`.
+    an imaginary part rotates.
+
+    For `DANN` itself the losses are differentiated without the reversal, with the signs written
+    out. For all other methods with a reversal, and for classes that derive from `DANN`, the field
+    is the gradient that a step takes, and `J v` is a central difference of it, because automatic
+    differentiation would pass the reversal and lose the rotation.
 
     - `game/radius`: `max |mu|`; `game/rotation`: `max |Im mu|`; `game/min_real_part`: `min Re mu`
     - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over the attracting eigenvectors, above
@@ -65,13 +70,15 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
           training as a game.
     """
     variables, descent = get_players(model), get_descent(model)
-    gradient = step_field(model, data)
+    is_explicit = type(model) is DANN
+    gradient = (explicit_field if is_explicit else step_field)(model, data)
     factors = descent.factors if descent else [1.0] * len(variables)
 
     def field(*values):
         return [factor * slope for factor, slope in zip(factors, gradient(*values), strict=True)]
 
-    eigenvalues, converged = spectrum(field, [variable.value for variable in variables], k, seed)
+    values = [variable.value for variable in variables]
+    eigenvalues, converged = spectrum(field, values, k, seed, differences=not is_explicit)
     if not len(eigenvalues):
         raise ValueError(
             "Expected at least one eigenvalue. Received: none, because a value is not finite or "
