@@ -1,5 +1,6 @@
 """A Keras model that trains on pairs of domains: its `fit`, `compile` and files."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from dann.adaptation.replicas import (
     use_each_device_separately,
 )
 from dann.data.conversion import convert_strings
-from dann.data.examples import Examples, check_matching_inputs
+from dann.data.examples import Examples, check_matching_inputs, get_frame_columns
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
@@ -31,6 +32,8 @@ class PairModel(keras.Model):
         arguments: Names of the method's own constructor arguments, which are also attributes.
         augmentation: Augmentation layers by domain.
         classifier: The plain network from inputs to logits.
+        frame_columns: Column names of the data frames of the last `fit`, which `evaluate`,
+            `predict` and validation data must have in the same order.
         is_multi_label: Whether the labels of the last `fit` were multi-label with a custom loss.
         label_head: The network from features to logits.
         logits_shape: Shape of the logits, or a dict of shapes.
@@ -41,6 +44,7 @@ class PairModel(keras.Model):
     arguments: Sequence[str] = ()
     augmentation: dict[str, Any]
     classifier: Any
+    frame_columns: Sequence[str] = ()
     is_multi_label = False
     label_head: Any
     logits_shape: Any
@@ -64,6 +68,8 @@ class PairModel(keras.Model):
         check_labels(x, y, self)
         if is_pair(x):
             _check_inputs(select_parts(x))
+        self.frame_columns = _list_columns(x)
+        self._check_columns(kwargs.get("validation_data"))
         if not isinstance(x, Pairs):
             return super().fit(x, y, *args, **kwargs)
         steps, batches = self._repeat_pairs(x, "steps_per_epoch", kwargs)
@@ -79,6 +85,7 @@ class PairModel(keras.Model):
     def evaluate(self, x=None, y=None, *args, **kwargs):
         _check_call("evaluate(inputs, labels)", isinstance(x, tuple), x, y, *args)
         check_labels(x, y, self)
+        self._check_columns(x)
         with use_each_device_separately():
             if not isinstance(x, Pairs):
                 return super().evaluate(convert_strings(x), y, *args, **kwargs)
@@ -87,8 +94,18 @@ class PairModel(keras.Model):
 
     def predict(self, x, *args, **kwargs):
         _check_call("predict(inputs)", isinstance(x, Pairs) or is_pair(x), x, *args)
+        self._check_columns(x)
         with use_each_device_separately():
             return super().predict(convert_strings(x), *args, **kwargs)
+
+    def _check_columns(self, data):
+        columns = _list_columns(data)
+        if self.frame_columns and columns and columns != self.frame_columns:
+            raise ValueError(
+                "Expected data frames with the columns of the frames in `fit`, in the same order: "
+                f"{list(self.frame_columns)}. Received: {columns}. Select the columns with "
+                "`frame[names]`."
+            )
 
     def _repeat_pairs(self, pairs, name, kwargs):
         """Returns the number of steps, as Keras rounds it up, and endless batches from `start` on.
@@ -153,12 +170,17 @@ class PairModel(keras.Model):
         for key, state in self._random_states().items():
             store[key] = ops.convert_to_numpy(state)
         store["several_labels"] = np.array(self.is_multi_label)
+        if self.frame_columns:
+            names = json.dumps(list(self.frame_columns)).encode()
+            store["frame_columns"] = np.frombuffer(names, "uint8")  # Keras saves no strings
 
     def load_own_variables(self, store):
         keys = set(store.keys())
         super().load_own_variables({key: store[key] for key in keys if key.isdigit()})
         if "several_labels" in keys:
             self.is_multi_label = bool(np.asarray(store["several_labels"]))
+        if "frame_columns" in keys:
+            self.frame_columns = json.loads(bytes(np.asarray(store["frame_columns"])))
         states = self._random_states()
         # A network with another number of generators keeps its own states.
         if set(states) == {key for key in keys if key.startswith("seed_")}:
@@ -178,6 +200,16 @@ def _check_inputs(parts):
     }
     for name, spec in specs.items():
         check_matching_inputs(next(iter(specs.values()))._replace(inputs=spec.inputs), spec, name)
+
+
+def _list_columns(data):
+    """Returns the column names of all data frames in pairs, in inputs or in `(inputs, labels)`."""
+    if isinstance(data, Pairs):
+        columns = getattr(getattr(data.domains["source"], "examples", None), "frame_columns", ())
+    else:
+        inputs = data[0] if isinstance(data, tuple) else data
+        columns = get_frame_columns(inputs["source"] if is_pair(inputs) else inputs)
+    return [str(name) for name in keras.tree.flatten(columns)]
 
 
 def _check_call(expected_call, is_wrong, *arguments):

@@ -38,6 +38,9 @@ class Examples:
             tuple or list of array-likes.
         domain: Name of the domain in error messages.
 
+    Attributes:
+        frame_columns: Column names of each data frame in the inputs; see `get_frame_columns`.
+
     Raises:
         ValueError: If a column cannot be converted to arrays, lengths differ, there are no
             examples, or weights are negative or do not have the shape of the labels.
@@ -62,9 +65,7 @@ class Examples:
                 "examples, `numpy.stack(rows)` for a list of rows"
             )
         ((self.count,),) = counts
-        self._frame_columns = _map_arrays(
-            lambda values: list(getattr(values, "columns", ())), columns["inputs"]
-        )
+        self.frame_columns = get_frame_columns(columns["inputs"])
 
     def _check_weights(self):
         weights = np.asarray(self.columns["weights"], np.float32)
@@ -86,7 +87,7 @@ class Examples:
         """
         arrays = self.columns["inputs"]
         words = _map_arrays(lambda array: _describe_input(array, ignore_spatial), arrays)
-        return InputSpec(words, self._frame_columns)
+        return InputSpec(words, self.frame_columns)
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns the rows at `indices` of every column."""
@@ -119,6 +120,11 @@ class OrderedBatches(keras.utils.PyDataset):
         columns = self.examples.rows(rows)
         columns["inputs"] = convert_strings(columns["inputs"])
         return tuple(columns.values())
+
+
+def get_frame_columns(inputs: Any) -> Any:
+    """Returns the column names of each data frame in inputs; an empty list for each other array."""
+    return _map_arrays(lambda values: list(getattr(values, "columns", ())), inputs)
 
 
 def is_dataset(data: Any) -> bool:

@@ -1,0 +1,90 @@
+"""Models that were fitted to data frames refuse frames with columns in another order."""
+
+import keras
+import numpy as np
+import pandas
+import pytest
+from support.networks import linear
+from support.pair import LABELS, SOURCE, TARGET
+
+import dann
+from dann.adaptation import DANN, Invariant, SourceOnly
+
+FRAME, TARGET_FRAME = (pandas.DataFrame(x, columns=list("abc")) for x in (SOURCE, TARGET))
+SWAPPED = FRAME[list("cba")]
+PAIR = {"source": FRAME, "target": TARGET_FRAME}
+PAIRS = dann.data.pair((FRAME, LABELS), TARGET_FRAME)
+SWAPPED_PAIRS = dann.data.pair((SWAPPED, LABELS), TARGET_FRAME[list("cba")])
+WORDS = r"\['a', 'b', 'c'\]. Received: \['c', 'b', 'a'\]"
+
+
+def compile_model(method=DANN, **options):
+    model = method(linear(3, 4), 3, **options)
+    model.compile("sgd")
+    return model
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    model = compile_model()
+    model.fit(PAIRS, verbose=0, validation_data=(FRAME, LABELS))
+    return model
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: model.predict(SWAPPED, verbose=0),
+        lambda model: model.evaluate(SWAPPED, LABELS, verbose=0),
+        lambda model: model.evaluate(SWAPPED_PAIRS, verbose=0),
+        lambda model: model.evaluate({"source": SWAPPED, "target": SWAPPED}, LABELS, verbose=0),
+    ],
+    ids=["predict", "evaluate", "evaluate pairs", "evaluate a pair"],
+)
+def test_other_column_order_is_refused_after_fit(fitted, call):
+    with pytest.raises(ValueError, match=WORDS):
+        call(fitted)
+
+
+@pytest.mark.parametrize("data", [(SWAPPED, LABELS), SWAPPED_PAIRS], ids=["tuple", "pairs"])
+def test_validation_data_is_refused_before_training(data):
+    model = compile_model()
+    weights = model.get_weights()
+    with pytest.raises(ValueError, match=WORDS):
+        model.fit(PAIRS, validation_data=data, verbose=0)
+    for weight, expected in zip(model.get_weights(), weights, strict=True):
+        np.testing.assert_array_equal(weight, expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "y"),
+    [
+        (compile_model(), PAIR, LABELS),
+        (compile_model(SourceOnly), FRAME, LABELS),
+        (
+            compile_model(Invariant, nuisances={"site": 2}),
+            FRAME,
+            {"label": LABELS, "site": LABELS % 2},
+        ),
+    ],
+    ids=["pair", "plain inputs", "nuisances"],
+)
+def test_every_form_of_frames_is_remembered(model, x, y):
+    model.fit(x, y, verbose=0)
+    with pytest.raises(ValueError, match=WORDS):
+        model.predict(SWAPPED, verbose=0)
+
+
+def test_same_order_and_arrays_are_accepted(fitted):
+    expected = fitted.predict(SOURCE, verbose=0)
+    np.testing.assert_array_equal(fitted.predict(FRAME, verbose=0), expected)
+    np.testing.assert_array_equal(fitted.predict(SWAPPED[list("abc")], verbose=0), expected)
+    model = compile_model()
+    model.fit(dann.data.pair((SOURCE, LABELS), TARGET), verbose=0)  # without column names
+    assert model.predict(SWAPPED, verbose=0).shape == expected.shape
+
+
+def test_loaded_model_knows_the_columns(fitted, tmp_path):
+    fitted.save(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match=WORDS):
+        keras.models.load_model(tmp_path / "model.keras").predict(SWAPPED, verbose=0)
