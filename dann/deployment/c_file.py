@@ -26,7 +26,7 @@ from dann.deployment.tracing import PackError
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
 _FRAME = pathlib.Path(__file__).parent / "frame.c"
 # Part of the names of cached libraries. Increase it with every change of the generated C code.
-C_VERSION = 3
+C_VERSION = 4
 
 
 def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -> int:

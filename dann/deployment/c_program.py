@@ -23,12 +23,13 @@ _CHANNELWISE = {
     "scale": ("multiply", "scale"),
     "offset": ("add", "offset"),
     "bias": ("add", "bias"),
+    "divisors": ("divide_each", "divisors"),
     "slopes": ("prelu", "slopes"),
 }
-_CHANNEL_ARRAYS = ("scale", "offset", "bias", "slopes", "thresholds", "flips")
+_CHANNEL_ARRAYS = ("scale", "offset", "bias", "divisors", "slopes", "thresholds", "flips")
 _KERNEL_STEPS = ("dense", "conv", "binary_dense", "binary_conv")
 _PRODUCTS = ("multiply_numbers", "multiply_signs", "multiply_bits", "multiply_bits_in_groups")
-_POINTWISE = ("activation", "affine", "prelu", "sign", "signs", "threshold")
+_POINTWISE = ("activation", "affine", "divide", "prelu", "sign", "signs", "threshold")
 
 
 class CProgram:
@@ -71,6 +72,7 @@ class CProgram:
             "multiply": self._combine,
             "concatenate": self._concatenate,
             "reshape": self._repack,
+            "take": self._take,
             "max_pool": self._pool,
             "average_pool": self._pool,
             **dict.fromkeys(_KERNEL_STEPS, self._multiply_kernel),
@@ -209,6 +211,14 @@ class CProgram:
         (source,), size = self._steps[number].inputs, self.shapes[number][-1]
         rows, length = self._stored[source], self.shapes[source][-1]
         return [_call("repack_bits", rows, length, place, size, target)]
+
+    def _take(self, number, target, place):
+        (source,) = self._steps[number].inputs
+        if self._kinds[source] == "bits":
+            raise PackError(f"Expected numbers to take. Received: bits of step {source}")
+        starts = self._constant(number, "starts", self._steps[number].arrays["starts"].astype("u4"))
+        row = f"{self._stored[source]} + {starts}[{place}]"
+        return [_call("copy", row, self.shapes[number][-1], target)]
 
     def _pool(self, number, target, place):
         step, size, kind = self._steps[number], self.shapes[number][-1], self._kinds[number]

@@ -110,7 +110,7 @@ class Program:
 
 def _is_monotone(step):
     has_rising_slopes = np.min(step.arrays.get("slopes", -1)) >= 0
-    is_affine = step.op == "affine"
+    is_affine = step.op in ("affine", "divide")
     return has_rising_slopes or is_affine or step.attributes.get("function") in _MONOTONE
 
 

@@ -342,6 +342,13 @@ DANN_FUNCTION void multiply_one(const float *factor, int n, float *DANN_RESTRICT
         values[i] *= *factor;
 }
 
+/* Divides the values by `n` divisors. */
+DANN_FUNCTION void divide_each(const float *divisors, int n, float *DANN_RESTRICT values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] /= divisors[i];
+}
+
 /* Multiplies the values that are not above 0 by their slopes. */
 DANN_FUNCTION void prelu(const float *slopes, int n, float *DANN_RESTRICT values)
 {
@@ -370,13 +377,55 @@ DANN_FUNCTION void apply_hard_tanh(int n, float *values)
         values[i] = values[i] < -1 ? -1 : values[i] > 1 ? 1 : values[i];
 }
 
-/* 1 / (1 + exp(-x)), with an exponent of at most 0 so that it cannot overflow. */
-DANN_FUNCTION void apply_sigmoid(int n, float *values)
+/* x where x > 0, and exp(x) - 1 elsewhere */
+DANN_FUNCTION void apply_elu(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = values[i] > 0 ? values[i] : expm1f(values[i]);
+}
+
+/* x * (1 + erf(x / sqrt(2))) / 2 */
+DANN_FUNCTION void apply_gelu(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] *= 0.5f + 0.5f * erff(values[i] * 0.70710678f);
+}
+
+/* x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2 */
+DANN_FUNCTION void apply_gelu_by_tanh(int n, float *values)
 {
     for (int i = 0; i < n; i++) {
-        float shrunk = expf(-fabsf(values[i]));
-        values[i] = (values[i] >= 0 ? 1 : shrunk) / (1 + shrunk);
+        float x = values[i];
+        values[i] *= 0.5f + 0.5f * tanhf(0.79788456f * (x + 0.044715f * x * x * x));
     }
+}
+
+/* min(max(x + 3, 0), 6) / 6 */
+DANN_FUNCTION void apply_hard_sigmoid(int n, float *values)
+{
+    for (int i = 0; i < n; i++) {
+        float shifted = values[i] + 3;
+        values[i] = (shifted < 0 ? 0 : shifted > 6 ? 6 : shifted) / 6;
+    }
+}
+
+/* 1 / (1 + exp(-x)), with an exponent of at most 0 so that it cannot overflow. */
+DANN_FUNCTION float sigmoid(float x)
+{
+    float shrunk = expf(-fabsf(x));
+    return (x >= 0 ? 1 : shrunk) / (1 + shrunk);
+}
+
+DANN_FUNCTION void apply_sigmoid(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = sigmoid(values[i]);
+}
+
+DANN_FUNCTION void apply_silu(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] *= sigmoid(values[i]);
 }
 
 /* tanh(x) */

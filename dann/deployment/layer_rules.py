@@ -1,5 +1,6 @@
 """Rules that translate the calls of layers and operations into steps of a packed program."""
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -15,8 +16,9 @@ from dann.deployment.tracing import Call
 
 def _as_channels(call, values, requirement="act on the last axis"):
     """Returns a scalar, or a tensor with one number per channel of the last axis, as an array."""
-    values = np.atleast_1d(as_array(values))
-    call.require(values.size == values.shape[-1], requirement, values.shape)
+    values, channels = np.atleast_1d(as_array(values)), call.program.steps[call.inputs[0]].shape[-1]
+    is_fit = values.size == values.shape[-1] and values.size in (1, channels)
+    call.require(is_fit, requirement, values.shape)
     return values.reshape(-1)
 
 
@@ -70,6 +72,26 @@ def _batch_normalization(call):
     return call.add("affine", scale=as_array(scale), offset=as_array(offset))
 
 
+def _elu(call):
+    """Adds `elu(x)`, times `alpha` where it is negative, as Keras computes it."""
+    number = call.add("activation", attributes={"function": "elu"})
+    return call.add("prelu", number, slopes=as_array([call.layer.alpha]))
+
+
+def _gelu(call):
+    name = "gelu_by_tanh" if call.layer.approximate else "gelu"
+    return call.add("activation", attributes={"function": name})
+
+
+def _normalization(call):
+    layer = call.layer
+    mean, divisors = layer.mean, ops.maximum(ops.sqrt(layer.variance), keras.config.epsilon())
+    mean, divisors = _as_channels(call, mean), _as_channels(call, divisors)
+    if layer.invert:
+        return call.add("affine", scale=divisors, offset=mean)
+    return call.add("divide", call.add("affine", offset=-mean), divisors=divisors)
+
+
 def _rescaling(call):
     scale, offset = _as_channels(call, call.layer.scale), _as_channels(call, call.layer.offset)
     return call.add("affine", scale=scale, offset=offset)
@@ -85,6 +107,48 @@ def _join(op, array_name, call):
     # The largest output comes first, because C adds or multiplies the others in place.
     order = np.argsort([-math.prod(shape) for shape in shapes], kind="stable")
     return call.add(op, *(call.inputs[index] for index in order))
+
+
+def _negate(call, number):
+    shape = call.program.steps[number].shape
+    return call.add("affine", number, shape=shape, scale=as_array([-1.0]))
+
+
+def _subtract(call):
+    """Adds the first argument and the negated second: float32 computes the difference so too."""
+    first, second = call.arguments
+    if not isinstance(second, keras.KerasTensor):
+        return _add(dataclasses.replace(call, arguments=[first, -as_array(second)]))
+    inputs = [*call.inputs[:-1], _negate(call, call.inputs[-1])]
+    return _add(dataclasses.replace(call, inputs=inputs))
+
+
+def _divide(call):
+    divisor = call.arguments[1]
+    is_constant = not isinstance(divisor, keras.KerasTensor)
+    call.require(is_constant, "divide by a constant", "a divisor that depends on the input")
+    return call.add("divide", divisors=_as_channels(call, divisor))
+
+
+def _take(call):
+    """Adds a step that copies numbers, whose positions the layer computes from all positions."""
+    shape, examples = call.program.steps[call.inputs[0]].shape, 3
+    size, key = math.prod(shape), tuple(call.arguments[1:])
+    positions = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
+    interpolation = getattr(call.layer, "interpolation", "nearest")
+    call.require(interpolation == "nearest", "have interpolation='nearest'", interpolation)
+    if key:  # of a slice
+        call.require(key[0] in (..., slice(None)), "keep all examples, as `x[:, 0]` does", key)
+        positions = positions[key]
+    else:
+        positions = ops.convert_to_numpy(call.layer(ops.convert_to_tensor(positions)))
+    is_separate = positions.shape == (examples, *call.shape)
+    is_separate = is_separate and np.all(np.diff(positions, axis=0) == size)
+    call.require(is_separate, "act on each example separately", positions.shape)
+    # Copies rows of adjacent numbers, or single numbers if the rows are not adjacent.
+    rows = positions[0] if np.all(np.diff(positions) == 1) else positions[0][..., None]
+    starts = rows[..., 0].ravel().astype("<u4")
+    return call.add("reshape", call.add("take", shape=rows.shape, starts=starts))
 
 
 def _mean(call):
@@ -120,7 +184,7 @@ def _zero_padding(call):
 
 
 def _skip(call):
-    """Adds no step for a layer that acts only in training."""
+    """Adds no step for a layer that acts only in training or on gradients."""
     return call.inputs[0]
 
 
@@ -135,10 +199,13 @@ _reshape = _plain_step("reshape")
 _softmax = _activation("softmax")
 _LAYER_RULES: dict[type, Callable[[Call], int]] = {
     **dict.fromkeys((layers.Dropout, layers.GaussianDropout, layers.GaussianNoise), _skip),
-    **dict.fromkeys((layers.ActivityRegularization, layers.Identity), _skip),
+    **dict.fromkeys((layers.ActivityRegularization, layers.AlphaDropout, layers.Identity), _skip),
+    **dict.fromkeys((dann_layers.GradientReversal, dann_layers.RandomConvolution), _skip),
     **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), add_kernel_products),
     **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), add_kernel_products),
+    **dict.fromkeys((layers.Cropping1D, layers.Cropping2D, layers.Cropping3D), _take),
     **dict.fromkeys((layers.MaxPooling1D, layers.MaxPooling2D, layers.MaxPooling3D), _max_pool),
+    **dict.fromkeys((layers.UpSampling1D, layers.UpSampling2D, layers.UpSampling3D), _take),
     layers.Activation: lambda call: call.add_activation(call.inputs[0], call.layer.activation),
     layers.Add: _add,
     layers.AveragePooling1D: _average_pool,
@@ -147,6 +214,7 @@ _LAYER_RULES: dict[type, Callable[[Call], int]] = {
     layers.BatchNormalization: _batch_normalization,
     layers.Concatenate: _concatenate,
     layers.Dense: add_kernel_products,
+    layers.ELU: _elu,
     layers.Flatten: _reshape,
     layers.GlobalAveragePooling1D: _global_average_pool,
     layers.GlobalAveragePooling2D: _global_average_pool,
@@ -156,11 +224,14 @@ _LAYER_RULES: dict[type, Callable[[Call], int]] = {
     layers.GlobalMaxPooling3D: _global_max_pool,
     layers.LeakyReLU: _leaky_relu,
     layers.Multiply: _multiply,
+    layers.Normalization: _normalization,
     layers.PReLU: _prelu,
+    layers.Permute: _take,
     layers.ReLU: _relu,
     layers.Rescaling: _rescaling,
     layers.Reshape: _reshape,
     layers.Softmax: _softmax,
+    layers.Subtract: _subtract,
     layers.ZeroPadding1D: _zero_padding,
     layers.ZeroPadding2D: _zero_padding,
     layers.ZeroPadding3D: _zero_padding,
@@ -174,17 +245,27 @@ _OPERATION_RULES: dict[str, Callable[[Call], int]] = {
     "Add": _add,
     "Concatenate": _concatenate,
     "ConvertToTensor": _skip,
+    "Divide": _divide,
+    "Elu": _elu,
+    "Gelu": _gelu,
+    "GetItem": _take,
+    "HardSigmoid": _activation("hard_sigmoid"),
     "HardTanh": _activation("hard_tanh"),
     "LeakyRelu": _leaky_relu,
     "Mean": _mean,
     "Multiply": _multiply,
+    "Negative": lambda call: _negate(call, call.inputs[0]),
     "ReLU": _relu,
     "Relu": _activation("relu"),
     "Relu6": _activation("relu6"),
     "Reshape": _reshape,
     "Sigmoid": _activation("sigmoid"),
+    "Silu": _activation("silu"),
     "Softmax": _softmax,
+    "Subtract": _subtract,
     "Tanh": _activation("tanh"),
+    "Transpose": _take,
+    "TrueDivide": _divide,
 }
 
 

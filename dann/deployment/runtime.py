@@ -168,16 +168,25 @@ def _sigmoid(values):
     return np.where(values >= 0, 1, power) / (1 + power)
 
 
+_erf = np.vectorize(math.erf, "f")  # NumPy has no error function
+
+
 def _softmax(values):
     powers = np.exp(values - values.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
+_ROOT = np.float32((2 / np.pi) ** 0.5)
 FUNCTIONS = {
+    "elu": lambda values: np.where(values > 0, values, np.expm1(np.minimum(values, 0))),
+    "gelu": lambda x: x * (0.5 + 0.5 * _erf(x * np.float32(0.5**0.5))),
+    "gelu_by_tanh": lambda x: x * (0.5 + 0.5 * np.tanh(x * (_ROOT + _ROOT * 0.044715 * x * x))),
+    "hard_sigmoid": lambda values: np.clip(values + 3, 0, 6) / 6,
     "hard_tanh": lambda values: np.clip(values, -1, 1),
     "relu": lambda values: np.maximum(values, 0),
     "relu6": lambda values: np.clip(values, 0, 6),
     "sigmoid": _sigmoid,
+    "silu": lambda values: values * _sigmoid(values),
     "softmax": _softmax,
     "tanh": np.tanh,
 }
@@ -206,6 +215,12 @@ def _average_pool(step, images):
     return sum(np.moveaxis(_get_windows(step, images, 0), -2, 0)) / counts
 
 
+def _take(step, values):
+    starts = step.arrays["starts"].astype("uint32").reshape(-1, 1)  # as in C
+    positions = (starts + np.arange(step.shape[-1])).ravel()
+    return values.reshape(len(values), -1)[:, positions].reshape(-1, *step.shape)
+
+
 def _get_windows(step, images, border):
     """Returns the windows `(batch, *outputs, taps, channels)` of padded images."""
     names = ("size", "dilation", "strides", "pads")
@@ -232,11 +247,13 @@ OPERATIONS: Mapping[str, Callable[..., Any]] = {
     "concatenate": lambda step, *parts: np.concatenate(parts, axis=-1),
     "conv": _conv,
     "dense": _dense,
+    "divide": lambda step, values: values / step.arrays["divisors"],
     "max_pool": lambda step, images: _get_windows(step, images, -np.inf).max(axis=-2),
     "multiply": lambda step, *values: functools.reduce(np.multiply, values),
     "prelu": lambda step, values: np.where(values > 0, values, values * step.arrays["slopes"]),
     "reshape": lambda step, values: values.reshape(-1, *step.shape),
     "sign": lambda step, values: _signs(values >= 0),
     "signs": lambda step, signs: signs,
+    "take": _take,
     "threshold": lambda step, x: _signs((x >= step.arrays["thresholds"]) != step.arrays["flips"]),
 }

@@ -17,7 +17,7 @@ from keras import layers
 from packable_networks import NETWORKS, integer_inputs, logits, normalize, spread_statistics
 
 from dann import layers as dann_layers
-from dann.deployment import to_c
+from dann.deployment import PackError, to_c
 from dann.deployment.c_file import C_VERSION, generate_c
 from dann.deployment.packing import build_program
 from dann.deployment.runtime import PackedModel, Step
@@ -137,6 +137,61 @@ def test_c_numpy_and_keras_agree(data, tmp_path_factory):
         np.testing.assert_array_equal(outputs.argmax(axis=-1), expected.argmax(axis=-1))
 
 
+MEAN, VARIANCE = np.array([1.0, 2.0, -1.0]), np.array([2.0, 0.0, 3.0])
+NORMALIZATION = {"mean": MEAN, "variance": VARIANCE}
+LAYERS = {  # of inputs (5, 3)
+    "normalization": layers.Normalization(**NORMALIZATION),
+    "inverse normalization": layers.Normalization(**NORMALIZATION, invert=True),
+    "one mean": layers.Normalization(axis=None, mean=3.0, variance=2.0),
+    "x - c": lambda x: x - MEAN,
+    "c - x": lambda x: 2.5 - x,
+    "x / c": lambda x: x / MEAN,
+    "-x": lambda x: -x,
+    "x - y": lambda x: x[:, 1:] - x[:, :-1],
+    "subtract": lambda x: layers.Subtract()([layers.GlobalMaxPooling1D(keepdims=True)(x), x]),
+    "last": lambda x: x[:, -1],
+    "range": lambda x: x[:, 1:4, None],
+    "channels": lambda x: x[..., 1:],
+    "steps": lambda x: x[:, ::2, ::-2],
+    "slice of signs": lambda x: BinaryDense(4)(BinarySign()(x)[:, 1]),
+    "permute": layers.Permute((2, 1)),
+    "crop": layers.Cropping1D((1, 2)),
+    "repeat": layers.UpSampling1D(2),
+    "ELU": layers.ELU(0.3),
+    "gelu by tanh": keras.ops.gelu,
+    **{name: layers.Activation(name) for name in ("elu", "swish", "gelu", "hard_sigmoid")},
+    "reversal": dann_layers.GradientReversal(),
+    "random convolution": dann_layers.RandomConvolution(),
+}
+
+
+def test_layers_of_floats_agree_with_keras(tmp_path):
+    inputs = keras.Input((5, 3))
+    parts = [layers.Flatten()(layer(inputs)) for layer in LAYERS.values()]
+    model = keras.Model(inputs, layers.Concatenate()(parts))
+    rows = np.random.default_rng(0).normal(0, 3, (20, 5, 3)).astype("float32")
+    rows[0] = 0
+    expected, steps = logits(model, rows), build_program(model)
+    for outputs in (PackedModel(steps).predict(rows), run_c(steps, rows, tmp_path)):
+        np.testing.assert_allclose(outputs, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_bits_are_not_taken_as_numbers():
+    steps = [Step("input", "input", (), (40,)), Step("sign", "one", [0], [40])]
+    steps.append(Step("take", "one", [1], [2], arrays={"starts": np.array([0], "<u4")}))
+    with pytest.raises(PackError, match="Expected numbers to take"):
+        generate_c(steps)
+
+
+def test_division_between_signs_becomes_a_threshold():
+    inputs = keras.Input((9,))
+    x = BinaryDense(6, use_bias=False)(inputs) / np.array([3.0, -3.0, 0.1, 7.0, -2.0, 9.0])
+    model = keras.Model(inputs, BinaryDense(4, use_bias=False)(x - 1 / 3))
+    steps, rows = build_program(model), integer_inputs(model, 50)
+    assert "threshold" in [step.op for step in steps]
+    np.testing.assert_array_equal(PackedModel(steps).predict(rows), logits(model, rows))
+
+
 X86 = ("cc", "-O2", "-m32", "-msse2", "-mfpmath=sse"), ()
 ARM = ("arm-linux-gnueabihf-gcc", "-O2", "-static"), ("qemu-arm",)
 
@@ -206,7 +261,7 @@ def test_c_version_identifies_the_code():
         # The code without constants, comments and spaces.
         code = re.sub(r"static const .*?};|/\*.*?\*/|\s", "", library, flags=re.DOTALL)
         digest.update(code.encode())
-    assert (C_VERSION, digest.hexdigest()[:16]) == (3, "f9befdb04a1fd43d")
+    assert (C_VERSION, digest.hexdigest()[:16]) == (4, "6260bc207c0b3e2b")
 
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
