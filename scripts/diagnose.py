@@ -28,6 +28,7 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     model = run.model()
     domains = build_domains(load_run_config(cfg.run, cfg.paths))
+    run.check_data(domains.identity)
     print_line = functools.partial(print, flush=True)
     diagnosis = diagnose_run(
         model, domains, names, cfg.samples, cfg.step_samples, cfg.seed, print_line

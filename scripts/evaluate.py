@@ -5,8 +5,9 @@ python scripts/evaluate.py run=run                     on the test sets of the r
 python scripts/evaluate.py run=run target=new_photos   on other data like the target
 
 `target` is a folder of images, with or without class folders, a `.npz` file or a `.csv` file, of
-the same kind as the target of the run. The predicted classes are written to predictions.csv in the
-run directory, or to predictions_<name>.csv for another target.
+the same kind as the target of the run. Its predicted classes are written to predictions_<name>.csv
+in the run directory. The predictions.csv of the training does not change. If the data of the run
+have changed, the script ends with an error, because the run may have trained on test examples.
 
 For a run with `trainer.oracle_curve=true`, the script also lists the epoch that each label-free
 score selects. The regret of a score is the best target accuracy of all epochs minus the target
@@ -36,7 +37,7 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     run_cfg = load_run_config(cfg.run, cfg.paths)
-    tests, splits, name = ["source", "target"], ["train", "test"], ""
+    tests = ["source", "target"]
     if cfg.target is not None:
         reader = run_cfg.data["_target_"]
         if reader not in NEW_TARGET_READERS:
@@ -45,8 +46,9 @@ def main(cfg):
                 f"Received: a run with {reader}"
             )
         run_cfg.data["target_new"] = cfg.target
-        tests, splits, name = ["target"], ["test"], pathlib.Path(cfg.target).absolute().stem
+        tests = ["target"]
     domains = build_domains(run_cfg)
+    run.check_data(domains.identity)
     if domains.nuisances and cfg.target is None:
         tests = ["source"]  # one table is both domains
     class_names = domains.class_names or [str(number) for number in range(domains.num_classes)]
@@ -58,8 +60,11 @@ def main(cfg):
         else:
             predicted = predict(classifier, inputs).argmax(axis=1)
             print(format_class_report(labels, predicted, class_names))
-    print(f"Written to {run.write_predictions(predict_target(classifier, domains, splits), name)}")
-    if cfg.target is None and run.oracle_file.is_file():
+    if cfg.target is not None:
+        table = predict_target(classifier, domains, ["test"])
+        name = pathlib.Path(cfg.target).absolute().stem
+        print(f"Written to {run.write_predictions(table, name)}")
+    elif run.oracle_file.is_file():
         print("Epoch that each score selects; the accuracies use target labels (oracle)")
         print(tabulate_regret(cfg.run).round(4).to_string())
 

@@ -47,12 +47,13 @@ def train_run(
 
     The summary is the row of this run in every table of runs. Its flat keys are `method` (the
     name), `oracle` (whether the method learns from target labels), `source`, `target`,
-    `class_names`, `nuisances` if there are any, `seed`, `steps`, `hardware`, `backend`, `seconds`
-    (wall time of the training steps), `cpu_seconds` (CPU time of all threads), `source/accuracy`,
-    `target/accuracy`, `source/balanced_accuracy`, `target/balanced_accuracy`, and the label-free
-    scores as `selection/<name>`. With a baseline, the summary also contains the times, accuracies
-    and InfoMax of the baseline under `source_only/`, and the result of
-    `dann.selection.probe_domains` on the features of the baseline as `source_only/probe/<name>`.
+    `class_names`, `nuisances` if there are any, `seed`, `steps`, `hardware`, `backend`,
+    `training_data` (`DomainPair.identity`), `seconds` (wall time of the training steps),
+    `cpu_seconds` (CPU time of all threads), `source/accuracy`, `target/accuracy`,
+    `source/balanced_accuracy`, `target/balanced_accuracy`, and the label-free scores as
+    `selection/<name>`. With a baseline, the summary also contains the times, accuracies and InfoMax
+    of the baseline under `source_only/`, and the result of `dann.selection.probe_domains` on the
+    features of the baseline as `source_only/probe/<name>`.
 
     Accuracies are shares in [0, 1] on the test sets, computed with the final weights. Target
     accuracies are an oracle: nothing is chosen by them. They are missing if the test set of the
@@ -205,6 +206,7 @@ def _describe_run(name, model, domains, trainer, seed):
         "steps": trainer.steps,
         "hardware": describe_hardware(),
         "backend": keras.backend.backend(),
+        "training_data": domains.identity,
     }
     if domains.nuisances:
         row["nuisances"] = domains.nuisances.kinds

@@ -3,7 +3,7 @@
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -192,10 +192,34 @@ class RunDirectory:
         with atomic_write(self.classifier_file) as draft:
             with_keras_batch_normalization(classifier).save(draft)
 
+    def check_data(self, identity: Mapping[str, Sequence[float]]) -> None:
+        """Checks that the data and their split are still those of the training.
+
+        Args:
+            identity: `DomainPair.identity` of the data as they are now.
+
+        Raises:
+            ValueError: If a training set differs, so that the test sets may contain examples that
+                the run trained on.
+        """
+        saved = self.summary().get("training_data", identity) if self.is_finished() else identity
+        for domain, numbers in identity.items():
+            if not np.allclose(saved[domain], numbers, rtol=1e-6):
+                counts = f"{numbers[0]} now, {saved[domain][0]} then"
+                raise ValueError(
+                    f"Expected the data on which {self} trained, because the test sets of other "
+                    "data may contain its training examples. Restore the data, or train again. "
+                    f"Received: other training examples of the {domain} ({counts})"
+                )
+
     def write_predictions(self, table: Any, name: str = "") -> pathlib.Path:
         """Writes predictions for the target of the run, or for other data with a name."""
         path = self.predictions_file
         path = path.with_stem(f"{path.stem}_{name}") if name else path
+        if path.exists() and path.name not in self.manifest():
+            raise FileExistsError(
+                f"Expected no file where predictions are written. Move the file. Received: {path}"
+            )
         self.record([path])
         with atomic_write(path) as draft:
             table.to_csv(draft, index=False)

@@ -4,6 +4,7 @@ import itertools
 import numpy as np
 
 from dann.data import DomainPair
+from dann.data.lazy_array import LazyArray
 
 IMAGES = np.arange(6, dtype="uint8")[:, None, None, None] + np.zeros((6, 4, 4, 1), "uint8")
 LABELS = np.arange(6) % 3
@@ -55,3 +56,19 @@ def test_test_batches_are_ordered_and_complete():
     assert [len(labels) for _, labels in batches] == [4, 2]
     np.testing.assert_array_equal(np.concatenate([y for _, y in batches]), LABELS)
     np.testing.assert_array_equal(np.concatenate([x for x, _ in batches]), IMAGES)
+
+
+def test_identity_differs_for_other_examples_alone():
+    images = np.random.default_rng(0).uniform(size=(80, 4, 4, 1))
+
+    def identify(inputs):
+        domain = (inputs, np.arange(len(inputs)) % 3)
+        return DomainPair("a", "b", domain, domain, inputs, domain, 3).identity["target"]
+
+    identity = identify(images)
+    for others in (images[:-1], images[::-1].copy(), np.roll(images, 1, axis=0)):
+        assert not np.allclose(identify(others), identity, rtol=1e-6)
+    lazy = LazyArray(images.shape, images.dtype, lambda rows: images[rows] * (1 + 1e-9))
+    np.testing.assert_allclose(identify(lazy), identity, rtol=1e-6)
+    texts = np.array([[f"text {number}"] for number in range(80)])
+    assert identify(texts) != identify(texts[::-1].copy())

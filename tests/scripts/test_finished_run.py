@@ -79,6 +79,38 @@ def test_evaluate_prints_accuracies_matrices_and_regrets(folder, run_well):
     assert set(names) == cheap
 
 
+CHANGES = {
+    "a": (np.r_[:100, :20], "source (96 now, 80 then)"),
+    "b": (np.r_[:100, :100], "target (160 now, 80 then)"),
+    "b shrinks": (np.r_[:50], "target (40 now, 80 then)"),
+    "b reordered": (np.r_[99:-1:-1], "target (80 now, 80 then)"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_data_are_not_evaluated(name, folder, tmp_path, run_here, check_refused):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    path, (rows, words) = tmp_path / f"{name[0]}.npz", CHANGES[name]
+    with np.load(path) as file:
+        arrays = {key: file[key][rows] for key in file}
+    np.savez(path, **arrays)
+    for script in ("evaluate.py", "diagnose.py"):
+        refused = run_here(script, ["run=run"], tmp_path)
+        check_refused(refused, f"Received: other training examples of the {words}")
+
+
+def test_evaluation_changes_no_file_of_the_run(folder, tmp_path, run_here, run_well, check_refused):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "run/predictions.csv").write_text("edited")
+    run_well("evaluate.py", ["run=run"], tmp_path)
+    assert (tmp_path / "run/predictions.csv").read_text() == "edited"
+    shutil.copy(tmp_path / "b.npz", tmp_path / "new.npz")
+    (tmp_path / "run/predictions_new.csv").write_text("mine")
+    refused = run_here("evaluate.py", ["run=run", "target=new.npz"], tmp_path)
+    check_refused(refused, "Received: run/predictions_new.csv", silent=False)
+    assert (tmp_path / "run/predictions_new.csv").read_text() == "mine"
+
+
 def test_a_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):
     # At a learning rate of 0 the weights do not change.
     still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
