@@ -10,6 +10,7 @@ from dann.data.emoji import emoji
 from dann.data.image_files import ImageFiles
 from dann.data.image_folder import image_folder
 from dann.data.join_sources import join_sources
+from dann.data.leave_one_domain_out import leave_one_domain_out
 from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.pairs import Pairs

@@ -1,5 +1,7 @@
 """Reader of CSV tables."""
 
+import io
+import operator
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from dann.checks import did_you_mean
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import parse_nuisances
-from dann.data.parts import build_pair, resolve_files, select_columns
+from dann.data.parts import build_pair, check_disjoint, resolve_files, select_columns
 
 _DELIMITERS = ";\t|"  # a header with one of these and no comma needs another `delimiter`
 _WHOLE = r"^([+-]?\d+)\.0+$"
@@ -24,15 +26,15 @@ _MAX_CATEGORIES = 1000
 
 
 def csv_table(
-    source: str | os.PathLike,
-    target: str | os.PathLike | None = None,
+    source: Any,
+    target: Any = None,
     label: str = "label",
     *,
     numeric: Sequence[str] | None = None,
     categorical: Sequence[str] | None = None,
     drop: str | Sequence[str] = (),
-    source_test: str | os.PathLike | None = None,
-    target_test: str | os.PathLike | None = None,
+    source_test: Any = None,
+    target_test: Any = None,
     delimiter: str = ",",
     max_categories: int = 1000,
     target_new: str | os.PathLike | None = None,
@@ -40,7 +42,10 @@ def csv_table(
     nuisances: Sequence[str] | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> DomainPair:
-    """Pairs two CSV files (UTF-8, with a header) that have the same columns, in any order.
+    """Pairs two CSV files or pandas data frames that have the same columns, in any order.
+
+    Files are in UTF-8 and have a header. A data frame is read as the file that its `to_csv(
+    index=False)` would write, so its index is not an input.
 
     With `nuisances`, reads one labelled table, of which a part is held out; see `dann.Invariant`.
 
@@ -60,8 +65,9 @@ def csv_table(
     training and testing; rows of different files are not compared.
 
     Args:
-        source: Path of the source's table.
-        target: Path of the target's table. Defaults to `None`: one labelled table, the source.
+        source: Path of the source's table, or a data frame.
+        target: Path of the target's table, or a data frame. Defaults to `None`: one labelled table,
+            the source.
         label: Name of the label column. Defaults to `"label"`.
         numeric: Names of numeric columns; all others are categorical. Defaults to `None`: all
             columns whose cells are numbers or missing in every file, except those in
@@ -70,8 +76,10 @@ def csv_table(
             are dropped. Defaults to `None`.
         drop: Name or names of columns that are not inputs, such as row numbers, dates or free text.
             Defaults to none.
-        source_test: Path of a test table. Defaults to `None`: a share of the source.
-        target_test: Path of a test table. Defaults to `None`: a share of the target.
+        source_test: Path of a test table, or a data frame. Defaults to `None`: a share of the
+            source.
+        target_test: Path of a test table, or a data frame. Defaults to `None`: a share of the
+            target.
         delimiter: Character between cells. Defaults to `","`.
         max_categories: Maximum number of features per categorical column; rarer categories share
             the last feature. Defaults to `1000`.
@@ -82,22 +90,27 @@ def csv_table(
         nuisances: Names of the nuisance columns of one labelled table, which are not inputs; or a
             dict from name to number of classes or `"number"`; see
             `dann.data.nuisances.encode_nuisances`. Defaults to `None`.
-        **options: `test_share` and `seed` of `dann.data.arrays`.
+        **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`.
 
     Returns:
         A pair with inputs float32 `(n, features)`: numeric columns, then the categories by column.
 
     Raises:
         OSError: If a file does not exist.
-        ValueError: If a file is not a table in UTF-8 or is used for training and testing; columns
+        ValueError: If a file is not a table in UTF-8; a file or frame is used for training and
+            testing; columns
             differ or do not exist; a numeric column contains other cells, or most cells of a column
             that is not listed as categorical are numbers; a label of the source is missing; or a
             label of the target is not a class of the source.
     """
     kinds = parse_nuisances(nuisances, target)
     files = {"source": source, "target": target, "source test": source_test}
-    paths = resolve_files({**files, "target test": target_test, "target new": target_new})
-    tables = {part: _read(path, delimiter) for part, path in paths.items()}
+    files |= {"target test": target_test, "target new": target_new}
+    frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
+    check_disjoint(frames, operator.is_, "data frames")
+    paths = resolve_files({part: path for part, path in files.items() if part not in frames})
+    tables = {part: _read(table, delimiter) for part, table in {**frames, **paths}.items()}
+    stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
     dropped = {drop} if isinstance(drop, str) else {*(drop or ())}
     for name in sorted(dropped - {name for table in tables.values() for name in table}):
         hint = did_you_mean(name, list(tables["source"]))
@@ -129,8 +142,8 @@ def csv_table(
         columns["inputs"] = np.flatnonzero(cells.index.get_level_values(0) == part)[:, np.newaxis]
     pair = build_pair(
         parts,
-        source_name=paths["source"].stem,
-        target_name=paths.get("target", paths["source"]).stem,
+        source_name=stems["source"],
+        target_name=stems["source" if target is None else "target"],
         kinds=kinds,
         **options,
     )
@@ -141,6 +154,8 @@ def csv_table(
 
 def _read(path, delimiter) -> Any:
     """Returns a frame of strings, with NaN for missing cells."""
+    if isinstance(path, pandas.DataFrame):
+        path = io.StringIO(path.to_csv(index=False, sep=delimiter))
     form: Any = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
     try:
         table = pandas.read_csv(path, dtype=str, **form)

@@ -7,6 +7,7 @@ import numpy as np
 
 from dann.data.domain_pair import DomainPair
 from dann.data.lazy_array import concatenate
+from dann.data.parts import NAME_CLASSES
 
 _COMPARED = 256  # rows of two targets that are compared
 
@@ -42,7 +43,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     if not facts or facts.count(facts[0]) < len(facts):
         raise ValueError(
             "Several sources need pairs with the same target name, input shape, number of classes "
-            f"and class names. Received: {facts}"
+            f"and class names. Received: {facts}. {NAME_CLASSES}"
         )
     if any(pair.source_domain is not None for pair in pairs):
         raise ValueError(

@@ -17,6 +17,11 @@ from dann.data.nuisance_table import NuisanceTable
 from dann.data.nuisances import encode_nuisances
 from dann.data.splits import UNKNOWN, hold_out
 
+NAME_CLASSES = (
+    "If a source lacks some of the classes, pass the names of all classes as `class_names` "
+    "(data.class_names)"
+)
+
 
 def build_pair(
     parts: Mapping[str, Mapping[str, Any]],
@@ -73,6 +78,13 @@ def build_pair(
     target, target_test = tables["target"], tables.get("target new", tables["target test"])
     # Only the source determines the classes; the target's labels may be unknown.
     labels = np.concatenate([source["labels"], source_test["labels"]])
+    num_classes = len(class_names) if class_names else int(labels.max(initial=0)) + 1
+    target_labels = np.concatenate([target["labels"], target_test["labels"]])
+    if target_labels.max(initial=0) >= num_classes:
+        raise ValueError(
+            f"Labels of the target must be below {num_classes}, the number of classes. Received: "
+            f"{target_labels.max()}. {NAME_CLASSES}"
+        )
     return kind(
         source=source_name,
         target=target_name,
@@ -80,7 +92,7 @@ def build_pair(
         source_test=(source_test["inputs"], source_test["labels"]),
         target_train=target["inputs"],
         target_test=(target_test["inputs"], _known_labels(target_test)),
-        num_classes=len(class_names) if class_names else int(labels.max(initial=0)) + 1,
+        num_classes=num_classes,
         class_names=class_names,
         target_train_labels=_known_labels(target),
         target_names=(target["names"], target_test["names"]),
@@ -222,7 +234,9 @@ def _read_labels(name, labels):
     if not is_text and labels.dtype.kind not in "biu":
         raise ValueError(
             f"Labels of the {name} must be integers or strings. Received: {labels.dtype}, such as "
-            f"{labels[:3].tolist()}"
+            f"{labels[:3].tolist()}. For classes use `labels.astype(int)`; for regression use "
+            "`dann.data.pair((inputs, labels), target_inputs)`, a `label_head` with one output and "
+            "`compile(loss='mse')`"
         )
     return labels.astype(str if is_text else np.int64)
 
@@ -232,7 +246,9 @@ def _to_numbers(name, labels, numbers):
     unexpected = sorted({str(label) for label in set(labels) - numbers.keys()})
     if unexpected:
         classes = [label for label in numbers if label]
-        raise ValueError(f"Labels of the {name} must be among {classes}. Received: {unexpected}")
+        raise ValueError(
+            f"Labels of the {name} must be among {classes}. Received: {unexpected}. {NAME_CLASSES}"
+        )
     return np.array([numbers[label] for label in labels], np.int64)
 
 

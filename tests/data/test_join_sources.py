@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dann.data import arrays, join_sources
+from dann.data import arrays, join_sources, leave_one_domain_out
 from dann.data.lazy_array import LazyArray, concatenate, select_rows
 
 LABELS = np.arange(20) % 2
@@ -51,3 +51,22 @@ def test_lazy_arrays_are_indexed_like_arrays(lazy, expected, index):
     assert lazy[index].dtype == np.uint8
     with pytest.raises(IndexError):
         lazy[6]
+
+
+@pytest.mark.parametrize("names", [None, np.array(["cat", "ant", "bee"])], ids=["numbers", "names"])
+def test_leaving_one_domain_out_keeps_every_example(names):
+    subjects, classes = np.arange(90) % 3 + 5, np.arange(90) // 3 % 3
+    classes[(subjects == 5) & (classes == 2)] = 0  # a source without one of the classes
+    values = np.arange(90.0)[:, np.newaxis]
+    labels = classes if names is None else names[classes]
+    for target, sources in ((7, [5, 6]), (5, [6, 7])):
+        domains = leave_one_domain_out(values, labels, subjects, target)
+        expected = ("0", "1", "2") if names is None else ("ant", "bee", "cat")
+        assert (domains.num_sources, domains.class_names) == (2, expected)
+        assert domains.name == f"{sources[0]} + {sources[1]} → {target}"
+        inputs, numbers = domains.source_train
+        rows = inputs[:, 0].astype(int)
+        np.testing.assert_array_equal(np.array(sources)[domains.source_domain], subjects[rows])
+        np.testing.assert_array_equal(np.array(expected)[numbers], labels[rows].astype(str))
+        held_out = np.concatenate([domains.target_train, domains.target_test[0]])[:, 0]
+        assert sorted(held_out) == sorted(np.flatnonzero(subjects == target))

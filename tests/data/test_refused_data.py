@@ -17,6 +17,7 @@ from dann.data import (
     csv_table,
     image_folder,
     join_sources,
+    leave_one_domain_out,
     npz,
     pair,
 )
@@ -39,6 +40,7 @@ PAIR = DomainPair("a", "b", (IMAGES, Y[:6]), (IMAGES, Y[:6]), IMAGES, (IMAGES, Y
 LABELLED = dataclasses.replace(PAIR, target_train_labels=Y[:6])
 UNKNOWN = {"target_test": (IMAGES, None)}
 OTHER = arrays((X, Y), (X + 9, Y))
+FEWER = arrays((X, Y % 2), (X + 9, Y % 2))
 TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
 CUP = "photo/cup/1.png"
 
@@ -62,6 +64,10 @@ def changed(domains=PAIR, **fields):
 
 def joined(*domains):
     return lambda folder: join_sources(domains)
+
+
+def leave_out(domains, target=5):
+    return lambda folder: leave_one_domain_out(X, Y, domains, target)
 
 
 def table(a=TABLE, b=TABLE, label="label", **options):
@@ -109,7 +115,9 @@ REFUSALS = {
     "arrays: too few labels": (read((X, Y[:4])), "labels per input"),
     "arrays: fractional labels": (read((X, Y + 0.5)), "or strings. Received: float64"),
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
-    "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "Received: ['dog']"),
+    "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
+    "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
+    "arrays: regression": (read((X, Y + 0.5)), "for regression use `dann.data.pair("),
     "arrays: share above 1": (read(test_share=1.5), "`test_share`"),
     "arrays: one example per class": (read((X[:3], Y[:3])), "class with at least 2 examples"),
     "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
@@ -132,7 +140,14 @@ REFUSALS = {
     "labelled: too many": (lambda _: LABELLED.with_target_labelled(3), "[2, 2, 2]"),
     "sources: none": (joined(), "Received: []"),
     "sources: other targets": (joined(OTHER, read(target=(X + 8, Y))(None)), "one target"),
+    "sources: other classes": (
+        joined(OTHER, FEWER),
+        "of all classes as `class_names`",
+    ),
     "sources: unlabelled target": (joined(OTHER, read()(None)), "share one target"),
+    "sources: one domain": (leave_out(Y * 0), "at least two domains"),
+    "sources: unknown target": (leave_out(Y), "target=5"),
+    "sources: too few domains": (leave_out(Y[:9]), "of shape (9,)"),
     "sources: joined twice": (joined(join_sources([PAIR, PAIR]), PAIR), "in one call"),
     "pair: other last axis": (paired(target=X[..., :1]), "('any', 1) of float64"),
     "pair: missing target": (paired(target=None), "The target must contain finite numbers"),
@@ -179,6 +194,14 @@ REFUSALS = {
     "csv: new target class": (table(b=TABLE + "4,x,maybe\n"), "Received: ['maybe']"),
     "csv: numbers of texts": (table(numeric=["city"]), "['x', 'y', 'z'] in 6 of 6 rows"),
     "csv: no columns": (table(numeric=[], categorical=[]), "columns of ['age', 'city']"),
+    "csv: one frame twice": (
+        lambda _: csv_table(FRAME, FRAME, "a"),
+        "different data frames",
+    ),
+    "csv: labels of one frame": (
+        lambda _: csv_table(FRAME, SWAPPED, "y"),
+        "must have labels in 'y'",
+    ),
     "csv: drop of no column": (table(drop="agee"), "`drop` must contain names of columns. Did you"),
     "csv: infinite number": (table(b=TABLE + "-inf,x,no\n"), "must contain finite numbers"),
     "csv: one file twice": (lambda path: csv_table(path / "c.csv", path / "c.csv"), "different"),
