@@ -137,6 +137,8 @@ class PairModel(keras.Model):
         return super().make_train_function(force)
 
     def export(self, filepath, *args, **kwargs):
+        # Keras exports to ONNX only models that were called, but `fit` calls the layers separately.
+        self.classifier(self.classifier.input)
         # Keras would export a subclassed model with the input shapes of its first call, a pair.
         return self.classifier.export(filepath, *args, **kwargs)
 

@@ -177,3 +177,16 @@ def test_export_saves_the_classifier(tmp_path):
     np.testing.assert_allclose(
         exported.serve(inputs), compute_logits(model, inputs), rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_trained_model_is_exported_to_onnx(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    images = make_inputs((4,), 1)
+    model = DANN(keras.Sequential([keras.Input((4,)), layers.Dense(6)]), num_classes=3)
+    model.compile("sgd")
+    model.fit(pair((images, LABELS), images, batch_size=4), epochs=1, verbose=0)
+    model.export(tmp_path / "model.onnx", format="onnx", verbose=False)
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (logits,) = session.run(None, {session.get_inputs()[0].name: images})
+    np.testing.assert_allclose(logits, compute_logits(model, images), rtol=1e-5, atol=1e-6)
