@@ -22,6 +22,7 @@ from dann.adaptation import METHODS, Invariant
 from dann.checks import check_integer, did_you_mean, has_tensorflow
 from dann.config.errors import ConfigError, iterate_entries
 from dann.data import READERS, DomainPair, join_sources
+from dann.data.pair import BATCH_SIZE
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import RunDirectory
 from dann.training.run_directory import load_model
@@ -205,7 +206,8 @@ def count_steps(cfg: DictConfig, domains: DomainPair) -> None:
     unit = "steps" if cfg.trainer.epochs is None else "epochs"
     check_integer(f"trainer.{unit}", cfg.trainer[unit], low=1)
     if cfg.trainer.epochs is not None:
-        cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // cfg.trainer.batch_size)
+        batch_size = cfg.trainer.batch_size or BATCH_SIZE
+        cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // batch_size)
         cfg.trainer.steps = cfg.trainer.epochs * cfg.trainer.steps_per_epoch
 
 

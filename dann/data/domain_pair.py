@@ -113,11 +113,14 @@ class DomainPair:
         """
         return {"source": _identify(self.source_train[0]), "target": _identify(self.target_train)}
 
-    def batches(self, batch_size: int, seed: int | None = None, **options: Any) -> Pairs:
+    def batches(
+        self, batch_size: int | None = None, seed: int | None = None, **options: Any
+    ) -> Pairs:
         """Returns endless training pairs.
 
         Args:
-            batch_size: Number of examples of each domain per batch.
+            batch_size: Number of examples of each domain per batch. Defaults to `None`: 64, or all
+                examples of a smaller source.
             seed: See `dann.data.pair`.
             **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
         """

@@ -27,13 +27,16 @@ class NuisanceTable(DomainPair):
         """Name of the table."""
         return self.source
 
-    def batches(self, batch_size: int, seed: int | None = None, **options: Any) -> Pairs:
+    def batches(
+        self, batch_size: int | None = None, seed: int | None = None, **options: Any
+    ) -> Pairs:
         """Returns endless training batches `(inputs, {"label": labels, ...})`.
 
         The dict of labels also contains the values of each nuisance by name.
 
         Args:
-            batch_size: Number of examples per batch.
+            batch_size: Number of examples per batch. Defaults to `None`: 64, or all examples of a
+                smaller table.
             seed: See `dann.data.pair`.
             **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
         """

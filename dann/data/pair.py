@@ -10,7 +10,7 @@ from dann.data.pairs import IndexedDomain, Pairs, check_indexed
 from dann.data.sampling import Sampler, groups_to_balance
 from dann.data.streams import Stream
 
-_BATCH_SIZE = 64
+BATCH_SIZE = 64  # examples per domain, unless the source is smaller
 
 
 def pair(
@@ -109,8 +109,9 @@ def pair(
         check_matching_inputs(source_spec, domain.input_spec(ignore_spatial=True), name)
     count = domains["source"].count  # `None` for a dataset of unknown length
     if batch_size is None:
-        batch_size = min(_BATCH_SIZE, count or _BATCH_SIZE)
-    check_integer("batch_size", batch_size, 1, count or 2**31, why="the source must fill one")
+        batch_size = min(BATCH_SIZE, count or BATCH_SIZE)
+    why = "the source must fill one batch (trainer.batch_size)"
+    check_integer("batch_size", batch_size, 1, count or 2**31, why=why)
     check_integer("num_processes", num_processes, 1, batch_size)
     check_integer("process_id", process_id, 0, num_processes - 1)
     if seed is None:

@@ -33,7 +33,7 @@ def compare(
     backbone: Callable[[], Any],
     seeds: Sequence[int] = (0, 1, 2),
     steps: int = 1000,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     optimizer: Callable[[], keras.optimizers.Optimizer] = keras.optimizers.Adam,
     verbose: bool = True,
 ) -> Comparison:
@@ -57,7 +57,8 @@ def compare(
         seeds: Seeds of weights and batches. Agreement needs at least two seeds, and at least three
             to rank the runs of one setting.
         steps: Training steps per run.
-        batch_size: Number of examples per domain and step.
+        batch_size: Number of examples per domain and step. Defaults to `None`: 64, or all examples
+            of a smaller source.
         optimizer: Function without arguments that returns a new optimizer.
         verbose: Whether to print one line per run.
 

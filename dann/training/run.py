@@ -11,6 +11,7 @@ import numpy as np
 from dann.adaptation import AdversarialModel, TargetOnly
 from dann.adaptation.replicas import check_optimizer, count_devices, count_replicas
 from dann.data import DomainPair
+from dann.data.pair import BATCH_SIZE
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures
 from dann.training.checkpoints import LAST_MODEL, lock_directory
@@ -103,6 +104,9 @@ def train_run(
     check_trainer(trainer)
     run, name = RunDirectory(directory), name or type(model).__name__
     pairs = _make_pairs(model, domains, trainer, seed)
+    if trainer.batch_size is None and pairs.batch_size < BATCH_SIZE:
+        count = pairs.batch_size
+        print(f"Batch size: {count}, because the source has {count} examples (trainer.batch_size)")
     pairs.check_devices(count_devices(model))
     check_optimizer(model.optimizer, count_replicas(model))
     for callback in callbacks:

@@ -11,7 +11,8 @@ class Trainer:
         steps_per_epoch: Number of steps between two checkpoints.
         epochs: For a config: the number of passes over the source, which replaces both values
             above.
-        batch_size: Number of examples per domain and step.
+        batch_size: Number of examples per domain and step. `None`: 64, or all examples of a smaller
+            source.
         steps_per_execution: Number of steps per call, or `"auto"`: 20 on TensorFlow if 20 divides
             the epoch and every interval of a callback, else 1. Several steps per call give the same
             weights and save the time between calls. Callbacks and signals act between calls.
@@ -26,7 +27,7 @@ class Trainer:
     steps: int
     steps_per_epoch: int = 200
     epochs: int | None = None
-    batch_size: int = 64
+    batch_size: int | None = None
     steps_per_execution: Any = "auto"
     jit_compile: Any = "auto"
     run_eagerly: bool = False

@@ -239,7 +239,7 @@ def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
     assert set(np.unique(next(iter(domains.batches(8)))[0]["source_domain"])) == {0, 1}
 
 
-@pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 4), (64, 1)])
+@pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 4), (64, 1), ("null", 1)])
 def test_schedules_follow_the_number_of_epochs(batch_size, steps_per_epoch):
     cfg = compose_config(f"trainer.batch_size={batch_size}", "trainer.epochs=3")
     data = types.SimpleNamespace(source_train=(np.ones((35, 5)), np.arange(35) % 2))

@@ -164,7 +164,7 @@ REFUSALS = {
     "pair: complex numbers": (paired((X * 1j, Y)), "real numbers. Received: complex128"),
     "pair: negative weights": (paired((X, Y, Y - 1.0)), "one weight >= 0 per example"),
     "pair: shape of weights": (paired((X, Y, X)), "shape (60, 5, 2)"),
-    "pair: batch too large": (paired(size=61), "source must fill one"),
+    "pair: batch too large": (paired(size=61), "source must fill one batch (trainer.batch_size)"),
     "pair: unlabelled target_labelled": (paired(target_labelled=X), "labelled target must be"),
     "pair: floats as labels": (paired(target_labelled=(X, Y + 0.5)), "Cannot cast array data"),
     "pair: weights of one": (paired(target_labelled=(X, Y, Y)), "weights of both"),
