@@ -9,7 +9,7 @@ import pandas
 from dann.checks import check_integer
 
 NUMBER = "number"
-_MAX_CLASSES = 20  # distinct integers up to which a column counts as classes
+MAX_CLASSES = 20  # distinct integers up to which a column counts as classes
 
 
 class Nuisances(NamedTuple):
@@ -82,7 +82,7 @@ def _encode(name, column, kind):
     except ValueError:
         values = values.astype(str)
     is_numeric = values.dtype.kind in "biuf"
-    has_many = values.dtype.kind == "f" or values.nunique() > _MAX_CLASSES
+    has_many = values.dtype.kind == "f" or values.nunique() > MAX_CLASSES
     # Many distinct integers are rather a quantity, such as an age, than classes.
     if kind is None and is_numeric and has_many:
         kind = NUMBER

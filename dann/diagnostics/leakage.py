@@ -5,14 +5,16 @@ from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import pandas
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GroupKFold
+from sklearn.model_selection import GroupKFold, PredefinedSplit, StratifiedGroupKFold
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_sample_weight
 
+from dann.data.nuisances import MAX_CLASSES, NUMBER
 from dann.data.probes import predict_held_out
 from dann.diagnostics.outputs import compute_features
 
@@ -58,6 +60,7 @@ def leakage(
     labels: Any = None,
     groups: Any = None,
     seed: int = 0,
+    kinds: Mapping[str, int | str] | None = None,
 ) -> dict[str, Leakage]:
     """Measures how well each nuisance is predicted from the features by fresh probes.
 
@@ -80,19 +83,26 @@ def leakage(
         model: Model of `dann.adaptation`, whose backbone computes the features; any other Keras
             model or layer that computes features; or features `(n, ...)`, for which `x` is ignored.
         x: Inputs, array-likes of `n` examples.
-        nuisances: `n` values by name. Floating-point values are numbers, all others classes. A
-            missing value is NaN, or -1 for an integer class.
+        nuisances: `n` values by name, array-likes. A missing value is `None`, NaN or, for a class,
+            -1.
         labels: Class of each example `(n,)`; examples with label -1 are ignored. Defaults to
             `None`.
         groups: Group of each example `(n,)`, such as the patient. A group is not split between
-            training and test. Defaults to `None`: no groups.
+            training and test, so each class must occur in at least 3 groups. Defaults to `None`: no
+            groups.
         seed: Seed of the folds, the probes and the bootstrap. Defaults to `0`.
+        kinds: The number of classes of each nuisance by name, or `"number"`. Defaults to `None`:
+            the `nuisances` of an `Invariant`; otherwise floating-point values are numbers, all
+            other values classes.
 
     Returns:
         A `Leakage` by nuisance; with `labels` also by `"<name> given the label"`.
 
     Raises:
-        ValueError: If a nuisance has fewer than 12 known values, or only one distinct value.
+        TypeError: If `nuisances` is not a dict.
+        ValueError: If a nuisance has fewer than 12 known values, only one distinct value, a class
+            in fewer than 3 examples or groups, or another number of values than there are features;
+            if it is not known whether whole floating-point values are classes or numbers.
 
     Example:
 
@@ -104,38 +114,91 @@ def leakage(
     >>> result["side"].is_detected, result["noise"].is_detected
     (True, False)
     """
+    if not isinstance(nuisances, Mapping):
+        raise TypeError(
+            "Expected `nuisances` to be a dict of values by name, such as {'sex': sex}. "
+            f"Received: {type(nuisances).__name__}"
+        )
+    kinds = {**getattr(model, "nuisances", {}), **(kinds or {})}
     if isinstance(model, keras.Layer):
         model = compute_features(getattr(model, "backbone", model), x)
     features = np.asarray(model, "float64")
     features = features.reshape(len(features), -1)
+    columns = {"labels": labels, "groups": groups, **nuisances}
+    for name, values in columns.items():
+        if values is not None and np.size(values) != len(features):
+            raise ValueError(
+                f"Expected one value of {name!r} for each of the {len(features)} examples. "
+                f"Received: {np.size(values)} values"
+            )
     strata = {"": np.zeros(len(features), int)}
     if labels is not None:
-        strata[" given the label"] = np.asarray(labels).reshape(-1)
-    groups = np.arange(len(features)) if groups is None else np.asarray(groups)
-    group_numbers: Any = np.unique(groups, return_inverse=True)[1]
+        strata[" given the label"] = _encode("labels", labels, MAX_CLASSES)[0]
+    groups = np.arange(len(features)) if groups is None else np.asarray(groups).reshape(-1)
+    group_numbers: Any = pandas.factorize(groups, sort=True, use_na_sentinel=False)[0]
+    encoded = {name: _encode(name, values, kinds.get(name)) for name, values in nuisances.items()}
     return {
-        name + suffix: _measure(
-            name + suffix, features, np.asarray(values), classes, group_numbers, seed
-        )
-        for name, values in nuisances.items()
+        name + suffix: _measure(name + suffix, features, *values, classes, group_numbers, seed)
+        for name, values in encoded.items()
         for suffix, classes in strata.items()
     }
 
 
-def _measure(name, features, values, strata, groups, seed):
+def _encode(name, values, kind):
+    """Returns numbers and `None`, or class numbers and classes; NaN or -1 where a value is missing.
+
+    A table of pandas stores integers with a missing value as floating-point values, so the type
+    does not determine the kind of whole values.
+    """
+    column = values if getattr(values, "ndim", 0) == 1 else np.asarray(values).reshape(-1)
+    column = pandas.Series(column).astype("object").reset_index(drop=True)
+    present = column.dropna().infer_objects()
+    is_float = present.dtype.kind == "f" and getattr(values, "dtype", None) != "category"
+    if kind is None and is_float and present.nunique() <= MAX_CLASSES and (present % 1 == 0).all():
+        raise ValueError(
+            f"Expected `kinds` to state whether {name!r} are classes or numbers, because pandas "
+            "stores classes with a missing value as floating-point values too. "
+            f"Received: {sorted(present.unique().tolist())}. Pass "
+            f"`kinds={{{name!r}: {present.nunique()}}}` or `kinds={{{name!r}: 'number'}}`"
+        )
+    if kind == NUMBER or (kind is None and is_float):
+        if present.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Expected numbers as values of {name!r}. Received: {present.unique()[:3].tolist()}"
+            )
+        return present.reindex(column.index).to_numpy("float64", na_value=np.nan), None
+    if present.dtype.kind in "iuf":
+        present = present[present != -1]
+    numbers, classes = pandas.factorize(present, sort=True)
+    numbers = pandas.Series(numbers, present.index).reindex(column.index, fill_value=-1)
+    return numbers.to_numpy(), classes
+
+
+def _measure(name, features, values, classes, strata, groups, seed):
     """Returns the leakage of one nuisance, with separate probes per stratum.
 
     Each example has a size, and each probe gains a part of it; the score is the ratio of both sums.
     """
-    is_number = values.dtype.kind == "f"
-    has_value = strata != -1
-    if values.dtype.kind in "if":
-        has_value &= ~np.isnan(values) if is_number else values != -1
+    is_number = classes is None
+    has_value = (strata != -1) & ~(np.isnan(values) if is_number else values == -1)
     count = len(values)
     gain, size, chance = np.zeros((3, count)), np.zeros(count), np.zeros(count)
     fold = np.full(count, -1)
     for stratum in np.unique(strata[has_value]):
         rows = np.flatnonzero(has_value & (strata == stratum))
+        in_groups = _is_in_groups(values[rows], groups[rows], is_number)
+        if len(rows) >= _MIN_EXAMPLES and not (in_groups.all() or strata.any()):
+            expected = f"{_FOLDS} groups, or {_MIN_EXAMPLES} if each group has a single number"
+            received = f"{len(np.unique(groups[rows]))} groups"
+            if not is_number:
+                expected = f"each class in at least {_FOLDS} groups (without groups, examples)"
+                rare = classes[np.unique(values[rows[~in_groups]])].tolist()
+                received = f"too few groups of {rare[:5]}"
+            raise ValueError(
+                f"Cannot tell whether {name!r} is in the features. Expected {expected}. "
+                f"Received: {received}"
+            )
+        rows = rows[in_groups]
         truth = values[rows]
         _, indices, counts = np.unique(truth, return_inverse=True, return_counts=True)
         if len(rows) < _MIN_EXAMPLES or len(counts) < 2:
@@ -164,12 +227,33 @@ def _measure(name, features, values, strata, groups, seed):
     return Leakage(name, score, low, high, float(chance[held_out].mean()), probes)
 
 
+def _is_in_groups(values, groups, is_number):
+    """Returns whether the value of each example occurs in enough groups to be learned.
+
+    Otherwise a probe that learned the value from some groups is never tested on other groups. For a
+    number that is constant in each group, such as the age of a patient, groups are the examples.
+    """
+    pairs = np.unique(np.stack([values, groups]), axis=1)
+    if is_number:
+        num_groups = len(np.unique(pairs[1]))
+        is_enough = num_groups >= _FOLDS and pairs.shape[1] >= _MIN_EXAMPLES
+        return np.full(len(values), is_enough)
+    distinct, counts = np.unique(pairs[0], return_counts=True)
+    return (counts >= _FOLDS)[np.searchsorted(distinct, values)]
+
+
 def _predict(features, values, groups, is_number, seed):
     """Returns held-out predictions of each probe `(3, n)`, and the fold of each example `(n,)`."""
-    folds = GroupKFold(_FOLDS, shuffle=True, random_state=seed)
     fold = np.empty(len(values), int)
-    for number, (_, test) in enumerate(folds.split(features, groups=groups)):
-        fold[test] = number
+    # Random folds may put all groups of a class into one fold. The other splitter does not.
+    for folds in (
+        GroupKFold(_FOLDS, shuffle=True, random_state=seed),
+        StratifiedGroupKFold(_FOLDS),
+    ):
+        for number, (_, test) in enumerate(folds.split(features, values, groups)):
+            fold[test] = number
+        if is_number or all(len(np.unique(fold[values == v])) > 1 for v in np.unique(values)):
+            break
     weights = np.ones(len(values)) if is_number else compute_sample_weight("balanced", values)
     forest: Any = {"min_samples_leaf": 3, "random_state": seed}
     # At this learning rate the network converges within its 200 epochs.
@@ -181,7 +265,8 @@ def _predict(features, values, groups, is_number, seed):
         linear = LogisticRegression(max_iter=1000)
         probes = linear, RandomForestClassifier(**forest), MLPClassifier(**network)
     pipelines = [Pipeline([("scale", StandardScaler()), ("probe", probe)]) for probe in probes]
-    options: Any = {"groups": groups, "params": {"probe__sample_weight": weights}}
+    options: Any = {"params": {"probe__sample_weight": weights}}
+    folds = PredefinedSplit(fold)
     predictions = [
         predict_held_out(probe, features, values, folds, **options) for probe in pipelines
     ]

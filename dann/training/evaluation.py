@@ -97,7 +97,8 @@ def _measure_leakage(model, domains, seed):
         grouped = nuisances.groups is not None and not _has_own_groups(values, nuisances.groups)
         groups = nuisances.groups[rows] if grouped else None
         try:
-            results |= leakage(features, None, {name: values[rows]}, labels, groups, seed)
+            kinds = {name: nuisances.kinds[name]}
+            results |= leakage(features, None, {name: values[rows]}, labels, groups, seed, kinds)
         except ValueError as error:  # the training is complete without this measurement
             print(f"warning: leakage of {name} is not measured: {error}", file=sys.stderr)
     return {name: result._asdict() for name, result in results.items()}

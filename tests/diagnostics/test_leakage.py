@@ -4,6 +4,7 @@ import importlib
 
 import keras
 import numpy as np
+import pandas
 import pytest
 
 import dann
@@ -77,6 +78,57 @@ def test_a_group_is_not_split_between_training_and_test():
     grouped = leakage(features, None, site, groups=patients)["site"]
     assert grouped.score < 0.7 < 0.9 < ungrouped.score
     assert grouped.high - grouped.low > 2 * (ungrouped.high - ungrouped.low)
+
+
+@pytest.mark.parametrize("sites", [[0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 0, 0, 1, 1, 1, 1, 1, 1]])
+def test_class_of_three_groups_is_found_with_every_seed(sites):
+    patients = np.repeat(np.arange(9), 20)
+    site = np.array(sites)[patients]
+    features = 9 * np.eye(3)[site] + RNG.normal(size=(180, 3))
+    for seed in range(4):  # random folds put three of the patients together for some seeds
+        result = leakage(features, None, {"site": site}, groups=patients, seed=seed)["site"]
+        assert result.score == 1.0
+
+
+def test_rare_class_of_a_label_is_left_out_of_the_label():
+    labels, site = np.arange(COUNT) % 2, SITE.copy()
+    site[np.flatnonzero(labels == 1)[:2]] = 3
+    site[np.flatnonzero(labels == 0)[:3]] = 3
+    result = leakage(CENTERS[SITE] + NOISE, None, {"site": site}, labels)
+    assert result["site"].chance == 0.25
+    chance = result["site given the label"].chance  # 4 sites of one label, 3 of the other
+    assert chance == pytest.approx((120 / 4 + 118 / 3) / 238)
+
+
+CODES = {"a": 0.0, "b": 1.0, "c": 2.0}
+TEXTS = pandas.Series(np.array([*CODES])[SITE]).where(np.arange(COUNT) > 9)
+FLOATS = TEXTS.map(CODES)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        TEXTS,
+        TEXTS.to_numpy(),
+        pandas.Categorical(TEXTS),
+        pandas.Categorical(FLOATS),
+        FLOATS.astype("Int64"),
+        FLOATS.fillna(-1).astype(int).to_numpy()[:, None],
+    ],
+)
+def test_classes_may_have_any_type_with_missing_values(values):
+    features = CENTERS[SITE] + NOISE
+    expected = leakage(features, None, {"site": np.where(np.arange(COUNT) > 9, SITE, -1)})
+    assert leakage(features, None, {"site": values}) == expected
+
+
+def test_declaration_decides_about_whole_floating_point_values():
+    backbone = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+    model = dann.Invariant(backbone, 2, nuisances={"site": 3})
+    features = (CENTERS[SITE] + NOISE).astype("float32")
+    assert leakage(model, features, {"site": FLOATS})["site"].chance == pytest.approx(1 / 3)
+    number = leakage(model, features, {"site": FLOATS}, kinds={"site": "number"})["site"]
+    assert number.chance == 0.0
 
 
 def test_missing_values_are_ignored():

@@ -65,6 +65,12 @@ def train_with(*arguments, cls=dann.SourceOnly):
 
 
 SITE = np.arange(40) % 3
+PATIENTS = np.arange(40) // 5
+
+
+def leak(values, **options):
+    return leakage(np.zeros((40, 2)), None, {"site": values}, **options)
+
 
 REFUSALS = {
     "certify no example": (lambda: certify(REVERSAL, np.zeros((0, 3))), "at least one example"),
@@ -108,8 +114,45 @@ REFUSALS = {
     "game critic": (lambda: minmax_spectrum(method(dann.WDGRL), DATA), "critic_steps=5"),
     "game nan": (lambda: minmax_spectrum(with_nan(), DATA), "Expected finite derivatives"),
     "leakage few": (
-        lambda: leakage(np.zeros((40, 2)), None, {"site": np.where(np.arange(40) < 11, SITE, -1)}),
+        lambda: leak(np.where(np.arange(40) < 11, SITE, -1)),
         "more than one value.*Received: 11 of 'site'",
+    ),
+    "leakage two groups per site": (
+        lambda: leak(PATIENTS // 2, groups=PATIENTS),
+        r"Cannot tell whether 'site'.*at least 3 groups.*too few groups of \[0, 1, 2, 3\]",
+    ),
+    "leakage groups are the sites": (lambda: leak(SITE, groups=SITE), "Cannot tell whether"),
+    "leakage two examples": (
+        lambda: leak(np.arange(40) > 37),
+        r"Cannot tell whether 'site'.*examples\).*too few groups of \[True\]",
+    ),
+    "leakage ages of 8 patients": (
+        lambda: leak(PATIENTS + 0.5, groups=PATIENTS),
+        "Cannot tell whether 'site'.*12 if each group has a single number. Received: 8 groups",
+    ),
+    "leakage number in two groups": (
+        lambda: leak(np.arange(40) / 7, groups=PATIENTS % 2),
+        "Expected 3 groups.*Received: 2 groups",
+    ),
+    "leakage floats": (
+        lambda: leak(np.where(SITE == 2, np.nan, SITE)),
+        r"classes or numbers.*Received: \[0.0, 1.0\]. Pass `kinds=\{'site': 2\}`",
+    ),
+    "leakage texts as numbers": (
+        lambda: leak(SITE.astype(str), kinds={"site": "number"}),
+        "Expected numbers as values of 'site'. Received: ..0.",
+    ),
+    "leakage array": (
+        lambda: leakage(np.zeros((40, 2)), None, SITE),
+        "Expected `nuisances` to be a dict.*Received: ndarray",
+    ),
+    "leakage lengths": (
+        lambda: leak(SITE[:9]),
+        "one value of 'site' for each of the 40 examples. Received: 9 values",
+    ),
+    "leakage one-hot labels": (
+        lambda: leak(SITE, labels=np.eye(3)[SITE]),
+        "one value of 'labels' for each of the 40 examples. Received: 120 values",
     ),
     "binary function": (lambda: straight_through_health(len, X), "Expected a Keras model or layer"),
     "callback name": (lambda: train_with(["gain"], DATA), "'gain'"),
