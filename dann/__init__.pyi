@@ -12,6 +12,7 @@ from . import schedules as schedules
 from . import selection as selection
 from . import training as training
 from .adaptation import CDAN as CDAN
+from .adaptation import CORAL as CORAL
 from .adaptation import DALN as DALN
 from .adaptation import DANN as DANN
 from .adaptation import DIRTT as DIRTT

@@ -13,6 +13,7 @@ from dann.adaptation.mdan import MDAN
 from dann.adaptation.mdd import MDD
 from dann.adaptation.pada import PADA
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
+from dann.adaptation.regularizers.coral import CORAL
 from dann.adaptation.regularizers.mcc import MCC
 from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.adaptation.regularizers.self_ensembling import SelfEnsembling
