@@ -12,7 +12,7 @@ from typing import Any
 
 import filelock
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from dann.checks import check_choice, check_integer
 
@@ -21,6 +21,8 @@ EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", 
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _VERSION = 3  # of the decoding; a new number invalidates every cache
 _CHUNK = 256
+_MEASURED = 256  # images whose headers are read for the common size
+_MAX_SIDE = 224  # pixels, the input of most pretrained networks
 _MODES = {1: "L", 3: "RGB"}
 # Pillow releases Python's lock while it decodes. All domains share the cores through one pool.
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
@@ -104,6 +106,18 @@ def check_image_size(image_size: Any) -> tuple[int, int]:
     return height, width
 
 
+def choose_image_size(paths: Sequence[str]) -> tuple[int, int]:
+    """Returns the median height and width of images, each at most 224 pixels, and prints them.
+
+    Only the headers of at most 256 evenly spaced images are read.
+    """
+    rows = np.linspace(0, len(paths) - 1, min(len(paths), _MEASURED)).astype(int)
+    sizes = np.array(list(_POOL.map(_read_size, [paths[row] for row in rows])))
+    height, width = np.minimum(np.median(sizes, axis=0), _MAX_SIDE).astype(int).tolist()
+    print(f"Image size: {height} x {width} pixels, from the target's files (data.image_size)")
+    return height, width
+
+
 @contextlib.contextmanager
 def _open(path):
     try:
@@ -123,6 +137,13 @@ def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -
 def _check_header(path):
     with _open(path):
         pass
+
+
+def _read_size(path):
+    """Returns the height and the width of an image as it is displayed."""
+    with _open(path) as file:
+        is_turned = file.getexif().get(ExifTags.Base.Orientation, 1) > 4  # by 90 degrees
+        return file.size if is_turned else file.size[::-1]
 
 
 def _convert(image, size, mode):

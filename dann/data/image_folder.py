@@ -7,7 +7,7 @@ from typing import Any
 
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
-from dann.data.image_files import ImageFiles, format_names
+from dann.data.image_files import ImageFiles, choose_image_size, format_names
 from dann.data.image_paths import class_names, read_images
 from dann.data.parts import build_pair, check_disjoint
 
@@ -16,7 +16,7 @@ def image_folder(
     root: str | os.PathLike,
     source: str,
     target: str,
-    image_size: int | Sequence[int] = 224,
+    image_size: int | Sequence[int] | None = None,
     *,
     source_list: str | os.PathLike | None = None,
     target_list: str | os.PathLike | None = None,
@@ -45,7 +45,8 @@ def image_folder(
         root: Folder of the data set.
         source: Name of the source domain, a folder in `root` unless there is a list file.
         target: Name of the target domain, likewise.
-        image_size: Side, or height and width, of the images in pixels. Defaults to `224`.
+        image_size: Side, or height and width, of the images in pixels. Defaults to `None`: the
+            median height and width of the target's files, each at most 224, which are printed.
         source_list: List file of the source's images. Defaults to `None`: its folder.
         target_list: List file of the target's images. Defaults to `None`: its folder.
         source_test_list: List file of further images to test on. Defaults to `None`: a share of the
@@ -96,6 +97,8 @@ def image_folder(
     if target_new is not None:
         has_classes = set(images["target new"].values()) <= {*common}
         names["target new"] = {name: name for name in common} if has_classes else {}
+    if image_size is None:  # by the target, which several sources share
+        image_size = choose_image_size(list(images["target"]))
     parts = {}
     for part, labels in images.items():
         part_names = names.get(part, names[part.split()[0]])

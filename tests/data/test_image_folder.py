@@ -2,7 +2,7 @@ import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from dann.data import image_folder
 
@@ -132,3 +132,29 @@ def test_a_target_may_have_no_labels(load, root, kind):
     assert pair.class_names == ("bike", "cup", "pen")
     assert pair.target_train_labels is pair.target_test[1] is None
     assert colours(pair.target_train) == expected
+
+
+def save(path, height, width, orientation=1):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    Image.new("RGB", (width, height)).save(path, exif=exif)
+
+
+def test_default_size_is_the_median_of_the_target(load, root, capsys):
+    assert load(image_size=None).input_shape == (5, 6, 3)
+    assert "Image size: 5 x 6 pixels, from the target's files (data.image_size)" in (
+        capsys.readouterr().out
+    )
+    for number, (height, width, orientation) in enumerate(
+        [(30, 40, 1), (32, 40, 1), (50, 36, 6), (10, 9, 3), (500, 500, 1)]
+    ):
+        save(root / f"flat/{number}.jpg", height, width, orientation)
+    # As displayed: heights 30, 32, 36, 10, 500 and widths 40, 40, 50, 9, 500.
+    assert load(target="flat", image_size=None).input_shape == (32, 40, 3)
+    assert load("sketch", "flat", None).input_shape == (32, 40, 3)  # sources can be joined
+    for path in (root / "flat").iterdir():
+        save(path, 300, 240)
+    assert load(target="flat", image_size=None).input_shape == (224, 224, 3)
+    save(root / "flat/5.jpg", 1, 1)
+    assert load(target="flat", image_size=[4, 3]).input_shape == (4, 3, 3)

@@ -70,6 +70,19 @@ def test_unlabelled_targets_and_new_data_are_predicted(kind, folder, run_well):
     assert re.search(r"accuracy \d+\.\d% of 100 examples", output)
 
 
+def test_image_size_and_batch_size_follow_a_few_images(folder, run_well):
+    for path in folder.glob("[ab]/*/*.png"):
+        if int(path.stem) >= 24:
+            path.unlink()
+    images = ["data=image_folder", "data.root=.", "data.source=a", "data.target=b", "network=cnn"]
+    short = ["trainer.steps=2", "compare=false", "callbacks=none", "hydra.run.dir=run"]
+    output = run_well("train.py", [*short, *images], folder)
+    assert "Image size: 18 x 20 pixels" in output
+    assert "Batch size: 19, because the source has 19 examples (trainer.batch_size)" in output
+    assert json.loads((folder / "run/summary.json").read_text())["steps"] == 2
+    run_well("evaluate.py", ["run=run", "target=new"], folder)
+
+
 @pytest.mark.parametrize(
     ("kind", "overrides", "words"),
     [
