@@ -31,8 +31,9 @@ def as_array(values: Any, domain: str) -> Any:
             array = array.astype("float64")
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"The {domain} must contain numbers without missing values; "
-                f"`pandas.get_dummies` encodes categories as numbers. Received: {error}"
+                f"The {domain} must contain numbers without missing values; `pandas.get_dummies` "
+                "and, for data frames, `dann.data.csv_table` encode categories as numbers. "
+                f"Received: {error}"
             ) from None
     if array.dtype.kind in "cmM":  # Keras would drop imaginary parts
         raise ValueError(

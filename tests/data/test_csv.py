@@ -148,6 +148,16 @@ def test_nuisance_used_as_group_keeps_missing_values(tmp_path):
     assert domains.nuisances.kinds == {"site": 5}
 
 
+def test_nuisance_of_whole_numbers_with_missing_cells_is_classes(tmp_path):
+    table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) % 2})
+    table["site"], table["dose"] = np.arange(60) % 3 + 1, np.arange(60) % 3 / 2
+    table.loc[[0, 7], "site"] = np.nan  # pandas now writes 1.0
+    domains = csv_table(table, nuisances=["site", "dose"])
+    assert domains.nuisances.kinds == {"site": 3, "dose": "number"}
+    values = np.concatenate([domains.nuisances.train["site"], domains.nuisances.test["site"]])
+    assert np.bincount(values + 1).tolist() == [2, 19, 19, 20]
+
+
 def test_whole_numbers_are_one_category_and_one_label(tmp_path):
     table = pandas.DataFrame(
         {"k": [1, 2, 3, 4] * 50, "v": np.arange(200) % 7, "label": [0, 1] * 100}
