@@ -45,6 +45,9 @@ def main(cfg):
         if str(selected.directory.path) != cfg.paths.run_dir:
             print(f"Resumes {selected.directory}")
             cfg.paths.run_dir = str(selected.directory.path)
+        if cfg.resume and selected.directory.has_checkpoints():
+            for key, steps in runs.keep_schedules(cfg, selected.directory.path).items():
+                print(f"Resumes with {key}={steps}, as the run began")
     training.start(cfg.seed, cfg.trainer.precision)
     domains = building.build_domains(cfg)
     building.count_steps(cfg, domains)

@@ -80,7 +80,7 @@ def find_run(cfg: Any) -> SelectedRun:
 
     Raises:
         ConfigError: If the run in the directory has other settings and is not to be overwritten.
-            A resumed run may become longer if no schedule depends on its number of steps.
+            A resumed run may become longer; see `keep_schedules`.
         FileExistsError: If a run may not start there (see `RunDirectory.check_free`), or a sweep
             would overwrite a file that no sweep wrote.
         FileNotFoundError: If the config of the run is missing.
@@ -117,12 +117,12 @@ def _find_unfinished_run(cfg, folder):
         if run.is_finished() or not run.has_checkpoints():
             continue
         try:
-            differences, _ = _compare_settings(cfg, run)
+            differences, is_longer = _compare_settings(cfg, run)
         except (ConfigError, FileNotFoundError):  # perhaps a run of another version
             continue
-        if not differences:
+        if not differences and not is_longer:
             return run
-        others.append(f"{run} ({differences[0]})")
+        others.append(f"{run} ({(differences or ['fewer steps'])[0]})")
     unfinished = f". Unfinished runs: {', '.join(others[:3])}" if others else ""
     raise ConfigError(f"No unfinished run in {folder.name}/ has these settings{unfinished}")
 
@@ -131,17 +131,50 @@ def _compare_settings(cfg, run):
     """Returns the differences from the settings of a run, and whether `cfg` makes it longer."""
     now, then = collect_settings(cfg), collect_settings(load_run_config(run.path))
     changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
-    longer = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
-    if not run.has_checkpoints():  # the run would start again
-        longer = set()
+    longer: set[str] = set()
+    if cfg.resume and run.has_checkpoints():  # otherwise, the run would start again
+        longer = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
+        longer |= changed & then.keys() & _find_schedule_keys(cfg)
     differences = [
         f"{key}={now.get(key)} instead of {then.get(key)}" for key in sorted(changed - longer)
     ]
-    return differences, bool(longer)
+    return differences, not longer.isdisjoint(_LENGTHS)
 
 
 def _is_longer(then, now):
     return None not in (then, now) and now > then
+
+
+def _find_schedule_keys(cfg):
+    """Returns the keys of settings that refer to `trainer.steps`, such as those of schedules."""
+    longer = cfg.copy()
+    for key in _LENGTHS:
+        if (length := OmegaConf.select(cfg, key)) is not None:
+            OmegaConf.update(longer, key, length + 1)
+    now, then = collect_settings(longer), collect_settings(cfg)
+    return {key for key in now if now[key] != then.get(key)}.difference(_LENGTHS)
+
+
+def keep_schedules(cfg: Any, directory: str | os.PathLike) -> dict[str, Any]:
+    """Gives schedules that refer to `trainer.steps` the length that they have in a resumed run.
+
+    A run that becomes longer therefore goes on from where its schedules ended.
+
+    Args:
+        cfg: Composed config of a training, which changes.
+        directory: Directory of the run.
+
+    Returns:
+        The settings that have changed, by their dotted keys.
+    """
+    saved = load_run_config(directory)
+    then, now = collect_settings(saved), collect_settings(cfg)
+    own_keys = {key for key, _ in iterate_entries(OmegaConf.to_container(cfg))}  # not references
+    keys = {key for key in _find_schedule_keys(cfg) & own_keys if then[key] != now[key]}
+    kept = {key: OmegaConf.select(saved, key) for key in sorted(keys)}
+    for key, value in kept.items():
+        OmegaConf.update(cfg, key, value)
+    return kept
 
 
 def find_shared_baseline(cfg: Any) -> dict[str, Any] | None:

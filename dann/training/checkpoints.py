@@ -116,13 +116,23 @@ class Checkpoints:
         with atomic_write(self.folder / LAST_MODEL) as draft:
             model.save(draft)
 
-    def newest(self) -> tuple[dict[str, Any], list[np.ndarray]] | None:
+    def newest(
+        self, steps_per_epoch: int = 1, total_steps: int = 0
+    ) -> tuple[dict[str, Any], list[np.ndarray]] | None:
         """Returns the state and the variables of the newest checkpoint, if there is one.
+
+        A checkpoint within an epoch, which is the end of a shorter training, is ignored.
+
+        Args:
+            steps_per_epoch: Steps per epoch of the training that resumes. Defaults to `1`.
+            total_steps: Steps of that training, which may end within an epoch. Defaults to `0`.
 
         Raises:
             ValueError: If the checkpoint cannot be read.
         """
-        path = next(iter(self.paths()), None)
+        steps = {path: int(path.stem.removeprefix("step-")) for path in self.paths()}
+        ends = (p for p, n in steps.items() if n % steps_per_epoch == 0 or n == total_steps)
+        path = next(ends, None)
         if path is None:
             return None
         try:
@@ -202,17 +212,19 @@ class EpochCheckpoints(keras.callbacks.Callback):
         checkpoints: Where to write.
         watched: All other callbacks.
         settings: Settings that must be equal when the training resumes.
+        total_steps: Number of steps after which the training stops, perhaps within an epoch.
     """
 
-    def __init__(self, checkpoints, watched, settings):
+    def __init__(self, checkpoints, watched, settings, total_steps):
         super().__init__()
         self.checkpoints, self.watched, self.settings = checkpoints, watched, settings
+        self.total_steps, self._step = total_steps, 0
         self.epoch, self.stopped = 0, False
         self._state: dict[str, Any] | None = None
 
     def resume(self, model: Any, epochs: int) -> None:
         """Loads the newest checkpoint, if there is one."""
-        checkpoint = self.checkpoints.newest()
+        checkpoint = self.checkpoints.newest(self.settings["steps_per_epoch"], self.total_steps)
         if checkpoint is None:
             return
         self._state, arrays = checkpoint
@@ -239,6 +251,11 @@ class EpochCheckpoints(keras.callbacks.Callback):
                 "moved or deleted during the training. Resume in the new place with resume=true."
             )
 
+    def on_train_batch_end(self, batch, logs=None):
+        self._step = self.epoch * self.params["steps"] + batch + 1
+        if self._step == self.total_steps and batch + 1 < self.params["steps"]:
+            self.model.stop_training = True
+
     def on_epoch_end(self, epoch, logs=None):
         self.check_directory()
         arrays = [keras.ops.convert_to_numpy(v) for v in get_variables(self.model)]
@@ -249,7 +266,7 @@ class EpochCheckpoints(keras.callbacks.Callback):
             "stopped": self.stopped,
             "callbacks": get_states(self.watched),
         }
-        self.checkpoints.write(self.epoch * self.params["steps"], state, arrays)
+        self.checkpoints.write(self._step, state, arrays)
         if self.stopped or self.epoch == self.params["epochs"]:
             self.checkpoints.save_model(self.model)
 

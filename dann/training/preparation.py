@@ -63,18 +63,17 @@ def check_trainer(trainer: Trainer) -> None:
 
     Raises:
         TypeError: If a number is not an integer. `steps_per_execution` may be `"auto"`.
-        ValueError: If a number is below 1, `steps` is not a multiple of `steps_per_epoch`, or
-            `steps_per_epoch` is not a multiple of `steps_per_execution`.
+        ValueError: If a number is below 1, or an epoch has a number of steps that is not a multiple
+            of `steps_per_execution`. The last epoch has the remaining steps.
     """
     steps = check_integer("trainer.steps", trainer.steps, low=1)
     epoch = min(steps, check_integer("trainer.steps_per_epoch", trainer.steps_per_epoch, low=1))
     call: Any = trainer.steps_per_execution
     call = 1 if call == "auto" else check_integer("trainer.steps_per_execution", call, low=1)
-    if steps % epoch or epoch % call:
+    if epoch % call or steps % call:
         raise ValueError(
-            "trainer.steps must be a multiple of trainer.steps_per_epoch, and "
-            "trainer.steps_per_epoch a multiple of trainer.steps_per_execution. Received: "
-            f"{steps}, {epoch} and {call}"
+            "trainer.steps and trainer.steps_per_epoch must be multiples of "
+            f"trainer.steps_per_execution. Received: {steps}, {epoch} and {call}"
         )
 
 
@@ -124,5 +123,6 @@ def _steps_per_call(model, trainer, intervals):
     if keras.backend.backend() != "tensorflow" or count_replicas(model) > 1 or trainer.run_eagerly:
         return 1
     epoch = min(trainer.steps, trainer.steps_per_epoch)
-    divides = all(steps % _STEPS_PER_CALL == 0 for steps in (epoch, *intervals))
+    numbers = epoch, trainer.steps, *intervals
+    divides = all(number % _STEPS_PER_CALL == 0 for number in numbers)
     return _STEPS_PER_CALL if divides else 1

@@ -28,6 +28,7 @@ def fit(
     *,
     epochs: int,
     steps_per_epoch: int | None = None,
+    total_steps: int | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
     check_every: int = 50,
     resume: bool = True,
@@ -38,7 +39,7 @@ def fit(
     If the process dies at any moment, the same call resumes after the last complete epoch. The
     training then ends with bit for bit the same weights, optimizer variables and history as an
     uninterrupted training. If the training is finished, the call only loads the final state; with
-    more `epochs`, it continues.
+    more `epochs`, it continues. A last epoch that `total_steps` shortened is then repeated in full.
 
     A checkpoint contains every variable of the model and its optimizer (including averages and the
     seeds of random layers), the history, the position in `pairs`, and the state of each callback;
@@ -60,6 +61,8 @@ def fit(
         epochs: Number of epochs since the first start, at least 1.
         steps_per_epoch: Training steps per epoch, at least 1, for endless pairs (`repeat=True`).
             Defaults to `None`: the number of batches in `pairs`.
+        total_steps: Number of training steps, which ends the last epoch earlier. Defaults to
+            `None`: all epochs are complete.
         callbacks: Keras callbacks, the same at every start.
         check_every: Number of steps between checks by `dann.training.StopOnNonFinite`, at least 1.
             Defaults to `50`.
@@ -96,7 +99,8 @@ def fit(
     steps = check_integer("steps_per_epoch", steps_per_epoch, low=1)
     checkpoints = Checkpoints(directory)
     watched = [*callbacks, keras.callbacks.History()]
-    writer = EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps))
+    total_steps = total_steps or epochs * steps
+    writer = EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps), total_steps)
     signals, non_finite = StopOnSignal(), StopOnNonFinite(check_every)
     with lock_directory(directory), signals.listening(), _explain_lost_process():
         if not resume:

@@ -96,8 +96,8 @@ def train_run(
         BlockingIOError: If another process writes to the directory.
         FileExistsError: If the run may not start there; see `RunDirectory.check_free`.
         FloatingPointError: If a loss, a weight or an output is not finite.
-        ValueError: If `steps` is not a multiple of `steps_per_epoch`; the source does not fill a
-            batch; the devices cannot split a batch evenly; the optimizer does not work on several
+        ValueError: If an epoch is not a multiple of `steps_per_execution`; the source does not fill
+            a batch; the devices cannot split a batch evenly; the optimizer does not work on several
             devices of TensorFlow; an oracle or its curve has no labels; or the run cannot resume
             (see `dann.training.fit`).
     """
@@ -121,8 +121,9 @@ def train_run(
         if domains.target_test[1] is None:
             raise ValueError("trainer.oracle_curve needs labels. Received: a target without labels")
         watchers.append(OracleCurve(domains.target_test, clock, run.oracle_file))
-    steps_per_epoch = min(trainer.steps, trainer.steps_per_epoch)
-    files = _list_files(run, trainer.steps, steps_per_epoch)
+    epoch = trainer.steps_per_epoch
+    epoch_ends = [*range(epoch, trainer.steps, epoch), trainer.steps]  # the last may be shorter
+    files = _list_files(run, epoch_ends)
 
     def train(title, network, batches, folder, clock, *callbacks):
         print(f"{domains.name}: {title}, {trainer.steps} steps")
@@ -130,8 +131,9 @@ def train_run(
             network,
             batches,
             folder,
-            epochs=trainer.steps // steps_per_epoch,
-            steps_per_epoch=steps_per_epoch,
+            epochs=len(epoch_ends),
+            steps_per_epoch=epoch,
+            total_steps=trainer.steps,
             callbacks=[BeginRun(run, files, config or {}), clock, *callbacks],
             check_every=trainer.check_every,
             resume=resume,
@@ -166,16 +168,16 @@ def train_run(
         row |= measures
         if scores and not (model.terms or model.regularizers or isinstance(model, TargetOnly)):
             row |= scores.measure_source_only(model)
-        row |= _final_scores(history, selection, steps_per_epoch)
+        row |= _final_scores(history, selection, epoch_ends)
         run.save_classifier(model.classifier)
         table = predict_target(model.classifier, domains)
         run.write_predictions(table)
         run.write_summary(row)
-        epochs = row.get("kept_step", trainer.steps) // steps_per_epoch
+        epochs = 1 + epoch_ends.index(row.get("kept_step", trainer.steps))
         print_results(row, domains, table, history.get("domain/accuracy", ())[:epochs])
         title = _format_title(name, measures)
         views.append((title, run_figures.compute_features(model.backbone, domains)))
-        run_figures.draw(run, domains, history, steps_per_epoch, predicted, views, seed)
+        run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
         print(f"Written to {run}")
     return row
 
@@ -190,9 +192,8 @@ def _make_pairs(model, domains, trainer, seed, position=None):
     return domains.batches(trainer.batch_size, seed, process_id=process, num_processes=count)
 
 
-def _list_files(run, steps, steps_per_epoch):
+def _list_files(run, epoch_ends):
     """Returns the paths of all files that a run writes, besides logs and its config."""
-    epoch_ends = range(steps_per_epoch, steps + 1, steps_per_epoch)
     names = [LAST_MODEL, *(f"step-{step}.npz" for step in epoch_ends)]
     folders = run.checkpoints, run.baseline_checkpoints
     return [*run.outputs(), *(folder / name for folder in folders for name in names)]
@@ -217,14 +218,14 @@ def _describe_run(name, model, domains, trainer, seed):
     return row
 
 
-def _final_scores(history, selection, steps_per_epoch):
+def _final_scores(history, selection, epoch_ends):
     """Returns the label-free scores of the weights that the training ended with."""
     names = [name for name in history if name.startswith("selection/")]
     if not (selection and selection.keep):
         return {name: float(history[name][-1]) for name in names}
     epoch = int(np.argmax(history[f"selection/{selection.keep}"]))
     row: dict[str, Any] = {name: float(history[name][epoch]) for name in names}
-    return row | {"kept_by": selection.keep, "kept_step": (epoch + 1) * steps_per_epoch}
+    return row | {"kept_by": selection.keep, "kept_step": epoch_ends[epoch]}
 
 
 def _format_title(name, row):

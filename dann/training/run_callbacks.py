@@ -148,12 +148,16 @@ class OracleCurve(EpochTable):
         super().__init__(filename)
         self.target, self.clock = target, clock
 
+    def on_train_batch_end(self, batch, logs=None):
+        self._batches = batch + 1  # the last epoch may be shorter than the others
+
     def on_epoch_end(self, epoch, logs=None):
         inputs, labels = self.target
         with final_weights(self.model):
             logits = predict(self.model.classifier, inputs)
         accuracy = float(np.mean(logits.argmax(axis=-1) == labels))
-        step, seconds = (epoch + 1) * self.params["steps"], round(self.clock.cpu_seconds, 2)
+        step = epoch * self.params["steps"] + self._batches
+        seconds = round(self.clock.cpu_seconds, 2)
         self.add({"step": step, "cpu_seconds": seconds, "target/accuracy": accuracy})
 
 

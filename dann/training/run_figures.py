@@ -29,7 +29,7 @@ def draw(
     run: RunDirectory,
     domains: DomainPair,
     history: Mapping[str, Sequence[float]],
-    steps_per_epoch: int,
+    epoch_ends: Sequence[int],
     predicted: Mapping[str, np.ndarray],
     views: Sequence[tuple[str, np.ndarray]],
     seed: int,
@@ -41,13 +41,13 @@ def draw(
         domains: The data. With nuisances there is one table, so the figures that compare two
             domains are left out.
         history: As in `save_curves`.
-        steps_per_epoch: As in `save_curves`.
+        epoch_ends: As in `save_curves`.
         predicted: As in `save_confusion`.
         views: As in `save_features`.
         seed: As in `save_features`.
     """
     figures = {
-        "curves": partial(save_curves, history, steps_per_epoch),
+        "curves": partial(save_curves, history, epoch_ends),
         "confusion": partial(save_confusion, domains, predicted),
     }
     if not domains.nuisances:
@@ -99,13 +99,14 @@ def _tile(images):
 
 
 def save_curves(
-    history: Mapping[str, Sequence[float]], steps_per_epoch: int, path: str | pathlib.Path
+    history: Mapping[str, Sequence[float]], epoch_ends: Sequence[int], path: str | pathlib.Path
 ) -> None:
     """Draws the losses, the training accuracies and the strength over the training steps.
 
     Args:
         history: Values by name, one per epoch, as in Keras's `History.history`.
-        steps_per_epoch: Training steps per epoch.
+        epoch_ends: Number of training steps until the end of each epoch. A training that stopped
+            early has fewer epochs.
         path: File to write.
     """
     panels = [
@@ -120,7 +121,7 @@ def save_curves(
         styles = ("o-", "labels"), ("s--", "discriminator")
         for name, (style, legend) in zip(names, styles, strict=False):
             if name in history:
-                steps = steps_per_epoch * np.arange(1, len(history[name]) + 1)
+                steps = epoch_ends[: len(history[name])]
                 axes.plot(steps, history[name], style, markersize=3, label=legend)
         if "domain/accuracy" in names and "domain/accuracy" in history:
             axes.axhline(0.5, color="0.6", linestyle=":", label="discriminator at chance")

@@ -8,14 +8,16 @@ class Trainer:
 
     Attributes:
         steps: Number of training steps.
-        steps_per_epoch: Number of steps between two checkpoints.
+        steps_per_epoch: Number of steps between two checkpoints. The last epoch has the remaining
+            steps.
         epochs: For a config: the number of passes over the source, which replaces both values
             above.
         batch_size: Number of examples per domain and step. `None`: 64, or all examples of a smaller
             source.
         steps_per_execution: Number of steps per call, or `"auto"`: 20 on TensorFlow if 20 divides
-            the epoch and every interval of a callback, else 1. Several steps per call give the same
-            weights and save the time between calls. Callbacks and signals act between calls.
+            `steps`, the epoch and every interval of a callback, else 1. Several steps per call give
+            the same weights and save the time between calls. Callbacks and signals act between
+            calls.
         jit_compile: Whether XLA compiles the step, or `"auto"`: where Keras can, except for
             TensorFlow on a CPU, where XLA makes small convolutions about 6 times slower.
         run_eagerly: As in `keras.Model.compile`.

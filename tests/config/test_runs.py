@@ -53,10 +53,11 @@ OTHER_SETTINGS = [
     ([], ["network.backbone.filters=[16,33]"], "network.backbone.filters.1=33 instead of 32"),
     ([], ["trainer.batch_size=8"], "trainer.batch_size=8 instead of None"),
     ([], ["regularizer=mcc"], "regularizers.mcc.weight=1.0 instead of None"),
-    ([], ["trainer.steps=3000"], "optimizer.learning_rate.total_steps=3000 instead of 2000"),
+    ([], ["trainer.steps=900"], "trainer.steps=900 instead of 2000"),
+    ([], ["schedule.total_steps=3000"], "schedule.total_steps=3000 instead of 2000"),
     (FIXED, [*FIXED, "trainer.steps=900"], "trainer.steps=900 instead of 2000"),
     (FIXED, [*FIXED, "trainer.epochs=9"], "trainer.epochs=9 instead of None"),
-    (["trainer.epochs=2"], ["trainer.epochs=3"], "schedule.total_steps=3 instead of 2"),
+    (["trainer.epochs=2"], ["trainer.epochs=1"], "trainer.epochs=1 instead of 2"),
 ]
 
 
@@ -80,7 +81,8 @@ def test_other_settings_are_refused(start, then, now, words):
         ([], ["callbacks.metrics.filename=x.csv", "callbacks.tensorboard=null"]),
         ([], ["distribution=data_parallel", "distribution.devices=2"]),
         (FIXED, [*FIXED, "trainer.steps=3000"]),
-        ([*FIXED, "trainer.epochs=2"], [*FIXED, "trainer.epochs=3"]),
+        ([], ["trainer.steps=3000"]),
+        (["trainer.epochs=2"], ["trainer.epochs=3"]),
     ],
 )
 def test_a_resumed_run_may_be_longer_or_log_elsewhere(start, then, now):
@@ -101,6 +103,25 @@ def test_a_finished_run_is_done_unless_it_becomes_longer(start):
         runs.find_run(compose_for(run, *longer))
 
 
+def test_a_longer_run_keeps_its_schedules(start):
+    run = start()
+    longer = compose_for(run, "trainer.steps=3000", "resume=true")
+    keys = "optimizer.learning_rate.total_steps", "schedule.total_steps"
+    assert runs.keep_schedules(longer, run.path) == dict.fromkeys(keys, 2000)
+    assert (longer.trainer.steps, longer.method.strength.total_steps) == (3000, 2000)
+    run.write_config(runs_config := {"config.yaml": OmegaConf.to_yaml(longer)})
+    again = compose_for(run, "trainer.steps=3000", "resume=true")
+    assert runs.find_run(again) == (mock.ANY, False)
+    assert runs.keep_schedules(again, run.path) == dict.fromkeys(keys, 2000)
+    assert OmegaConf.to_yaml(again) == runs_config["config.yaml"]
+    epochs = compose_for(run, "trainer.epochs=2")
+    epochs.trainer.steps = 12  # as `count_steps` sets it
+    run.write_config({"config.yaml": OmegaConf.to_yaml(epochs)})
+    assert runs.keep_schedules(compose_for(run, "trainer.epochs=2"), run.path) == {}
+    longer = compose_for(run, "trainer.epochs=3")
+    assert runs.keep_schedules(longer, run.path) == dict.fromkeys(keys, 12)
+
+
 @pytest.mark.parametrize("flag", ["overwrite=false", "resume=true"])
 def test_a_directory_of_other_files_is_refused(hydra, tmp_path, flag):
     (tmp_path / "figures").mkdir()
@@ -118,10 +139,12 @@ def test_resume_alone_selects_the_newest_unfinished_run(start, tmp_path, hydra):
     RunDirectory(tmp_path / "run_3").write_summary({})
 
     def select(seed):
-        cfg = compose_for(tmp_path / "run_4", f"seed={seed}", "resume=true")
+        cfg = compose_for(tmp_path / "run_4", *f"seed={seed} resume=true".split())
         return runs.find_run(cfg).directory.path.name
 
     assert select(3) == "run_2"
+    with pytest.raises(ConfigError, match=r"run_2 \(fewer steps\)"):
+        select("3 trainer.steps=3000")
     with pytest.raises(ConfigError, match=r"Unfinished runs: .*run_2 \(seed=4 instead of 3\)"):
         select(4)
     hydra.overrides.hydra = ["hydra.run.dir=run_4"]

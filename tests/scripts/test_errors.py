@@ -40,7 +40,7 @@ REFUSALS = {
         "paths.data_dir=nowhere": "paths.data_dir must be an existing directory",
         "schedule.high=-1": "method.strength: Expected `high` to be",
         "method.implementation=other": "Received: implementation='other'",
-        "trainer.steps=250": "trainer.steps must be a multiple of trainer.steps_per_epoch",
+        "trainer.steps=250 trainer.steps_per_execution=20": "must be multiples of",
         "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
         "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) must contain mnist/ for mnist",
         "network=binary_lenet network.binary=false callbacks=binary": "trainable binary layers",

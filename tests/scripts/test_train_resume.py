@@ -69,3 +69,15 @@ def test_only_overwrite_replaces_a_finished_run(
     run_well("train.py", [*command, "seed=1", "overwrite=true"], folder)
     assert json.loads((folder / "run/summary.json").read_text())["seed"] == 1
     assert (folder / "run/notes.txt").read_text() == "mine"
+
+
+def test_a_finished_run_becomes_longer(tmp_path, with_features, run_well):
+    folder = with_features(tmp_path)
+    short = [*LINE[:4], "debug=fast", "callbacks=none", "hydra.run.dir=run", "trainer.steps=3"]
+    run_well("train.py", short, folder)
+    longer = [*short[:-1], "trainer.steps=6", "resume=true"]
+    output = run_well("train.py", longer, folder)
+    assert "Resumes with schedule.total_steps=3, as the run began\n" in output
+    assert re.findall(r"^epoch (\d)/3", output, re.MULTILINE) == ["2", "3", "2", "3"]
+    assert json.loads((folder / "run/summary.json").read_text())["steps"] == 6
+    assert run_well("train.py", longer, folder) == "Finished already: run\n"

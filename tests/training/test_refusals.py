@@ -44,7 +44,10 @@ def connect(*arguments):
 
 REFUSALS = {
     "no step": (run({"steps": 0}), "trainer.steps"),
-    "part of an epoch": (run({"steps": 5}), "trainer.steps must be a multiple"),
+    "part of a call": (
+        run({"steps": 5, "steps_per_execution": 2}),
+        "trainer.steps and trainer.steps_per_epoch must be multiples of",
+    ),
     "batch larger than the source": (run({"batch_size": 20}), "20"),
     "oracle curve without labels": (
         run({"oracle_curve": True}, target_test=UNLABELLED),

@@ -177,6 +177,18 @@ def test_saved_attributes_of_callbacks_are_restored(tmp_path):
     assert (counter.array.tolist(), counter.array.dtype) == ([3, 3], np.float16)
 
 
+def test_a_shorter_last_epoch_is_repeated_in_a_longer_training(complete, tmp_path):
+    for _ in range(2):  # the second call only loads the final state
+        model, pairs = build()
+        settings = {**SETTINGS, "epochs": 2, "callbacks": [EpochTable(tmp_path / "metrics.csv")]}
+        history = fit(model, pairs, tmp_path / "checkpoints", total_steps=7, **settings)
+        assert history.epoch == [0, 1]
+        assert int(model.optimizer.iterations) == 7
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"step-4.npz", "step-7.npz", "last.keras"}
+    check_equal(complete, tmp_path, *run(tmp_path))
+
+
 def test_training_without_resume_starts_over(complete, tmp_path):
     run(tmp_path, epochs=1)
     model, pairs = build()

@@ -21,6 +21,8 @@ from dann.training.checkpoints import get_states, restore_states
 from dann.training.diagnose_run import write_diagnosis
 from dann.training.run_callbacks import Clock, RunScores
 
+SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
+
 
 @pytest.fixture(autouse=True)
 def no_figures(monkeypatch):
@@ -147,7 +149,17 @@ def test_oracle_curve_ends_at_the_target_accuracy(domains, tmp_path):
     assert summary["cpu_seconds"] >= float(rows[-1].split(",")[1])
 
 
-SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
+@pytest.mark.parametrize("per_epoch", [2, 9])
+def test_the_last_epoch_has_the_remaining_steps(per_epoch, domains, tmp_path):
+    trainer = dataclasses.replace(TRAINER, oracle_curve=True, steps_per_epoch=per_epoch, steps=5)
+    model, selection = build_model(DANN), dataclasses.replace(SELECTION, keep="info_max")
+    summary = train_small(tmp_path, domains, model, trainer=trainer, selection=selection)
+    ends = [2, 4, 5] if per_epoch == 2 else [5]
+    rows = (tmp_path / "oracle.csv").read_text().splitlines()[1:]
+    assert [int(row.partition(",")[0]) for row in rows] == ends
+    assert (summary["steps"], int(model.optimizer.iterations)) == (5, 5)
+    assert summary["kept_step"] in ends
+    assert "checkpoints/step-5.npz" in RunDirectory(tmp_path).manifest()
 
 
 def test_scores_do_not_change_the_training(domains, tmp_path):
