@@ -1,7 +1,7 @@
 """Replaces float computations before a sign by computations on integers and bits."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,22 +23,21 @@ def get_output_kind(op: str, kinds: set[str]) -> str:
 
 
 class Program:
-    """The steps of a packed file; layers add them in order, and the first is the input.
+    """The steps of a packed file; layers add them in order, and the first are the inputs.
 
     Between sums of signs and the next sign, batch normalization and other monotone functions become
     one integer threshold per channel. Signs are moved before maxima and reshaping, which then work
     on bits.
 
     Args:
-        shape: Shape of the input, without the batch.
-        find_rule: Returns the rule of a layer or operation, or `None` if it cannot be packed. A
-            rule adds the steps of a `dann.deployment.tracing.Call` and returns the number of the
-            last one.
+        shapes: Shapes of the inputs, without the batch.
+        translate: Adds the steps of a `dann.deployment.tracing.Call`, and returns the numbers of
+            the steps that compute its outputs.
     """
 
-    def __init__(self, shape: Sequence[int], find_rule: Callable[[Any], Callable | None]):
-        self.steps = [Step("input", "input", (), shape)]
-        self.find_rule = find_rule
+    def __init__(self, shapes: Iterable[Sequence], translate: Callable[[Any], list[int]]):
+        self.steps = [Step("input", "input", (), list(shape)) for shape in shapes]
+        self.translate = translate
         self._signs: dict[int, int] = {}
 
     def add(self, step: Step) -> int:
@@ -94,10 +93,10 @@ class Program:
         step = self.steps[number]
         return step.attributes.get("fan_in") or sum(map(self._largest_sum, step.inputs))
 
-    def select_steps(self, last: int) -> list[Step]:
-        """Returns the steps that step `last` depends on, renumbered, with `last` at the end."""
-        required = {0, last}
-        for number in range(last, 0, -1):
+    def select_steps(self, outputs: Sequence[int]) -> list[Step]:
+        """Returns the steps that outputs depend on, renumbered, ending with the last output."""
+        required = {0, *outputs}
+        for number in range(max(outputs), 0, -1):
             if number in required:
                 required.update(self.steps[number].inputs)
         numbers = {old: new for new, old in enumerate(sorted(required))}

@@ -2,8 +2,10 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -11,7 +13,7 @@ from keras import layers, ops
 
 from dann import layers as dann_layers
 from dann.deployment.kernel_rules import add_kernel_products, as_array, get_windows, quantize_output
-from dann.deployment.tracing import Call
+from dann.deployment.tracing import Call, trace_calls
 
 
 def _as_channels(call, values, requirement="act on the last axis"):
@@ -99,7 +101,8 @@ def _rescaling(call):
 
 def _join(op, array_name, call):
     """Adds a sum or product of outputs, or of an output and constants, which become an array."""
-    constants = [value for value in call.arguments if not isinstance(value, keras.KerasTensor)]
+    arguments = keras.tree.flatten(call.arguments)
+    constants = [value for value in arguments if not isinstance(value, keras.KerasTensor)]
     if constants and len(call.inputs) == 1:
         return call.add("affine", **{array_name: _as_channels(call, constants[0])})
     shapes = [call.program.steps[source].shape for source in call.inputs]
@@ -116,7 +119,7 @@ def _negate(call, number):
 
 def _subtract(call):
     """Adds the first argument and the negated second: float32 computes the difference so too."""
-    first, second = call.arguments
+    first, second = keras.tree.flatten(call.arguments)
     if not isinstance(second, keras.KerasTensor):
         return _add(dataclasses.replace(call, arguments=[first, -as_array(second)]))
     inputs = [*call.inputs[:-1], _negate(call, call.inputs[-1])]
@@ -133,7 +136,7 @@ def _divide(call):
 def _take(call):
     """Adds a step that copies numbers, whose positions the layer computes from all positions."""
     shape, examples = call.program.steps[call.inputs[0]].shape, 3
-    size, key = math.prod(shape), tuple(call.arguments[1:])
+    size, key = math.prod(shape), tuple(keras.tree.flatten(call.arguments[1:]))
     positions = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
     interpolation = getattr(call.layer, "interpolation", "nearest")
     call.require(interpolation == "nearest", "have interpolation='nearest'", interpolation)
@@ -185,7 +188,7 @@ def _zero_padding(call):
 
 def _skip(call):
     """Adds no step for a layer that acts only in training or on gradients."""
-    return call.inputs[0]
+    return call.inputs
 
 
 _add = functools.partial(_join, "add", "offset")
@@ -197,7 +200,7 @@ _global_max_pool = functools.partial(_global_pool, "max_pool")
 _concatenate = _plain_step("concatenate")
 _reshape = _plain_step("reshape")
 _softmax = _activation("softmax")
-_LAYER_RULES: dict[type, Callable[[Call], int]] = {
+_LAYER_RULES: dict[type, Callable[[Call], Any]] = {
     **dict.fromkeys((layers.Dropout, layers.GaussianDropout, layers.GaussianNoise), _skip),
     **dict.fromkeys((layers.ActivityRegularization, layers.AlphaDropout, layers.Identity), _skip),
     **dict.fromkeys((dann_layers.GradientReversal, dann_layers.RandomConvolution), _skip),
@@ -240,7 +243,7 @@ _LAYER_RULES: dict[type, Callable[[Call], int]] = {
     dann_layers.RSign: _rsign,
 }
 # The operations behind `keras.ops`, by the name of their class, because Keras does not export it.
-_OPERATION_RULES: dict[str, Callable[[Call], int]] = {
+_OPERATION_RULES: dict[str, Callable[[Call], Any]] = {
     "Absolute": lambda call: call.add("prelu", slopes=as_array([-1.0])),
     "Add": _add,
     "Concatenate": _concatenate,
@@ -269,15 +272,39 @@ _OPERATION_RULES: dict[str, Callable[[Call], int]] = {
 }
 
 
-def find_rule(layer: keras.Operation) -> Callable[[Call], int] | None:
-    """Returns the rule of a layer or an operation of `keras.ops`, or `None` if there is none.
+def translate_call(call: Call) -> list[int]:
+    """Adds the steps of a call, and returns the numbers of the steps that compute its outputs.
 
     A layer of Keras or `dann` has the rule of its class or its next base class. Subclasses that are
     defined elsewhere have none, because they may compute something else.
+
+    Raises:
+        PackError: If the call cannot be packed.
     """
-    kind = type(layer)
-    if kind.__module__.partition(".")[0] not in ("dann", "keras"):
-        return None
-    if not isinstance(layer, keras.Layer):
-        return _OPERATION_RULES.get(kind.__name__)
-    return next((_LAYER_RULES[base] for base in kind.__mro__ if base in _LAYER_RULES), None)
+    layer, kind = call.layer, type(call.layer)
+    are_unset = all(value is None or value is False for value in keras.tree.flatten(call.keywords))
+    call.require(are_unset, "be called with only its inputs, as in inference", call.keywords)
+    if isinstance(layer, keras.Model):
+        return trace_calls(call.program, layer.call, call.arguments, call.inputs, call.name)
+    rule, requirement = (
+        None,
+        "be a `keras.Model`, whose layers are packed, or a layer of Keras or `dann`",
+    )
+    if kind.__module__.partition(".")[0] in ("dann", "keras"):
+        rules = [_LAYER_RULES[base] for base in kind.__mro__ if base in _LAYER_RULES]
+        rule = rules[0] if rules else _OPERATION_RULES.get(kind.__name__)
+        requirement = "be one of the layers and functions that the page Deployment lists"
+    if isinstance(layer, layers.SeparableConv1D | layers.SeparableConv2D):
+        requirement = "be replaced by a depthwise convolution and a convolution of size 1"
+    call.require(rule, requirement, kind.__name__)
+    input_shapes = [call.program.steps[source].shape for source in call.inputs]
+    is_fixed = None not in itertools.chain(*input_shapes, *call.shapes)
+    requirement = "have a fixed size (give `keras.Input` a shape without None)"
+    call.require(is_fixed, requirement, f"{input_shapes} to {call.shapes}")
+    policy = getattr(layer, "dtype_policy", None)
+    call.require(policy is None or policy.name == "float32", "compute in float32", policy)
+    order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
+    call.require(order != "channels_first", "have data_format='channels_last'", order)
+    is_last = {-1, len(input_shapes[0])}.issuperset(keras.tree.flatten(axis))
+    call.require(is_last, "act on the last axis", f"axis={axis}")
+    return keras.tree.flatten(rule(call))

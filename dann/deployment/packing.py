@@ -15,9 +15,10 @@ import pandas
 
 from dann.adaptation import AdversarialModel
 from dann.deployment.folding import Program
-from dann.deployment.layer_rules import find_rule
+from dann.deployment.kernel_rules import as_array
+from dann.deployment.layer_rules import translate_call
 from dann.deployment.runtime import HEADER, MAGIC, VERSION, Step, compute_digest
-from dann.deployment.tracing import PackError, get_fixed_shape, trace_calls
+from dann.deployment.tracing import Call, PackError, trace_calls
 
 
 def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
@@ -62,18 +63,15 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 def build_program(classifier: keras.Model) -> list[Step]:
     """Returns the steps of a classifier, as `pack` writes them."""
     network = get_network(classifier)
-    inputs = getattr(network, "inputs", None)
-    if inputs is None:  # a subclassed model, or one that is not built
-        shape = (network.get_build_config() or {}).get("input_shape")
-        inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
+    inputs = _get_inputs(network)
     received = f"{len(inputs)} inputs"
     if len(inputs) == 1 and inputs[0].dtype != "float32":
         received = f"inputs of {inputs[0].dtype}, which Keras rounds or truncates"
     elif len(inputs) == 1:
-        program = Program(get_fixed_shape(inputs[0].shape, "input"), find_rule)
+        program = Program([inputs[0].shape[1:]], translate_call)
         outputs = trace_calls(program, network.call, inputs, [0], "")
         if len(outputs) == 1:
-            return program.select_steps(outputs[0])
+            return program.select_steps(outputs)
         received = f"{len(outputs)} outputs"
     raise PackError(
         "Expected a classifier with one input of known shape in float32 and one output. Received: "
@@ -82,14 +80,25 @@ def build_program(classifier: keras.Model) -> list[Step]:
     )
 
 
+def _get_inputs(network):
+    """Returns the symbolic inputs of a model, or an empty list if it is not built."""
+    inputs = getattr(network, "inputs", None)
+    if inputs is None:  # a subclassed model, or one that is not built
+        shape = (network.get_build_config() or {}).get("input_shape")
+        inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
+    return inputs
+
+
 def summarize(classifier: keras.Model) -> pandas.DataFrame:
     """Summarizes the size and the work of each layer in the packed file of a classifier.
 
     In the file, batch normalization before a sign is one threshold and one bit per channel. Layers
-    that do nothing in inference are not part of the file.
+    that do nothing in inference are not part of the file. Layers that cannot be packed have a row
+    with a `reason`.
 
     Args:
-        classifier: A classifier as in `dann.deployment.pack`.
+        classifier: A built model, or a method of `dann.adaptation`, whose `classifier` is
+            summarized.
 
     Returns:
         One row per layer. The index is its name, preceded by the names of the models that contain
@@ -99,10 +108,11 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
         - `bits`, `numbers`: number of weights that are stored in 1 bit and in 32 bits
         - `bytes`: size of both; the file pads rows of bits to whole words
         - `binary_macs`, `float_macs`: multiply-accumulates of signs with signs, and all others, for
-          one input, over all calls of the layer
+          one input, over all calls of the layer; 0 for layers that cannot be packed
+        - `reason`: the requirement of `pack` that the layer does not meet, or `""`
 
     Raises:
-        PackError: If a layer cannot be packed; the error names the layer.
+        PackError: If the model is not built.
 
     Example:
 
@@ -114,8 +124,29 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
     >>> int(table.bits), int(table.bytes), int(table.binary_macs)
     (128, 16, 128)
     """
-    stored, rows = set(), []
-    for step in build_program(classifier)[1:]:
+    network = get_network(classifier)
+    if not (inputs := _get_inputs(network)):
+        raise PackError(
+            f"Expected a model with known inputs. Received: {network.name}, which has none. Call "
+            "it on a batch, or pass `keras.Model(inputs, outputs)`"
+        )
+    stored, rows, reasons = set(), [], {}
+
+    def translate(call):
+        try:
+            return translate_call(call)
+        except PackError as error:
+            reasons[call.name] = str(error)
+            weights = [as_array(weight).ravel() for weight in getattr(call.layer, "weights", [])]
+            arrays = {"weights": np.concatenate(weights)} if weights else {}
+            # In reverse, because the table contains the shape of the last step.
+            steps = [call.add("unknown", shape=shape, **arrays) for shape in call.shapes[::-1]]
+            return steps[::-1]
+
+    program = Program([tensor.shape[1:] for tensor in inputs], translate)
+    arguments = inputs if len(inputs) == 1 else [network.input]
+    call = Call(program, "", network, range(len(inputs)), [()], arguments, {})
+    for step in program.select_steps(translate(call)):
         # The weights of a layer that is called twice are stored once.
         contents = {(step.layer, array.tobytes()): array for array in step.arrays.values()}
         arrays = [array for content, array in contents.items() if content not in stored]
@@ -123,12 +154,15 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
         bits = sum(array.size for array in arrays if array.itemsize == 1)
         numbers = sum(array.size for array in arrays if array.itemsize > 1)
         binary, fan_in = step.op.startswith("binary"), step.attributes.get("fan_in", 0)
-        macs = math.prod(step.shape) * fan_in
+        macs = math.prod(step.shape) * fan_in if fan_in else 0  # sizes may be None without
         row = tuple(step.shape), bits, numbers, -(-bits // 8) + 4 * numbers
-        rows.append((step.layer, *row, macs * binary, macs * (not binary)))
+        if step.op != "input":
+            rows.append((step.layer, *row, macs * binary, macs * (not binary)))
     names = ["output_shape", "bits", "numbers", "bytes", "binary_macs", "float_macs"]
     table = pandas.DataFrame(rows, columns=["layer", *names]).groupby("layer", sort=False)
-    return table.agg({"output_shape": "last", **dict.fromkeys(names[1:], "sum")})
+    table = table.agg({"output_shape": "last", **dict.fromkeys(names[1:], "sum")})
+    table = table.assign(reason=[reasons.get(layer, "") for layer in table.index])
+    return table.rename(index={"": network.name})  # a model whose layers are unknown
 
 
 def get_network(classifier: keras.Model) -> keras.Model:

@@ -2,13 +2,15 @@
 
 import dataclasses
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 
 from dann.deployment.folding import Program
 from dann.deployment.runtime import Step
+from dann.gradients.estimators import Estimator
+from dann.layers import BinarySign
 
 
 class PackError(ValueError):
@@ -24,16 +26,23 @@ class Call:
         name: Name of the layer, preceded by the names of the models that contain it.
         layer: The layer or operation.
         inputs: Numbers of the steps that compute its inputs.
-        shape: Shape of its output, without the batch.
-        arguments: Its positional arguments, flattened.
+        shapes: Shapes of its outputs, without the batch.
+        arguments: Its positional arguments.
+        keywords: Its keyword arguments.
     """
 
     program: Program
     name: str
     layer: Any
     inputs: Sequence[int]
-    shape: Sequence[int]
+    shapes: Sequence[Sequence[int]]
     arguments: Sequence[Any]
+    keywords: Mapping[str, Any]
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """Shape of the first output, without the batch."""
+        return self.shapes[0]
 
     def add(
         self, op: str, *inputs: int, attributes: Any = None, shape: Any = None, **arrays: Any
@@ -49,6 +58,8 @@ class Call:
 
     def add_activation(self, number: int, function: Callable) -> int:
         """Adds an activation of a step's output, and returns the number of the last step."""
+        if isinstance(function, Estimator):  # it cannot be called on symbolic tensors
+            function = BinarySign(estimator=function)
         tensors = [keras.KerasTensor((None, *self.program.steps[number].shape))]
         return trace_calls(self.program, function, tensors, [number], self.name)[0]
 
@@ -91,53 +102,12 @@ def trace_calls(
     for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
         if node.is_input:
             continue
-        layer, arguments = node.operation, node.arguments
-        is_layer = isinstance(layer, keras.Layer)
+        layer, is_layer = node.operation, isinstance(node.operation, keras.Layer)
         path = f"{name}/{layer.name if is_layer else type(layer).__name__.lower()}".lstrip("/")
         sources = [step_numbers[id(tensor)] for tensor in node.input_tensors]
-        shape = get_fixed_shape(node.outputs[0].shape, path)
-        call = Call(program, path, layer, sources, shape, keras.tree.flatten(arguments.args))
-        _check_arguments(call, arguments.kwargs)
-        if isinstance(layer, keras.Model):
-            results = trace_calls(program, layer.call, arguments.args, sources, path)
-        else:
-            results = [_get_rule(call)(call)]
+        shapes = [tensor.shape[1:] for tensor in node.outputs]
+        arguments = node.arguments
+        call = Call(program, path, layer, sources, shapes, arguments.args, arguments.kwargs)
+        results = program.translate(call)
         step_numbers.update(zip(map(id, node.outputs), results, strict=True))
     return [step_numbers[id(tensor)] for tensor in outputs]
-
-
-def _check_arguments(call, keywords):
-    """Raises `PackError` if a call has keyword arguments such as `training` or a mask."""
-    values = keras.tree.flatten(keywords)
-    are_unset = all(value is None or value is False for value in values)
-    call.require(are_unset, "be called with only its inputs, as in inference", keywords)
-
-
-def _get_rule(call):
-    """Returns the rule of a layer; raises `PackError` if the layer cannot be packed."""
-    layer, kind = call.layer, type(call.layer)
-    # A subclass may compute something else than its parent, so it has no rule.
-    requirement = "be a `keras.Model`, whose layers are packed, or a layer of Keras or `dann`"
-    if kind.__module__.split(".")[0] in ("dann", "keras"):
-        requirement = "be one of the layers and functions that the page Deployment lists"
-    if isinstance(layer, keras.layers.SeparableConv1D | keras.layers.SeparableConv2D):
-        requirement = "be replaced by a depthwise convolution and a convolution of size 1"
-    rule = call.program.find_rule(layer)
-    call.require(rule, requirement, kind.__name__)
-    policy = getattr(layer, "dtype_policy", None)
-    call.require(policy is None or policy.name == "float32", "compute in float32", policy)
-    order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
-    call.require(order != "channels_first", "have data_format='channels_last'", order)
-    last = {-1, len(call.program.steps[call.inputs[0]].shape)}
-    call.require(last.issuperset(keras.tree.flatten(axis)), "act on the last axis", f"axis={axis}")
-    return rule
-
-
-def get_fixed_shape(shape: Sequence[int | None], name: str) -> list[int]:
-    """Returns a shape without the batch; raises `PackError` if a size is unknown."""
-    if None in shape[1:]:
-        raise PackError(
-            f"Expected a fixed size. Received: {tuple(shape)} at {name!r}. Give `keras.Input` a "
-            "shape without None"
-        )
-    return [int(size or 0) for size in shape[1:]]

@@ -13,6 +13,7 @@ from dann.deployment import pack
 from dann.deployment.folding import find_thresholds
 from dann.deployment.packing import build_program
 from dann.deployment.runtime import PackedModel, load
+from dann.gradients.estimators import get_estimator
 from dann.layers import (
     BinaryConv1D,
     BinaryConv2D,
@@ -134,6 +135,18 @@ def test_negative_slopes_flip_signs_once(tmp_path):
     model = spread_statistics(keras.Model(inputs, BinaryDense(5, use_bias=False)(x)))
     activation.slope.assign(np.linspace(-2, 1, 12))
     check(model, tmp_path, 99)
+
+
+def test_estimator_as_activation_is_packed(tmp_path):
+    inputs = keras.Input((9,))
+    x = layers.Activation(get_estimator("swish_sign"))(inputs)
+    x = BinaryDense(20, input_estimator=None, activation=get_estimator("ternary"))(x)
+    check(keras.Model(inputs, BinaryDense(3, input_estimator=None)(x)), tmp_path, 50)
+
+
+def test_lists_pass_layers_that_act_only_in_training(tmp_path):
+    inputs = keras.Input((9,))
+    check(keras.Model(inputs, layers.Add()(layers.Identity()([inputs, 2.0 * inputs]))), tmp_path)
 
 
 def test_softmax_of_large_numbers_and_signs_of_nan():

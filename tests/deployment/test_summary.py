@@ -1,9 +1,11 @@
 """Summaries count the weights and products of packed files."""
 
 import keras
-from keras import layers
+import numpy as np
+import pytest
+from keras import layers, ops
 
-from dann.deployment import pack, summarize
+from dann.deployment import PackError, pack, summarize
 from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D
 
 
@@ -42,3 +44,50 @@ def test_shared_layer_counts_products_per_call():
     counts = {"grouped": 16 * 8 * 9 * 2, "depthwise": 9 * 24 * 4, "signs": 7 * 216}
     assert macs == {**{n: (count, 0) for n, count in counts.items()}, "floats": (0, 2 * 7 * 7)}
     assert table.bits["floats"] == 49
+
+
+class EagerDense(keras.Model):
+    """Calls NumPy, which fails on symbolic tensors."""
+
+    def __init__(self):
+        super().__init__(name="eager")
+        self.dense = layers.Dense(3)
+
+    def call(self, inputs):
+        return self.dense(inputs + ops.convert_to_numpy(inputs).max())
+
+
+def test_layers_that_cannot_be_packed_have_a_reason():
+    inputs = keras.Input((7, 4))
+    x, state, _ = layers.LSTM(3, return_sequences=True, return_state=True, name="lstm")(inputs)
+    x = layers.LayerNormalization(name="norm")(x)
+    x = BinaryDense(70, use_bias=False, name="binary")(x)
+    first, _ = ops.split(layers.Dense(4, activation="celu", name="dense")(x), 2, axis=-1)
+    table = summarize(keras.Model(inputs, [first, state]))
+    refused = {"lstm": "LSTM", "norm": "LayerNormalization", "dense/celu": "Celu", "split": "Split"}
+    assert {*table.index} == {*refused, "binary", "dense"}
+    for name, reason in table.reason.items():
+        assert reason.endswith(f"Received: {refused[name]}" if name in refused else "")
+        assert bool(reason) == (name in refused)
+    assert table.numbers.to_dict() == {
+        **{"lstm": 4 * 3 * (4 + 3 + 1), "norm": 6, "dense/celu": 0, "split": 0},
+        **{"binary": 0, "dense": 4 * 71},
+    }
+    assert (table.bits["binary"], table.binary_macs["binary"]) == (3 * 70, 7 * 3 * 70)
+    assert table.output_shape["lstm"] == (7, 3)
+
+
+def test_networks_that_do_not_pack_are_summarized():
+    words, numbers = keras.Input((3,), dtype="int32"), keras.Input((4,))
+    parts = [layers.Flatten()(layers.Embedding(5, 2)(words)), numbers]
+    two_inputs = summarize(keras.Model([words, numbers], layers.Concatenate(name="join")(parts)))
+    assert two_inputs.output_shape["join"] == (10,)
+    sizes = [keras.Input((None, None, 2)), BinaryConv2D(4, 3, name="conv", use_bias=False)]
+    unknown = summarize(keras.Sequential(sizes))
+    assert unknown.output_shape["conv"] == (None, None, 4)
+    assert "fixed size (give `keras.Input`" in unknown.reason["conv"]
+    model = EagerDense()
+    model(np.ones((1, 4), "float32"))
+    assert summarize(model).numbers.to_dict() == {"eager": 15}
+    with pytest.raises(PackError, match=r"known inputs.*Call it on a batch"):
+        summarize(keras.Sequential([layers.Dense(2)]))
