@@ -1,4 +1,4 @@
-"""Checks of arguments with one form of message: "Expected ... Received: ..."."""
+"""Argument checks that raise errors in one format: "Expected ... Received: ..."."""
 
 import difflib
 import math
@@ -13,20 +13,20 @@ def check_number(
     low: float = -math.inf,
     high: float = math.inf,
     *,
-    above: bool = False,
-    below: bool = False,
-    why: str = "",
+    exclude_low: bool = False,
+    exclude_high: bool = False,
+    hint: str = "",
 ) -> float:
     """Returns `value` as a float if it is a finite number in a range.
 
     Args:
         name: Name of the argument, for the message.
-        value: Number of Python or NumPy.
-        low: Smallest value. Defaults to no bound.
-        high: Largest value. Defaults to no bound.
-        above: Whether the value must be greater than `low`. Defaults to `False`.
-        below: Whether the value must be less than `high`. Defaults to `False`.
-        why: Reason for the range or a remedy, which the message adds. Defaults to none.
+        value: Python or NumPy number.
+        low: Lower bound. Defaults to no bound.
+        high: Upper bound. Defaults to no bound.
+        exclude_low: Whether `low` itself is invalid. Defaults to `False`.
+        exclude_high: Whether `high` itself is invalid. Defaults to `False`.
+        hint: Reason or remedy, appended to the message. Defaults to none.
 
     Raises:
         TypeError: If `value` is not a number. A `bool` does not count as a number.
@@ -35,25 +35,25 @@ def check_number(
     Example:
 
     >>> from dann.checks import check_number
-    >>> check_number("p", 1.5, 0, 1, above=True)
+    >>> check_number("p", 1.5, 0, 1, exclude_low=True)
     Traceback (most recent call last):
         ...
     ValueError: Expected `p` to be a finite number > 0 and <= 1. Received: p=1.5
     """
-    expected = f"a finite number{_describe_range(low, high, above, below)}"
+    expected = f"a finite number{_describe_range(low, high, exclude_low, exclude_high)}"
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise TypeError(_message(name, expected, why, value))
+        raise TypeError(_message(name, expected, hint, value))
     number = float(value)
-    in_range = (low < number or (number == low and not above)) and (
-        number < high or (number == high and not below)
+    in_range = (low < number or (number == low and not exclude_low)) and (
+        number < high or (number == high and not exclude_high)
     )
     if not in_range or math.isinf(number):
-        raise ValueError(_message(name, expected, why, value))
+        raise ValueError(_message(name, expected, hint, value))
     return number
 
 
 def check_integer(
-    name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, why: str = ""
+    name: str, value: Any, low: float = -math.inf, high: float = math.inf, *, hint: str = ""
 ) -> int:
     """Returns `value` as an `int` if it is an integer from `low` to `high`, both included.
 
@@ -73,9 +73,9 @@ def check_integer(
     """
     expected = f"an integer{_describe_range(low, high)}"
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise TypeError(_message(name, expected, why, value))
+        raise TypeError(_message(name, expected, hint, value))
     if not low <= value <= high:
-        raise ValueError(_message(name, expected, why, value))
+        raise ValueError(_message(name, expected, hint, value))
     return int(value)
 
 
@@ -104,10 +104,10 @@ def did_you_mean(word: str, choices: Collection[str]) -> str:
 
 
 def check_registered(subject: str, function: Any) -> None:
-    """Raises a `ValueError` unless Keras finds a function, or an object's class, by its name.
+    """Raises a `ValueError` unless Keras can load a function, or an object, by its name.
 
     Args:
-        subject: Noun for the function with its article, for the message.
+        subject: Noun phrase for the message, such as `"strength function"`.
         function: Function or object that is saved with a model.
     """
     import keras
@@ -116,20 +116,21 @@ def check_registered(subject: str, function: Any) -> None:
     registered = keras.saving.get_registered_object(keras.saving.get_registered_name(target))
     if registered is not target and not target.__module__.startswith("keras."):
         raise ValueError(
-            f"Expected {subject} that is registered with Keras under a unique name, to be saved "
-            f"with a model. Received: {function!r}, for whose name Keras finds {registered!r}. Put "
-            "`@keras.saving.register_keras_serializable(name=...)` above its definition"
+            f"Expected a registered {subject}, because models save it by name. Received: "
+            f"{function!r}; under this name Keras has {registered!r}. Put "
+            "`@keras.saving.register_keras_serializable(name=...)` with a unique name above the "
+            "definition"
         )
 
 
-def check_shape(subject: str, shape: Sequence[Any], axes: Sequence[str], *, why: str = "") -> None:
+def check_shape(subject: str, shape: Sequence[Any], axes: Sequence[str], *, hint: str = "") -> None:
     """Raises a `ValueError` unless a shape has as many axes as expected.
 
     Args:
         subject: Noun for the array or tensor, for the message.
         shape: Shape of the array or tensor.
         axes: Names of the expected axes.
-        why: Reason, as in `check_number`.
+        hint: Reason, as in `check_number`.
 
     Example:
 
@@ -141,7 +142,7 @@ def check_shape(subject: str, shape: Sequence[Any], axes: Sequence[str], *, why:
     """
     if len(shape) != len(axes):
         expected = str(tuple(axes)).replace("'", "")
-        reason = f", {why}" if why else ""
+        reason = f", {hint}" if hint else ""
         raise ValueError(
             f"Expected {subject} of shape {expected}{reason}. Received: shape {tuple(shape)}"
         )
@@ -217,18 +218,18 @@ def has_tensorflow() -> bool:
     return True
 
 
-def _message(name, expected, why, value):
-    reason = f", {why}" if why else ""
+def _message(name, expected, hint, value):
+    reason = f", {hint}" if hint else ""
     return f"Expected `{name}` to be {expected}{reason}. Received: {name}={value!r}"
 
 
-def _describe_range(low, high, above=False, below=False):
+def _describe_range(low, high, exclude_low=False, exclude_high=False):
     """Returns words for a range after a space, or `""` if there are no bounds."""
-    if -math.inf < low and high < math.inf and not (above or below):
+    if -math.inf < low and high < math.inf and not (exclude_low or exclude_high):
         return f" from {low} to {high}"
     bounds = []
     if low > -math.inf:
-        bounds.append(f"{'>' if above else '>='} {low}")
+        bounds.append(f"{'>' if exclude_low else '>='} {low}")
     if high < math.inf:
-        bounds.append(f"{'<' if below else '<='} {high}")
+        bounds.append(f"{'<' if exclude_high else '<='} {high}")
     return f" {' and '.join(bounds)}" if bounds else ""

@@ -13,15 +13,15 @@ class Registry(dict[str, T]):
     """Objects of one kind by name.
 
     Each file registers the objects that it defines. Choices in messages, tables in the
-    documentation and lists in tests are derived from the registry, so that a new object needs
-    nothing but its file.
+    documentation and lists in tests are derived from the registry, so that adding an
+    object only requires a new file.
 
     Args:
-        saved: Whether the objects are classes that Keras must find when it loads files. Defaults to
-            `False`.
+        register_with_keras: Whether the objects are classes that Keras must find when it loads
+            files. Defaults to `False`.
 
     Attributes:
-        facts: Facts about each object, by its name.
+        metadata: Properties of each object, by its name.
 
     Example:
 
@@ -30,21 +30,21 @@ class Registry(dict[str, T]):
     >>> @SCORES.register("zero", reads="target")
     ... def zero(model, *, target):
     ...     return 0.0
-    >>> list(SCORES), SCORES["zero"] is zero, SCORES.facts["zero"]
+    >>> list(SCORES), SCORES["zero"] is zero, SCORES.metadata["zero"]
     (['zero'], True, {'reads': 'target'})
     """
 
-    def __init__(self, saved: bool = False):
+    def __init__(self, register_with_keras: bool = False):
         super().__init__()
-        self.saved = saved
-        self.facts: dict[str, dict[str, Any]] = {}
+        self.register_with_keras = register_with_keras
+        self.metadata: dict[str, dict[str, Any]] = {}
 
-    def register(self, name: str, **facts: Any) -> Callable[[D], D]:
-        """Returns a decorator that registers an object by name, with facts about it."""
+    def register(self, name: str, **metadata: Any) -> Callable[[D], D]:
+        """Returns a decorator that registers an object by name, with metadata about it."""
 
         def add(registered: Any) -> Any:
-            self[name], self.facts[name] = registered, facts
-            if self.saved and _is_unknown_to_keras(registered):
+            self[name], self.metadata[name] = registered, metadata
+            if self.register_with_keras and _is_unknown_to_keras(registered):
                 keras.saving.register_keras_serializable("dann")(registered)
             return registered
 

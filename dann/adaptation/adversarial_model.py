@@ -27,9 +27,9 @@ from dann.layers import GradientReversal
 from dann.registry import Registry
 from dann.schedules import StrengthSchedule
 
-# Methods by name. Facts: `arguments` make a variant of the class; `needs` contains test values for
-# arguments without a default.
-METHODS: Registry[type] = Registry(saved=True)
+# Methods by name. Metadata: `arguments` are the defaults of a variant of the class;
+# `example_arguments` are values of the required arguments, for tests and documentation.
+METHODS: Registry[type] = Registry(register_with_keras=True)
 
 
 class AdversarialModel(PairModel):

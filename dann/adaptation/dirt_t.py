@@ -14,7 +14,7 @@ from dann.adaptation.regularizers.virtual_adversarial import VirtualAdversarial
 from dann.checks import check_integer
 
 
-@METHODS.register("dirt_t", needs={"radius": 0.5})
+@METHODS.register("dirt_t", example_arguments={"radius": 0.5})
 class DIRTT(AdversarialModel):
     """Decision-boundary iterative refinement training with a teacher: a second stage.
 

@@ -257,7 +257,7 @@ class Invariant(AdversarialModel):
 
 def _check_kind(name, kind):
     argument = f"nuisances[{name!r}]"
-    return kind if kind == NUMBER else check_integer(argument, kind, low=2, why="or 'number'")
+    return kind if kind == NUMBER else check_integer(argument, kind, low=2, hint="or 'number'")
 
 
 def _make_head(name, kind, length, head):

@@ -92,7 +92,7 @@ class MDAN(AdversarialModel):
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.num_sources = check_integer("num_sources", num_sources, low=1)
         self.weighting = check_choice("weighting", weighting, WEIGHTINGS)
-        self.gamma = check_number("gamma", gamma, low=0, above=True)
+        self.gamma = check_number("gamma", gamma, low=0, exclude_low=True)
         head = make_domain_head(domain_head, self.feature_shape, (1, self.num_sources))
         self.domain_head = _copy_per_source(head, self.feature_shape, self.num_sources)
 

@@ -97,7 +97,7 @@ class MDD(AdversarialModel):
         if self.num_classes == 1:
             received = f"a label head of 1 output; disparities of numbers are {DISPARITIES[1:]}"
             reject_class_comparison(self, received)
-        self.gamma = check_number("gamma", gamma, low=0, above=True)
+        self.gamma = check_number("gamma", gamma, low=0, exclude_low=True)
         self.adversarial_head = make_second_head("adversarial_head", adversarial_head, self)
 
     def method_losses(self, batch, reversal, training):

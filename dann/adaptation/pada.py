@@ -116,8 +116,8 @@ def _example_weights(class_weights, batch, size):
     """Returns the class weights of the source examples, and 1 for the rest of `size` examples."""
     labels = batch.labels
     if len(labels.shape) > 1 and labels.shape[-1] not in (1, None):
-        why = "because `PADA` has a weight for each class"
-        check_shape("labels", labels.shape, ("batch",), why=why)
+        hint = "because `PADA` has a weight for each class"
+        check_shape("labels", labels.shape, ("batch",), hint=hint)
     num_source = count_examples(batch.logits["source"])
     classes = ops.cast(ops.reshape(labels, (-1,))[:num_source], "int32")
     weights = ops.take(class_weights, classes)

@@ -114,7 +114,7 @@ def frobenius_norm(
         - [Hutchinson, 1990](https://doi.org/10.1080/03610919008812866), proposition 1.
         - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, for Jacobians.
     """
-    check_integer("samples", samples, 2, why="because the error is computed from their spread")
+    check_integer("samples", samples, 2, hint="because the error is computed from their spread")
     x = check_batch(function, inputs)
     # (samples, batch)
     squares = engine.run(function, _squares_program, x, samples=samples, seed=seed)

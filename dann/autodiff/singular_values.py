@@ -62,8 +62,8 @@ def singular_values(
     """
     x = batches.check_batch(function, inputs)
     iterations = 3 * k + 10 if iterations is None else iterations
-    why = "because each iteration adds one singular value"
-    check_integer("iterations", iterations, k, why=why)
+    hint = "because each iteration adds one singular value"
+    check_integer("iterations", iterations, k, hint=hint)
     return engine.run(function, _values_program, x, k=k, iterations=iterations, seed=seed)
 
 
@@ -73,7 +73,7 @@ def _values_program(call, x, k, iterations, seed):
     multiply = batches.as_vector_product(push_forward([y], pull), x, y)
     columns = math.prod(x.shape[1:])
     rank = min(columns, math.prod(y.shape[1:]))
-    check_integer("k", k, 1, rank, why="the largest rank of the Jacobian of an example")
+    check_integer("k", k, 1, rank, hint="the largest rank of the Jacobian of an example")
     # If the batch size is unknown during tracing, all examples share their initial vectors.
     start = np.random.default_rng(seed).normal(size=(x.shape[0] or 1, rank))
     if rank < columns:  # fewer outputs than inputs: use the transpose

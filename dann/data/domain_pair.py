@@ -203,8 +203,8 @@ class DomainPair:
             )
         counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
         smallest = int(counts[counts > 0].min(initial=len(labels)))
-        why = f"because the target has {counts.tolist()} examples per class"
-        check_integer("per_class", per_class, 1, smallest, why=why)
+        hint = f"because the target has {counts.tolist()} examples per class"
+        check_integer("per_class", per_class, 1, smallest, hint=hint)
         rng = np.random.default_rng(seed)
         # Classes that the target lacks have no examples to draw.
         drawn_rows = [

@@ -102,7 +102,7 @@ def format_names(names: Sequence[str]) -> str:
 def check_image_size(image_size: Any) -> tuple[int, int]:
     """Returns height and width, each at least 1 pixel, from one number or from two."""
     sides = np.broadcast_to(image_size, 2).tolist()
-    height, width = (check_integer("image_size", side, 1, why="in pixels") for side in sides)
+    height, width = (check_integer("image_size", side, 1, hint="in pixels") for side in sides)
     return height, width
 
 

@@ -97,8 +97,8 @@ def _encode(name, column, kind):
     if kind == NUMBER:
         return kind, _fill(values, len(column), np.nan, "float32")
     kind = len(distinct) if kind is None else kind
-    why = "the number of distinct values, or 'number'"
-    check_integer(f"nuisances[{name!r}]", kind, len(distinct), why=why)
+    hint = "the number of distinct values, or 'number'"
+    check_integer(f"nuisances[{name!r}]", kind, len(distinct), hint=hint)
     # The class of a value is its position among the sorted distinct values.
     classes = pandas.Series(np.searchsorted(distinct, values), values.index)
     return kind, _fill(classes, len(column), -1, "int64")

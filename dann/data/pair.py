@@ -103,15 +103,15 @@ def pair(
     domains = {"source": _read(source, "source"), "target": _read(target, "target")}
     if target_labelled is not None:
         domains["target_labelled"] = _read(target_labelled, "labelled target")
-        check_integer("num_processes", num_processes, 1, 1, why="with a labelled target")
+        check_integer("num_processes", num_processes, 1, 1, hint="with a labelled target")
     source_spec = domains["source"].input_spec(ignore_spatial=True)
     for name, domain in domains.items():
         check_matching_inputs(source_spec, domain.input_spec(ignore_spatial=True), name)
     count = domains["source"].count  # `None` for a dataset of unknown length
     if batch_size is None:
         batch_size = min(BATCH_SIZE, count or BATCH_SIZE)
-    why = "the source must fill one batch (trainer.batch_size)"
-    check_integer("batch_size", batch_size, 1, count or 2**31, why=why)
+    hint = "the source must fill one batch (trainer.batch_size)"
+    check_integer("batch_size", batch_size, 1, count or 2**31, hint=hint)
     check_integer("num_processes", num_processes, 1, batch_size)
     check_integer("process_id", process_id, 0, num_processes - 1)
     if seed is None:

@@ -37,7 +37,7 @@ def hold_out(
         ValueError: If `test_share` is out of range, or no examples, or no examples of a source
             class, remain for training.
     """
-    check_number("test_share", test_share, 0, 1, above=True, below=True)
+    check_number("test_share", test_share, 0, 1, exclude_low=True, exclude_high=True)
     candidates = np.flatnonzero(labels != UNKNOWN)
     if not len(candidates):
         candidates = np.arange(len(labels))

@@ -145,7 +145,7 @@ def _resolve_methods(methods) -> dict[str, Any]:
     for method in methods:
         if isinstance(method, str):
             check_choice("methods", method, METHODS)
-            arguments = METHODS.facts[method].get("arguments", {})
+            arguments = METHODS.metadata[method].get("arguments", {})
             functions[method] = functools.partial(METHODS[method], **arguments)
         else:
             functions[method.__name__] = method

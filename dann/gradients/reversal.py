@@ -61,11 +61,11 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "ov
 
 def check_strength(strength: Any) -> float:
     """Returns `strength` as a float if it is a finite number of at least 0."""
-    why = (
+    hint = (
         "because the reversal itself negates the gradient; functions also take a tensor or a "
         "variable, layers a schedule of `dann.schedules`"
     )
-    return check_number("strength", strength, low=0, why=why)
+    return check_number("strength", strength, low=0, hint=hint)
 
 
 def reject_foreign_names(arguments: Mapping[str, Any], synonyms: Mapping[str, str] = {}) -> None:

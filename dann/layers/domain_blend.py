@@ -63,7 +63,7 @@ class DomainBlend(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.factor = check_number("factor", factor, low=0, high=1, above=True)
+        self.factor = check_number("factor", factor, low=0, high=1, exclude_low=True)
         self.roll = roll
         self.rule = check_choice("rule", rule, ("difference", "sum"))
         self.seed = seed

@@ -18,7 +18,7 @@ class WeightClip(keras.constraints.Constraint):
     """
 
     def __init__(self, limit: float = 1.0):
-        self.limit = check_number("limit", limit, low=0, above=True)
+        self.limit = check_number("limit", limit, low=0, exclude_low=True)
 
     def __call__(self, w):
         return ops.clip(w, -self.limit, self.limit)

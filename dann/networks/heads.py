@@ -42,8 +42,8 @@ def label_head(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    why = "or, for regression, pass a `label_head` with one output"
-    check_integer("num_classes", num_classes, low=2, why=why)
+    hint = "or, for regression, pass a `label_head` with one output"
+    check_integer("num_classes", num_classes, low=2, hint=hint)
     return _dense_head(
         num_features, num_classes, hidden_units, dropout, batch_norm, initializer, name
     )

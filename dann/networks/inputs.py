@@ -28,12 +28,12 @@ def check_input_shape(
     Raises:
         ValueError: If the number of axes is wrong, or an axis is too small.
     """
-    shape, why = tuple(input_shape), "without the batch"
+    shape, hint = tuple(input_shape), "without the batch"
     if len(shape) in _REMEDIES:
-        why += f"; {_REMEDIES[len(shape)]}"
-    check_shape(f"inputs of `{network}`", shape, tuple(min_sizes), why=why)
+        hint += f"; {_REMEDIES[len(shape)]}"
+    check_shape(f"inputs of `{network}`", shape, tuple(min_sizes), hint=hint)
     for (axis, low), size in zip(min_sizes.items(), shape, strict=True):
-        check_integer(f"input_shape[{axis}]", size, low, why=f"for `{network}`")
+        check_integer(f"input_shape[{axis}]", size, low, hint=f"for `{network}`")
     return shape
 
 

@@ -67,8 +67,10 @@ class Bop(keras.optimizers.Optimizer):
                 f"Received: weight_decay={kwargs['weight_decay']}"
             )
         if not (isinstance(learning_rate, Schedule) or callable(learning_rate)):
-            why = "a Keras schedule or a callable: it is the share of the newest gradient"
-            learning_rate = check_number("learning_rate", learning_rate, 0, 1, above=True, why=why)
+            hint = "a Keras schedule or a callable: it is the share of the newest gradient"
+            learning_rate = check_number(
+                "learning_rate", learning_rate, 0, 1, exclude_low=True, hint=hint
+            )
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.threshold = threshold
         self._averages = []
@@ -85,7 +87,7 @@ class Bop(keras.optimizers.Optimizer):
                 "built `Bop`. Pass a schedule, or compile the model with a new `Bop`"
             )
         if not isinstance(threshold, Schedule):
-            threshold = check_number("threshold", threshold, 0, why="or a Keras schedule")
+            threshold = check_number("threshold", threshold, 0, hint="or a Keras schedule")
         self._threshold = threshold
 
     def build(self, variables):

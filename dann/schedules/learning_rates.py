@@ -41,9 +41,9 @@ class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
         beta: float = 0.75,
     ):
         self.initial_learning_rate = check_number(
-            "initial_learning_rate", initial_learning_rate, low=0, above=True
+            "initial_learning_rate", initial_learning_rate, low=0, exclude_low=True
         )
-        self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
+        self.total_steps = check_number("total_steps", total_steps, low=0, exclude_low=True)
         self.alpha = check_number("alpha", alpha, low=0)
         self.beta = check_number("beta", beta, low=0)
 
@@ -75,7 +75,7 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
         if not isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
             raise TypeError(f"Expected `schedule` to be a Keras schedule. Received: {schedule!r}")
         self.schedule = schedule
-        self.factor = check_number("factor", factor, low=0, above=True)
+        self.factor = check_number("factor", factor, low=0, exclude_low=True)
 
     def __call__(self, step: Any) -> Any:
         return self.factor * self.schedule(step)

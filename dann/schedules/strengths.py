@@ -9,10 +9,10 @@ from keras import ops
 from keras.optimizers.schedules import LearningRateSchedule
 
 from dann.checks import check_number, check_registered
-from dann.configured import Configured
+from dann.config_mixin import ConfigMixin
 
 
-class StrengthSchedule(Configured, abc.ABC):
+class StrengthSchedule(ConfigMixin, abc.ABC):
     """Base class of strengths that depend on the number of completed training steps.
 
     Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, and
@@ -69,8 +69,8 @@ class GaninSchedule(StrengthSchedule):
     """
 
     def __init__(self, total_steps: int, gamma: float = 10.0, high: float = 1.0):
-        self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
-        self.gamma = check_number("gamma", gamma, low=0, above=True)
+        self.total_steps = check_number("total_steps", total_steps, low=0, exclude_low=True)
+        self.gamma = check_number("gamma", gamma, low=0, exclude_low=True)
         self.high = check_number("high", high, low=0)
 
     def __call__(self, step: Any) -> Any:
@@ -109,8 +109,8 @@ class WarmStart(StrengthSchedule):
     def __init__(self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000):
         self.low = check_number("low", low, low=0)
         self.high = check_number("high", high, low=low)
-        self.alpha = check_number("alpha", alpha, low=0, above=True)
-        self.steps = check_number("steps", steps, low=0, above=True)
+        self.alpha = check_number("alpha", alpha, low=0, exclude_low=True)
+        self.steps = check_number("steps", steps, low=0, exclude_low=True)
 
     def __call__(self, step: Any) -> Any:
         rise = _rise(self.alpha * ops.cast(step, "float32") / self.steps)
@@ -140,5 +140,5 @@ def as_schedule(strength: Any) -> Callable[[Any], Any] | None:
     if not callable(strength) or isinstance(strength, type):
         return None
     if not isinstance(strength, StrengthSchedule | LearningRateSchedule):
-        check_registered("a strength function", strength)
+        check_registered("strength function", strength)
     return strength

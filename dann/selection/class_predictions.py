@@ -141,7 +141,7 @@ def mcc(outputs: Outputs, temperature: float = 2.5) -> float:
     Reference:
         - [Jin et al., 2020](https://arxiv.org/abs/1912.03699), equations 2 to 7.
     """
-    check_number("temperature", temperature, 0, above=True)
+    check_number("temperature", temperature, 0, exclude_low=True)
     log_probabilities = special.log_softmax(outputs.target_logits / temperature, axis=1)
     probabilities = np.exp(log_probabilities)  # (n, classes)
     # Equation 3: examples with a low entropy count up to twice as much.

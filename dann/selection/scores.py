@@ -1,7 +1,7 @@
 """Label-free scores by name, for one checkpoint or several.
 
 A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
-registered in `SCORES` with these facts: `reads`, the examples it needs (`"target"`,
+registered in `SCORES` with this metadata: `reads`, the examples it needs (`"target"`,
 `"labelled source"` or `"labelled source, target"`); `needs_features=True` if it needs features,
 `needs_mixtures=True` if it needs the logits of mixtures, `supports_regression=True` if it also
 scores regression, and `min_source_examples` and `min_target_examples`, which default to 1.
@@ -76,9 +76,9 @@ def compute_scores(
     ['snd']
     """
     functions = resolve_scores(scores)
-    mixed = any(_fact(name, "needs_mixtures") for name in functions)
+    mixed = any(_get_metadata(name, "needs_mixtures") for name in functions)
     if mixed and has_strings(target):
-        functions = {k: v for k, v in functions.items() if not _fact(k, "needs_mixtures")}
+        functions = {k: v for k, v in functions.items() if not _get_metadata(k, "needs_mixtures")}
         mixed = False
     check_source(functions, source)
     has_custom = hasattr(model, "backbone") and not functions.keys() <= SCORES.keys()
@@ -86,12 +86,14 @@ def compute_scores(
         model,
         source=source,
         target=target,
-        features=has_custom or any(_fact(name, "needs_features") for name in functions),
+        features=has_custom or any(_get_metadata(name, "needs_features") for name in functions),
         mixed=mixed,
         batch_size=batch_size,
     )
     logits = outputs.target_logits if outputs.source_logits is None else outputs.source_logits
-    class_scores = [k for k in functions if k in SCORES and not _fact(k, "supports_regression")]
+    class_scores = [
+        k for k in functions if k in SCORES and not _get_metadata(k, "supports_regression")
+    ]
     if class_scores and logits is not None and logits.shape[1] == 1:
         raise ValueError(
             "Expected logits of classes. Received: one output, a number, for the scores "
@@ -112,8 +114,8 @@ def find_unavailable_scores(scores: Iterable[str], *, source: int, target: int) 
     return sorted(
         name
         for name in scores
-        if (_fact(name, "min_source_examples") or 0) > source
-        or (_fact(name, "min_target_examples") or 0) > target
+        if (_get_metadata(name, "min_source_examples") or 0) > source
+        or (_get_metadata(name, "min_target_examples") or 0) > target
     )
 
 
@@ -160,12 +162,12 @@ def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[s
 def check_source(scores: Iterable[str], source: Any) -> None:
     """Raises `ValueError` if there is no source and a score reads it."""
     for name in scores:
-        if source is None and "source" in (_fact(name, "reads") or ""):
+        if source is None and "source" in (_get_metadata(name, "reads") or ""):
             raise ValueError(
                 f"Expected `source=(inputs, labels)`, held-out source examples, for the score "
                 f"{name!r}. Received: None"
             )
 
 
-def _fact(name, fact):
-    return SCORES.facts.get(name, {}).get(fact)
+def _get_metadata(name, key):
+    return SCORES.metadata.get(name, {}).get(key)

@@ -55,7 +55,7 @@ class Distribution:
     def __post_init__(self):
         check_choice("distribution.kind", self.kind, KINDS)
         if self.devices != "all":
-            check_integer("distribution.devices", self.devices, low=1, why="or 'all'")
+            check_integer("distribution.devices", self.devices, low=1, hint="or 'all'")
         if self.kind is None and self.devices != "all":
             raise ValueError(
                 "Expected distribution=data_parallel or multi_host with distribution.devices. "

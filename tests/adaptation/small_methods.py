@@ -39,19 +39,21 @@ EXTRA = {
 
 def small(name, **kwargs):
     """Returns a small model of a registered method."""
-    facts, kind = adaptation.METHODS.facts[name], adaptation.METHODS[name]
+    metadata, kind = adaptation.METHODS.metadata[name], adaptation.METHODS[name]
     arguments = {"backbone": backbone(), "num_classes": 3}
-    arguments |= {**facts.get("arguments", {}), **facts.get("needs", {})}
+    arguments |= {**metadata.get("arguments", {}), **metadata.get("example_arguments", {})}
     return kind(**{**arguments, **EXTRA.get(name, dict)(), **kwargs})
 
 
-FACTS, CLASSES = adaptation.METHODS.facts, dict(adaptation.METHODS)
+METADATA, CLASSES = adaptation.METHODS.metadata, dict(adaptation.METHODS)
 METHODS = {name: functools.partial(small, name) for name in sorted(CLASSES)}
 SCHEDULED = {"strength": GaninSchedule(100), "joint_forward": False}
 METHODS["dann_schedule"] = functools.partial(small, "dann", **SCHEDULED)
-VARIANTS = {name for name, facts in FACTS.items() if "arguments" in facts} | {"dann_schedule"}
+VARIANTS = {name for name, metadata in METADATA.items() if "arguments" in metadata} | {
+    "dann_schedule"
+}
 BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, adaptation.SourceOnly)}
-SMOOTH = {n for n, facts in FACTS.items() if "task_radius" in facts.get("arguments", {})}
+SMOOTH = {n for n, metadata in METADATA.items() if "task_radius" in metadata.get("arguments", {})}
 # One method per kind of step. Shared code is tested with these, and in slow tests with all.
 FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
 

@@ -253,8 +253,8 @@ def test_num_classes_may_be_a_numpy_integer():
 def make_with(name, **head):
     """Returns a model with the registered method or regularizer of this name."""
     registry = METHODS if name in METHODS else REGULARIZERS
-    facts = registry.facts[name]
-    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
+    metadata = registry.metadata[name]
+    arguments = {**metadata.get("arguments", {}), **metadata.get("example_arguments", {})}
     if registry is METHODS:
         return make(METHODS[name], **arguments, **head)
     return make(DANN, regularizers=[REGULARIZERS[name](**arguments)], **head)

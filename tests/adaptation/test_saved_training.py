@@ -78,7 +78,7 @@ def test_registering_a_method_keeps_other_names():
     class RenamedDANN(dann.DANN):
         """A class registered under another name."""
 
-    methods = Registry(saved=True)
+    methods = Registry(register_with_keras=True)
     methods.register("namesake")(DANN)
     methods.register("custom")(RenamedDANN)
     assert keras.saving.get_registered_object("dann>DANN") is dann.DANN

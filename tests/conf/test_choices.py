@@ -52,7 +52,7 @@ def test_choices_and_registered_names_are_equal(group):
 def test_a_choice_builds_the_registered_class(group, name):
     node = load_choice(group, name)
     assert getattr(dann, node["_target_"].removeprefix("dann.")) is GROUPS[group][name]
-    variant = GROUPS[group].facts[name].get("arguments", {})
+    variant = GROUPS[group].metadata[name].get("arguments", {})
     assert {key: node.get(key) for key in variant} == variant
 
 
@@ -63,7 +63,9 @@ METHOD_SCHEDULES = {"daln": "constant", "fdal": "fdal", "mcd": "mcd", "mdd": "md
 def test_the_final_strength_is_the_default_of_the_class(method):
     cfg = compose_config(f"method={method}")
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
-    needs = {name: getattr(model, name) for name in METHODS.facts[method].get("needs", {})}
+    needs = {
+        name: getattr(model, name) for name in METHODS.metadata[method].get("example_arguments", {})
+    }
     plain = METHODS[method](model.backbone, 10, **needs)
     schedule = model.reversal.schedule
     top = schedule.value if isinstance(schedule, Constant) else schedule.high

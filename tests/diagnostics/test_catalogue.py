@@ -72,8 +72,8 @@ def test_every_diagnostic_has_the_name_of_its_function():
     [pytest.param(n, marks=[] if n in QUICK_METHODS else pytest.mark.slow) for n in METHODS],
 )
 def test_every_method_is_diagnosed(name):
-    facts = METHODS.facts[name]
-    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
+    metadata = METHODS.metadata[name]
+    arguments = {**metadata.get("arguments", {}), **metadata.get("example_arguments", {})}
     model = METHODS[name](network((3, 4, 2), "backbone", "relu"), num_classes=2, **arguments)
     model.compile("sgd")
     measurements, skip_reasons = measure(model, DATA)

@@ -26,9 +26,9 @@ def run_example(monkeypatch):
     custom_objects = keras.saving.get_custom_objects()
     for registry, name in (
         (SCORES, "margin"),
-        (SCORES.facts, "margin"),
+        (SCORES.metadata, "margin"),
         (METHODS, "mean_matching"),
-        (METHODS.facts, "mean_matching"),
+        (METHODS.metadata, "mean_matching"),
         (custom_objects, "dann>MeanMatching"),
     ):
         monkeypatch.setitem(registry, name, None)

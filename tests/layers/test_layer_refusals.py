@@ -62,7 +62,7 @@ REFUSALS = [
     (lambda: set_strength(1.0, -1), "Received: strength=-1"),
     (lambda: set_strength(GaninSchedule(10), 0.5), "without a schedule .*Construct .* a number"),
     (lambda: make_dense(kernel_estimator=None), "`estimator` to be one of .*estimator=None"),
-    (lambda: make_dense(input_estimator=lambda x: x), "quantizer that is registered"),
+    (lambda: make_dense(input_estimator=lambda x: x), "Expected a registered quantizer"),
     (lambda: make_dense(kernel_estimator=keras.layers.PReLU()), "quantizer without weights"),
     (lambda: make_dense(implementation="ste"), "`implementation` to be one of .*'ste'"),
     (

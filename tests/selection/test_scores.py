@@ -41,17 +41,17 @@ def test_scores_and_ranks_follow_the_formula(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_score_reads_only_what_it_registers(name):
-    facts = SCORES.facts[name]
+    metadata = SCORES.metadata[name]
     assert getattr(selection, name) is SCORES[name]
-    assert facts["reads"] in ("target", "labelled source", "labelled source, target")
+    assert metadata["reads"] in ("target", "labelled source", "labelled source, target")
     assert "outputs" in inspect.signature(SCORES[name]).parameters
     assert [field for field in Outputs._fields if "label" in field] == ["source_labels"]
     domains = {"target": {"target": TARGET}, "labelled source": {"source": SOURCE}}
     minimal = compute_outputs(
         build_checkpoint(20),
-        features="needs_features" in facts,
-        mixed="needs_mixtures" in facts,
-        **domains.get(facts["reads"], {"source": SOURCE, "target": TARGET}),
+        features="needs_features" in metadata,
+        mixed="needs_mixtures" in metadata,
+        **domains.get(metadata["reads"], {"source": SOURCE, "target": TARGET}),
     )
     assert SCORES[name](minimal) == pytest.approx(SCORES[name](get_outputs(20)), rel=1e-5)
 
@@ -149,7 +149,7 @@ def test_outputs_are_computed_in_inference_mode():
 def test_softmax_outputs_score_like_logits():
     network = build_checkpoint(20).classifier
     probable = keras.Model(network.input, keras.layers.Softmax()(network.output))
-    names = [name for name in NAMES if "needs_features" not in SCORES.facts[name]]
+    names = [name for name in NAMES if "needs_features" not in SCORES.metadata[name]]
     expected = compute_scores(build_checkpoint(20), source=SOURCE, target=TARGET, scores=names)
     for model in (network, probable):
         scores = compute_scores(model, source=SOURCE, target=TARGET, scores=names)

@@ -45,8 +45,8 @@ def backbone(*layers, **dense):
 
 
 def method_model(name):
-    kind, facts = METHODS[name], METHODS.facts[name]
-    arguments = {**facts.get("arguments", {}), **facts.get("needs", {})}
+    kind, metadata = METHODS[name], METHODS.metadata[name]
+    arguments = {**metadata.get("arguments", {}), **metadata.get("example_arguments", {})}
     if issubclass(kind, WDGRL):
         arguments |= {"seed": 1, "critic_steps": 2}
     if issubclass(kind, DIRTT):
@@ -56,7 +56,7 @@ def method_model(name):
 
 def regularizer_model(name):
     arguments = {"vat": {"seed": 1}, "self_ensembling": {"threshold": 0.0}}.get(name, {})
-    needs = REGULARIZERS.facts[name].get("needs", {})
+    needs = REGULARIZERS.metadata[name].get("example_arguments", {})
     regularizer = REGULARIZERS[name](weight=1.0, **needs, **arguments)
     # At strength 0.1 a ReLU of VAT's domain head is 0 up to rounding in the third step.
     return DANN(backbone(), num_classes=3, strength=1.0, regularizers=[regularizer])

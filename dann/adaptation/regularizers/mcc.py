@@ -38,7 +38,7 @@ class MCC(Regularizer):
 
     def __init__(self, weight: float = 1.0, temperature: float = 2.5):
         super().__init__(weight)
-        self.temperature = check_number("temperature", temperature, low=0, above=True)
+        self.temperature = check_number("temperature", temperature, low=0, exclude_low=True)
 
     def losses(self, model, batch, reversal, training):
         logits = batch.logits["target"] / self.temperature

@@ -3,14 +3,14 @@ from typing import Any
 
 from dann.adaptation.batch import Batch
 from dann.checks import check_number
-from dann.configured import Configured
+from dann.config_mixin import ConfigMixin
 from dann.registry import Registry
 
 # The fact `needs` contains test values for arguments without a default.
-REGULARIZERS: Registry[type["Regularizer"]] = Registry(saved=True)
+REGULARIZERS: Registry[type["Regularizer"]] = Registry(register_with_keras=True)
 
 
-class Regularizer(Configured):
+class Regularizer(ConfigMixin):
     """A loss on the target that can be added to any method.
 
     A subclass sets `name`, lists the `arguments` of its constructor, stores them in attributes of

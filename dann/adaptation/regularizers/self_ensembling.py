@@ -83,8 +83,8 @@ class SelfEnsembling(Regularizer):
         balance: float = 0.005,
     ):
         super().__init__(weight)
-        self.threshold = check_number("threshold", threshold, low=0, high=1, below=True)
-        self.decay = check_number("decay", decay, low=0, high=1, below=True)
+        self.threshold = check_number("threshold", threshold, low=0, high=1, exclude_high=True)
+        self.decay = check_number("decay", decay, low=0, high=1, exclude_high=True)
         self.balance = check_number("balance", balance, low=0)
         self.teacher: Any = None
 

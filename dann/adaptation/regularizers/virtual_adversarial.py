@@ -11,7 +11,7 @@ from dann.checks import check_number
 PROBE, PROBE_IN_HALF = 0.01, 1.0
 
 
-@REGULARIZERS.register("vat", needs={"radius": 0.5})
+@REGULARIZERS.register("vat", example_arguments={"radius": 0.5})
 class VirtualAdversarial(Regularizer):
     """Virtual adversarial training: predictions stay constant in a small ball around each input.
 
@@ -73,7 +73,7 @@ class VirtualAdversarial(Regularizer):
         seed: int | None = None,
     ):
         super().__init__(weight)
-        self.radius = check_number("radius", radius, low=0, above=True)  # type: ignore[arg-type]
+        self.radius = check_number("radius", radius, low=0, exclude_low=True)  # type: ignore[arg-type]
         self.source_weight = check_number("source_weight", source_weight, low=0)
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)

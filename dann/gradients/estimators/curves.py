@@ -49,7 +49,7 @@ class SwishSign(Estimator):
     arguments = ("beta",)
 
     def __init__(self, beta: float = 5.0):
-        self.beta = check_number("beta", beta, low=0, above=True)
+        self.beta = check_number("beta", beta, low=0, exclude_low=True)
 
     def inside(self, inputs: Any) -> Any:
         return ops.abs(inputs) <= 80 / self.beta
@@ -82,9 +82,9 @@ class Sharpened(Estimator):
     arguments = ("total_steps", "low", "high")
 
     def __init__(self, total_steps: int, low: float, high: float):
-        self.total_steps = check_number("total_steps", total_steps, low=0, above=True)
-        self.low = check_number("low", low, low=0, above=True)
-        self.high = check_number("high", high, low=low, why="because the estimator gets sharper")
+        self.total_steps = check_number("total_steps", total_steps, low=0, exclude_low=True)
+        self.low = check_number("low", low, low=0, exclude_low=True)
+        self.high = check_number("high", high, low=low, hint="because the estimator gets sharper")
 
     def sharpness_at(self, step: Any) -> Any:
         """Returns the sharpness at a training step, a float32 scalar."""
@@ -100,7 +100,7 @@ class Sharpened(Estimator):
         if sharpness is None:
             sharpness = self.high
         if isinstance(sharpness, int | float):
-            check_number("sharpness", sharpness, low=0, above=True)
+            check_number("sharpness", sharpness, low=0, exclude_low=True)
         wide = keras.backend.result_type(inputs.dtype, "float32")
         return (ops.cast(ops.convert_to_tensor(sharpness), wide),)
 

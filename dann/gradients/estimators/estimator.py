@@ -9,13 +9,13 @@ import keras
 from keras import ops
 
 from dann.checks import check_choice
-from dann.configured import Configured
+from dann.config_mixin import ConfigMixin
 from dann.gradients.override import floating_tensor, override_gradient
 from dann.gradients.stop_gradient import surrogate_gradient
 from dann.registry import Registry
 
 
-class Estimator(Configured, abc.ABC):
+class Estimator(ConfigMixin, abc.ABC):
     """A quantizer with its own backward pass.
 
     - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN

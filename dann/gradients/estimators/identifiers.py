@@ -45,7 +45,7 @@ class Quantizer(StraightThrough):
 
     def __init__(self, function: Callable[[Any], Any]):
         self.function = function
-        check_registered("a quantizer", function)
+        check_registered("quantizer", function)
         # Values from -2 to 2 show whether the quantizer has two levels.
         probe = np.linspace(-2, 2, 10, dtype="float32")
         values: Any = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))

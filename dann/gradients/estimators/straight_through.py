@@ -187,7 +187,9 @@ class Ternary(StraightThrough):
 
     def __init__(self, threshold: float | None = 0.05):
         self.threshold = (
-            None if threshold is None else check_number("threshold", threshold, low=0, above=True)
+            None
+            if threshold is None
+            else check_number("threshold", threshold, low=0, exclude_low=True)
         )
         self.pooled = threshold is None
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-class Configured:
+class ConfigMixin:
     """Value object: two instances of a class with equal arguments are equal.
 
     Attributes:
