@@ -56,6 +56,12 @@ def format_rows(texts: Sequence[str]) -> str:
     return textwrap.indent(",\n".join(rows), "    ")
 
 
+def format_pair(values: Sequence[int], default: int = 1) -> str:
+    """Returns the numbers of two axes in C; an input with one axis is one row of pixels."""
+    first, second = [default, default, *values][-2:]
+    return f"{{{first:d}, {second:d}}}"  # `:d` rejects text from an untrusted file
+
+
 def pack_words(signs: np.ndarray) -> np.ndarray:
     """Packs booleans `(..., n)` into 32-bit words `(..., words)`, the first in the lowest bit."""
     return pack_bits(signs).view("<u4")[..., : -(-signs.shape[-1] // 32)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.deployment.c_constants import CConstants, pack_words
+from dann.deployment.c_constants import CConstants, format_pair, pack_words
 from dann.deployment.folding import get_output_kind
 from dann.deployment.runtime import Step
 from dann.deployment.tracing import PackError
@@ -27,7 +27,6 @@ _CHANNELWISE = {
     "slopes": ("prelu", "slopes"),
 }
 _CHANNEL_ARRAYS = ("scale", "offset", "bias", "divisors", "slopes", "thresholds", "flips")
-_KERNEL_STEPS = ("dense", "conv", "binary_dense", "binary_conv")
 _PRODUCTS = ("multiply_numbers", "multiply_signs", "multiply_bits", "multiply_bits_in_groups")
 _POINTWISE = ("activation", "affine", "divide", "prelu", "sign", "signs", "threshold")
 
@@ -75,7 +74,8 @@ class CProgram:
             "take": self._take,
             "max_pool": self._pool,
             "average_pool": self._pool,
-            **dict.fromkeys(_KERNEL_STEPS, self._multiply_kernel),
+            **dict.fromkeys(("conv", "binary_conv"), self._multiply_kernel),
+            **dict.fromkeys(("dense", "binary_dense"), self._multiply_kernel),
         }
         for number, step in enumerate(steps):
             for source in step.inputs:
@@ -275,7 +275,7 @@ class CProgram:
         pads = [pad[0] for pad in step.attributes.get("pads", [])]
         sizes = {**step.attributes, "image": image, "pads": pads}
         names = ("image", "size", "strides", "dilation", "pads")
-        fields = {name: _pair(sizes.get(name, []), int(name != "pads")) for name in names}
+        fields = {name: format_pair(sizes.get(name, []), int(name != "pads")) for name in names}
         fields |= {"output_width": [1, *outputs][-1], **channels}
         texts = [f".{name} = {value}" for name, value in fields.items()]
         self.constants.declare(f"window_t window_{number}", texts, 13)
@@ -288,12 +288,6 @@ class CProgram:
 def _call(function, *arguments):
     """Returns a call of a C function of `frame.c`."""
     return f"{function}({', '.join(map(str, arguments))});"
-
-
-def _pair(values, default=1):
-    """Returns the numbers of two axes in C; an input with one axis is one row of pixels."""
-    first, second = [default, default, *values][-2:]
-    return f"{{{first:d}, {second:d}}}"  # `:d` rejects text from an untrusted file
 
 
 def _offset(buffer, size, place):

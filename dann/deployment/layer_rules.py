@@ -35,9 +35,7 @@ def _plain_step(op):
 def _relu(call):
     layer = call.layer
     is_plain = not layer.threshold and not layer.negative_slope
-    requirement = (
-        "have no `threshold`, no `max_value` except 6, and no `negative_slope` (use LeakyReLU)"
-    )
+    requirement = "have no `threshold`, `negative_slope` (use LeakyReLU), or `max_value` except 6"
     call.require(is_plain and layer.max_value in (None, 6), requirement, layer.get_config())
     return _activation("relu6" if layer.max_value else "relu")(call)
 
@@ -59,9 +57,8 @@ def _rprelu(call):
 
 
 def _rsign(call):
-    return quantize_output(
-        call, call.add("affine", offset=-_as_channels(call, call.layer.threshold))
-    )
+    number = call.add("affine", offset=-_as_channels(call, call.layer.threshold))
+    return quantize_output(call, number)
 
 
 def _batch_normalization(call):
@@ -87,8 +84,8 @@ def _gelu(call):
 
 def _normalization(call):
     layer = call.layer
-    mean, divisors = layer.mean, ops.maximum(ops.sqrt(layer.variance), keras.config.epsilon())
-    mean, divisors = _as_channels(call, mean), _as_channels(call, divisors)
+    mean, deviation = _as_channels(call, layer.mean), ops.sqrt(layer.variance)
+    divisors = _as_channels(call, ops.maximum(deviation, keras.config.epsilon()))
     if layer.invert:
         return call.add("affine", scale=divisors, offset=mean)
     return call.add("divide", call.add("affine", offset=-mean), divisors=divisors)
@@ -164,16 +161,14 @@ def _mean(call):
 
 
 def _pool(op, call):
-    layer, shape = call.layer, call.program.steps[call.inputs[0]].shape
-    dilation = [1] * (len(shape) - 1)
-    windows = get_windows(shape, layer.pool_size, layer.strides, dilation, layer.padding)
-    return call.add(op, attributes=windows)
-
-
-def _global_pool(op, call):
-    *image, channels = shape = call.program.steps[call.inputs[0]].shape
-    pixel = [1] * len(image)
-    windows = get_windows(shape, image, image, pixel, "valid")
+    """Adds a pooling; a global one has windows of the size of the image, without `pool_size`."""
+    layer, (*image, channels) = call.layer, call.program.steps[call.inputs[0]].shape
+    pixel, is_global = [1] * len(image), not hasattr(layer, "pool_size")
+    size, strides = (image, image) if is_global else (layer.pool_size, layer.strides)
+    padding = "valid" if is_global else layer.padding
+    windows = get_windows([*image, channels], size, strides, pixel, padding)
+    if not is_global:
+        return call.add(op, attributes=windows)
     return call.add("reshape", call.add(op, attributes=windows, shape=[*pixel, channels]))
 
 
@@ -195,8 +190,6 @@ _add = functools.partial(_join, "add", "offset")
 _multiply = functools.partial(_join, "multiply", "scale")
 _average_pool = functools.partial(_pool, "average_pool")
 _max_pool = functools.partial(_pool, "max_pool")
-_global_average_pool = functools.partial(_global_pool, "average_pool")
-_global_max_pool = functools.partial(_global_pool, "max_pool")
 _concatenate = _plain_step("concatenate")
 _reshape = _plain_step("reshape")
 _softmax = _activation("softmax")
@@ -219,12 +212,12 @@ _LAYER_RULES: dict[type, Callable[[Call], Any]] = {
     layers.Dense: add_kernel_products,
     layers.ELU: _elu,
     layers.Flatten: _reshape,
-    layers.GlobalAveragePooling1D: _global_average_pool,
-    layers.GlobalAveragePooling2D: _global_average_pool,
-    layers.GlobalAveragePooling3D: _global_average_pool,
-    layers.GlobalMaxPooling1D: _global_max_pool,
-    layers.GlobalMaxPooling2D: _global_max_pool,
-    layers.GlobalMaxPooling3D: _global_max_pool,
+    layers.GlobalAveragePooling1D: _average_pool,
+    layers.GlobalAveragePooling2D: _average_pool,
+    layers.GlobalAveragePooling3D: _average_pool,
+    layers.GlobalMaxPooling1D: _max_pool,
+    layers.GlobalMaxPooling2D: _max_pool,
+    layers.GlobalMaxPooling3D: _max_pool,
     layers.LeakyReLU: _leaky_relu,
     layers.Multiply: _multiply,
     layers.Normalization: _normalization,
@@ -244,14 +237,15 @@ _LAYER_RULES: dict[type, Callable[[Call], Any]] = {
 }
 # The operations behind `keras.ops`, by the name of their class, because Keras does not export it.
 _OPERATION_RULES: dict[str, Callable[[Call], Any]] = {
+    **dict.fromkeys(("Divide", "TrueDivide"), _divide),
+    **dict.fromkeys(("GetItem", "Transpose"), _take),
+    **{name: _activation(name.lower()) for name in ("Relu", "Relu6", "Sigmoid", "Silu", "Tanh")},
     "Absolute": lambda call: call.add("prelu", slopes=as_array([-1.0])),
     "Add": _add,
     "Concatenate": _concatenate,
     "ConvertToTensor": _skip,
-    "Divide": _divide,
     "Elu": _elu,
     "Gelu": _gelu,
-    "GetItem": _take,
     "HardSigmoid": _activation("hard_sigmoid"),
     "HardTanh": _activation("hard_tanh"),
     "LeakyRelu": _leaky_relu,
@@ -259,16 +253,9 @@ _OPERATION_RULES: dict[str, Callable[[Call], Any]] = {
     "Multiply": _multiply,
     "Negative": lambda call: _negate(call, call.inputs[0]),
     "ReLU": _relu,
-    "Relu": _activation("relu"),
-    "Relu6": _activation("relu6"),
     "Reshape": _reshape,
-    "Sigmoid": _activation("sigmoid"),
-    "Silu": _activation("silu"),
     "Softmax": _softmax,
     "Subtract": _subtract,
-    "Tanh": _activation("tanh"),
-    "Transpose": _take,
-    "TrueDivide": _divide,
 }
 
 
@@ -286,10 +273,8 @@ def translate_call(call: Call) -> list[int]:
     call.require(are_unset, "be called with only its inputs, as in inference", call.keywords)
     if isinstance(layer, keras.Model):
         return trace_calls(call.program, layer.call, call.arguments, call.inputs, call.name)
-    rule, requirement = (
-        None,
-        "be a `keras.Model`, whose layers are packed, or a layer of Keras or `dann`",
-    )
+    rule = None
+    requirement = "be a `keras.Model`, whose layers are packed, or a layer of Keras or `dann`"
     if kind.__module__.partition(".")[0] in ("dann", "keras"):
         rules = [_LAYER_RULES[base] for base in kind.__mro__ if base in _LAYER_RULES]
         rule = rules[0] if rules else _OPERATION_RULES.get(kind.__name__)
