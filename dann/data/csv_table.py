@@ -1,7 +1,6 @@
 """Reader of CSV tables."""
 
 import io
-import operator
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -103,11 +102,12 @@ def csv_table(
             that is not listed as categorical are numbers; a label of the source is missing; or a
             label of the target is not a class of the source.
     """
-    kinds = parse_nuisances(nuisances, target)
+    has_frame = isinstance(target, pandas.DataFrame)
+    kinds = parse_nuisances(nuisances, "a data frame" if has_frame else target)
     files = {"source": source, "target": target, "source test": source_test}
     files |= {"target test": target_test, "target new": target_new}
     frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
-    check_disjoint(frames, operator.is_, "data frames")
+    check_disjoint(frames, _overlap, "data frames")
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
     tables = {part: _read(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
@@ -152,13 +152,22 @@ def csv_table(
     return pair.map_inputs(lambda part: features[part[:, 0]])
 
 
-def _read(path, delimiter) -> Any:
+def _overlap(frame, other):
+    """Returns whether two frames are the same, or slices of one frame with common rows."""
+    return frame is other or any(
+        np.shares_memory(frame[name].to_numpy(), other[name].to_numpy())
+        for name in frame.columns.intersection(other.columns)
+    )
+
+
+def _read(table, delimiter) -> Any:
     """Returns a frame of strings, with NaN for missing cells."""
-    if isinstance(path, pandas.DataFrame):
-        path = io.StringIO(path.to_csv(index=False, sep=delimiter))
+    path = table
+    if isinstance(table, pandas.DataFrame):
+        path, table = "a data frame", io.StringIO(table.to_csv(index=False, sep=delimiter))
     form: Any = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
     try:
-        table = pandas.read_csv(path, dtype=str, **form)
+        table = pandas.read_csv(table, dtype=str, **form)
     except ValueError as error:  # empty, or not in UTF-8
         raise ValueError(
             f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
@@ -174,6 +183,8 @@ def _read(path, delimiter) -> Any:
             f"{path} must have several columns. Received: the single column {header[0]!r}. Set "
             "`delimiter` (data.delimiter) to the character between cells"
         )
+    if table.empty:
+        raise ValueError(f"{path} must have rows. Received: only the header {list(header)}")
     table.columns = header
     # pandas and spreadsheets write integers of a column with missing cells as 1.0.
     return table.apply(lambda column: column.str.strip().str.replace(_WHOLE, r"\1", regex=True))
@@ -204,7 +215,7 @@ def _warn_about_columns(cells, texts):
     """Prints columns that give the domain away, and columns that are hardly categories."""
     is_target = cells.index.get_level_values(0).str.startswith("target")
     messages = [
-        f"column {name!r} has no name in the header. It may contain row numbers"
+        f"column {name!r} has no name in the header. If it contains row numbers,"
         for name in cells
         if name.startswith("Unnamed: ")  # pandas' name for it
     ]
@@ -217,17 +228,16 @@ def _warn_about_columns(cells, texts):
                 f"column {name!r} gives the domain away: {shares[0]:.0%} of the source's rows "
                 f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
                 f"Source: {_most_frequent(only_source)}; target: {_most_frequent(only_target)}. "
-                "Write equal categories alike"
+                "Write equal categories alike, or"
             )
         count = cells[name].nunique()
         if count > min(len(cells) / 2, _MAX_CATEGORIES):
             messages.append(
-                f"column {name!r} has {count} categories in {len(cells)} rows. It may contain free "
-                "text, dates or names"
+                f"column {name!r} has {count} categories in {len(cells)} rows. If they are free "
+                "text, dates or names,"
             )
     for message in messages:
-        message += ", or leave the column out with `drop` (data.drop)"
-        print(f"warning: {message}", file=sys.stderr)
+        print(f"warning: {message} leave it out with `drop` (data.drop)", file=sys.stderr)
 
 
 def _most_frequent(values):

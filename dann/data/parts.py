@@ -106,7 +106,9 @@ def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
         OSError: If a path is a folder or does not exist.
         ValueError: If a file is used for training and for testing.
     """
-    paths = {part: pathlib.Path(path).expanduser() for part, path in files.items() if path}
+    paths = {
+        part: pathlib.Path(path).expanduser() for part, path in files.items() if path is not None
+    }
     for part, path in paths.items():
         if path.is_dir():
             raise IsADirectoryError(f"Expected a file for the {part}. Received: the folder {path}")

@@ -198,6 +198,17 @@ REFUSALS = {
         lambda _: csv_table(FRAME, FRAME, "a"),
         "different data frames",
     ),
+    "csv: slice of a frame": (lambda _: csv_table(FRAME, FRAME[50:], "a"), "different data frames"),
+    "csv: empty frame": (
+        lambda _: csv_table(FRAME[:0], SWAPPED, "a"),
+        "a data frame must have rows",
+    ),
+    "csv: arrays": (lambda _: csv_table(X, X), "os.PathLike object"),
+    "csv: only a header": (table(b="age,city,label\n"), "b.csv must have rows"),
+    "csv: frame and nuisances": (
+        lambda _: csv_table(FRAME, SWAPPED, nuisances="a"),
+        "target=a data frame and nuisances=['a']",
+    ),
     "csv: labels of one frame": (
         lambda _: csv_table(FRAME, SWAPPED, "y"),
         "must have labels in 'y'",
