@@ -62,7 +62,8 @@ class AdversarialModel(PairModel):
             to `"override"`.
         joint_forward: Whether the backbone runs once on both domains, so that its batch
             normalization uses their joint statistics. `False` runs it on each domain separately and
-            weights the losses that layers add by the sizes of the domains. Defaults to `True`.
+            weights the losses that layers add by the sizes of the domains; training then refuses
+            batch normalization in the backbone, unless it is frozen. Defaults to `True`.
         augmentation: Keras layers for training, one or a list for each of the keys `"source"` and
             `"target"`. The key `"blend"` is a layer from `[source, target]` to the source, such as
             `dann.layers.DomainBlend`. Defaults to none.

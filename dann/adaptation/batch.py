@@ -136,7 +136,13 @@ def run_separately(
 
     Losses that layers add are means over one part. Weighted by the parts' shares of the examples,
     they sum to the mean over a joint pass; `add_loss` receives the difference.
+
+    Raises:
+        ValueError: If features differ in shape, or if several parts train a backbone with batch
+            normalization.
     """
+    if training and len(parts) > 1:
+        _reject_batch_normalization(network)
     outputs = {}
     total_size = sum(map(count_examples, parts.values()))
     for name, part in parts.items():
@@ -153,6 +159,26 @@ def run_separately(
             f"{shapes}. End the backbone with a pooling layer."
         )
     return outputs
+
+
+def _reject_batch_normalization(network):
+    """Raises a `ValueError` if a network trains with the statistics of its batches.
+
+    Each domain would be normalized by its own statistics in training, but by one moving average in
+    inference, so that the accuracy of inference could be at chance.
+    """
+    names = [
+        layer.name
+        for layer in network._flatten_layers()  # Keras has no public name for this list
+        if isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
+    ]
+    if names:
+        raise ValueError(
+            "Expected a backbone without batch normalization for `joint_forward=False`, because "
+            "each domain would train with its own statistics, which inference does not use. "
+            f"Received: {len(names)} such layers, {names[0]!r} first. Use `joint_forward=True`, or "
+            "`keras.layers.GroupNormalization`, or set `trainable = False` on these layers."
+        )
 
 
 def count_examples(inputs: Any) -> Any:

@@ -35,7 +35,7 @@ def pair(
     memory map or `dann.data.ImageFiles`; each batch then reads only its own rows.
 
     Domains may differ in length or size, such as windows of 30 and of 20 steps, for a method with
-    `joint_forward=False` and a network that accepts both.
+    `joint_forward=False` and a network without batch normalization that accepts both.
 
     A domain can also be a dataset of batches `(inputs, labels)`: a `tf.data.Dataset`, a torch
     `DataLoader`, a `keras.utils.PyDataset`, a generator, or any other iterable. Its examples are

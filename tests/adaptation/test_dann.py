@@ -9,7 +9,8 @@ from support.networks import linear_parts, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step
 
-from dann.adaptation import DANN, SourceOnly
+import dann
+from dann.adaptation import CDAN, DANN, MCD, SourceOnly
 
 
 def test_strength_can_be_read_and_set():
@@ -48,12 +49,28 @@ def test_loss_and_gradients_match_the_formula(mode, settings):
     assert logs["domain/accuracy"] == pytest.approx(np.mean(is_correct))
 
 
-@pytest.mark.parametrize(("joint_forward", "mean"), [(True, 0.95), (False, 1.9)])
-def test_joint_forward_sets_batch_normalization_statistics(joint_forward, mean):
-    """Source 0 and target 2: the mean moves by 95% to 1 jointly, or to 0 and then to 2."""
-    entry = keras.Input((1,))
-    normalization = keras.layers.BatchNormalization(momentum=0.05, scale=False, center=False)
-    backbone = keras.Model(entry, normalization(entry))
-    model = DANN(backbone, num_classes=2, joint_forward=joint_forward)
+def normalized_backbone(layer):
+    return keras.Sequential([keras.Input((1,)), keras.Sequential([keras.Input((1,)), layer])])
+
+
+def test_joint_forward_computes_statistics_of_both_domains():
+    """Source 0 and target 2: the mean moves by 95% to 1."""
+    layer = keras.layers.BatchNormalization(momentum=0.05, scale=False, center=False)
+    model = DANN(normalized_backbone(layer), num_classes=2)
     model({"source": np.zeros((4, 1)), "target": 2 * np.ones((4, 1))}, training=True)
-    assert float(normalization.moving_mean[0]) == pytest.approx(mean, rel=1e-5)
+    assert float(layer.moving_mean[0]) == pytest.approx(0.95, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", [DANN, CDAN, MCD])
+@pytest.mark.parametrize("kind", [keras.layers.BatchNormalization, dann.layers.BatchNormalization])
+def test_separate_passes_refuse_batch_normalization_unless_frozen(method, kind):
+    backbone = normalized_backbone(kind())
+    model = method(backbone, num_classes=2, joint_forward=False)
+    model.compile("sgd")
+    pair = {"source": np.zeros((4, 1), "float32"), "target": np.ones((4, 1), "float32")}
+    with pytest.raises(ValueError, match="joint_forward=True.*GroupNormalization.*trainable"):
+        model.fit(pair, np.arange(4) % 2, verbose=0)
+    backbone.trainable = False
+    model.compile("sgd")
+    model.fit(pair, np.arange(4) % 2, verbose=0)
+    np.testing.assert_array_equal(backbone.layers[0].layers[0].moving_mean, [0.0])
