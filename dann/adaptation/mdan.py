@@ -1,6 +1,7 @@
 from typing import Any, Unpack
 
 import keras
+import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
@@ -9,10 +10,12 @@ from dann.adaptation.batch import (
     check_smoothing,
     count_examples,
     expand_sample_weights,
+    is_pair,
 )
 from dann.adaptation.networks import make_domain_head
 from dann.adaptation.options import MethodOptions
 from dann.checks import check_choice, check_integer, check_number
+from dann.data.pairs import Pairs
 
 WEIGHTINGS = ("soft", "hard")
 
@@ -96,6 +99,31 @@ class MDAN(AdversarialModel):
         head = make_domain_head(domain_head, self.feature_shape, (1, self.num_sources))
         self.domain_head = _copy_per_source(head, self.feature_shape, self.num_sources)
 
+    def fit(self, x=None, *args, **kwargs):
+        self._check_sources(x)
+        return super().fit(x, *args, **kwargs)
+
+    def _check_sources(self, x):
+        """Raises a `ValueError` if the pairs of `fit` have other sources than the method."""
+        if isinstance(x, Pairs):
+            examples = getattr(x.domains["source"], "examples", None)
+            sources = examples.columns.get("domain") if examples else None
+        elif is_pair(x):
+            sources = x.get("source_domain")
+        else:
+            return
+        if sources is None and self.num_sources == 1:
+            return
+        numbers = [] if sources is None else np.unique(ops.convert_to_numpy(sources)).tolist()
+        if not numbers or not set(numbers) <= set(range(self.num_sources)):
+            received = f"numbers {numbers[:5]}" if numbers else "pairs without sources"
+            raise ValueError(
+                f"Expected pairs with `source_domain`, integers from 0 to {self.num_sources - 1}, "
+                f"for num_sources={self.num_sources}. Received: {received}. Set `num_sources` to "
+                "the number of sources, and number them from 0 with "
+                "`np.unique(sources, return_inverse=True)[1]`."
+            )
+
     def domain_scores(self, batch, reversal, training):
         # With several sources, most discriminators are not trained on a given source example.
         if self.num_sources > 1:
@@ -128,7 +156,7 @@ class MDAN(AdversarialModel):
         """Returns the source of each source example, one-hot `(batch, num_sources)`."""
         size = count_examples(batch.features["source"])
         sources = ops.zeros((size,), "int32")
-        if self.num_sources > 1 and "source_domain" in batch.inputs:
+        if "source_domain" in batch.inputs:
             sources = ops.cast(ops.reshape(batch.inputs["source_domain"], (-1,)), "int32")
         members = ops.one_hot(sources, self.num_sources)
         # A compiled step cannot raise an error, so a number out of range gives NaN.

@@ -95,6 +95,15 @@ def two_labels(loss):
     make(Invariant, **NUISANCES, **TWO_LABELS).compile("sgd", loss)
 
 
+def fit_sources(num_sources, sources):
+    """Fits MDAN on pairs and on a dict with these numbers of sources."""
+    model = make(MDAN, num_sources=num_sources)
+    pairs = dann.data.pair((SOURCE, LABELS), TARGET, source_domain=sources)
+    with pytest.raises(ValueError, match="num_sources"):
+        fit(model, pairs, None)
+    fit(model, PAIR if sources is None else {**PAIR, "source_domain": sources}, LABELS)
+
+
 CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 FRAME = pandas.DataFrame(SOURCE, columns=list("abc"))
@@ -206,6 +215,9 @@ CALLS = {
     "no loss of two labels": (lambda: two_labels(None), r"keys \['kind', 'size'\]"),
     "one loss of two labels": (lambda: two_labels("mse"), r"keys \['kind', 'size'\]"),
     "misspelt loss": (lambda: two_labels({"kind": "mse", "sice": "mse"}), "'size'"),
+    "sources without a number": (lambda: fit_sources(1, np.arange(5) % 3), r"\[0, 1, 2\]"),
+    "sources from 1": (lambda: fit_sources(3, np.arange(5) % 3 + 1), r"\[1, 2, 3\].*np.unique"),
+    "pairs without sources": (lambda: fit_sources(2, None), "pairs without sources"),
     "fit like scikit-learn": (lambda: make(DANN).fit(SOURCE, LABELS, TARGET), "dann.data.pair"),
     "fit a tuple": (lambda: make(DANN).fit((SOURCE, LABELS), TARGET), "dann.data.pair"),
     "fit a list": (lambda: make(DANN).fit([SOURCE, LABELS], TARGET), "dann.data.pair"),
