@@ -2,13 +2,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 import keras
+import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
+from dann.adaptation.batch import is_pair
 from dann.adaptation.labels import SHARES, SIGMOIDS
 from dann.adaptation.missing_labels import (
     apply_sample_weights,
-    check_class_numbers,
+    check_values,
     class_sample_weights,
     flatten,
     normalize_mask,
@@ -19,6 +21,7 @@ from dann.adaptation.nuisance import Nuisance
 from dann.adaptation.options import ReversalOptions
 from dann.checks import check_integer
 from dann.data.nuisances import NUMBER
+from dann.data.pairs import Pairs
 from dann.layers import GradientReversal
 from dann.layers.state import add_state
 from dann.networks import label_head as build_label_head
@@ -117,6 +120,11 @@ class Invariant(AdversarialModel):
         balanced: str | Sequence[str] = (),
         **options: Unpack[ReversalOptions],
     ):
+        if not isinstance(nuisances, Mapping):
+            raise TypeError(
+                "Expected `nuisances` to be a dict with the kind of each nuisance, such as "
+                f"{{'sex': 2, 'age': 'number'}}. Received: nuisances={nuisances!r}."
+            )
         strengths = dict(strength) if isinstance(strength, Mapping) else {}
         shared_strength: Any = None if strengths else strength
         super().__init__(backbone, num_classes, label_head, strength=shared_strength, **options)
@@ -166,18 +174,23 @@ class Invariant(AdversarialModel):
         return super().call(inputs, training=False)
 
     def method_losses(self, batch, reversal, training):
-        labels, expected = batch.labels, {*self.label_shapes, *self.nuisances}
-        if not isinstance(labels, dict) or not expected <= set(labels):
-            received = sorted(labels) if isinstance(labels, dict) else type(labels).__name__
-            raise ValueError(
-                f"Expected a dict of labels with the keys {sorted(expected)}. Received: {received}."
-            )
+        self._check_names(batch.labels)
         # Called once for all nuisances, because the reversal counts the steps of its schedule.
         features = reversal and reversal(batch.features["source"], training=training)
         terms = {}
         for nuisance in self.nuisance_terms:
             terms |= nuisance.losses(self, batch, lambda *_, **__: features, training)
         return terms
+
+    def _check_names(self, labels):
+        """Raises a `ValueError` unless labels are a dict with all labels and nuisances."""
+        names = sorted({*self.label_shapes, *self.nuisances})
+        if not isinstance(labels, dict) or not set(names) <= set(labels):
+            received = sorted(labels) if isinstance(labels, dict) else type(labels).__name__
+            raise ValueError(
+                f"Expected a dict of labels with the keys {names}. Received: {received}. Write "
+                f"`fit(inputs, {{{names[0]!r}: values, ...}})`."
+            )
 
     def join_label(self, features: Any, labels: Mapping[str, Any]) -> tuple[Any, Any]:
         """Returns every product of a feature, or 1, and the one-hot label, and the label's mask.
@@ -228,13 +241,21 @@ class Invariant(AdversarialModel):
         super().compile(optimizer, loss, weighted_metrics=joined, **kwargs)
 
     def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
-        if isinstance(y, dict):
-            sizes = {
-                name: shape[-1]
+        if is_pair(x) or (isinstance(x, Pairs) and "target" in x.domains):
+            raise ValueError(
+                "Expected inputs and a dict of labels. Received: pairs of source and target. Write "
+                "`fit(inputs, {'label': labels, 'domain': domains})`, with -1 for each label of "
+                "the target and `nuisances={'domain': 2}`."
+            )
+        if y is not None:
+            self._check_names(y)
+            y = {k: v if ops.is_tensor(v) else np.asarray(v) for k, v in y.items()}
+            sparse = keras.losses.SparseCategoricalCrossentropy
+            kinds = {
+                name: shape[-1] if isinstance(self._get_loss(name), sparse) else NUMBER
                 for name, shape in self.label_shapes.items()
-                if isinstance(self._get_loss(name), keras.losses.SparseCategoricalCrossentropy)
             }
-            check_class_numbers(y, {**sizes, **self.nuisances})
+            check_values(y, {**kinds, **self.nuisances})
             if class_weight is not None and kwargs.get("sample_weight") is None and "label" in y:
                 kwargs["sample_weight"] = class_sample_weights(y, class_weight)
                 class_weight = None

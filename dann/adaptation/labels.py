@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import numpy as np
+from keras import ops
 
 from dann.checks import check_class_range
 from dann.data.conversion import reject_text_labels
@@ -129,8 +130,8 @@ def check_labels(x: Any, y: Any, model: Any) -> None:
     domains = x.domains.values() if isinstance(x, Pairs) else ()
     columns = [getattr(getattr(domain, "examples", None), "columns", {}) for domain in domains]
     for labels in [y, *(column.get("labels") for column in columns)]:
-        if isinstance(labels, np.ndarray) and getattr(model, "loss", None):
-            _check_values(labels, model)
+        if hasattr(labels, "__array__") and getattr(model, "loss", None):
+            _check_values(ops.convert_to_numpy(labels), model)
 
 
 def _check_values(labels, model):

@@ -64,9 +64,22 @@ def class_sample_weights(
     return weights | {"label": np.array(label_weights, "float32")}
 
 
-def check_class_numbers(y: Mapping[str, Any], sizes: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` for arrays with class numbers beyond the number of classes."""
-    for name, size in sizes.items():
-        values = y.get(name)
-        if isinstance(values, np.ndarray) and size != NUMBER:
-            check_class_range(f"values of {name!r}", values[values >= 0], size)
+def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
+    """Raises a `ValueError` for labels or nuisances in memory with values of another kind.
+
+    Args:
+        y: Values by name.
+        kinds: By name, the number of classes, or `"number"` for finite or missing numbers.
+    """
+    for name, kind in kinds.items():
+        values = ops.convert_to_numpy(y[name])
+        if values.dtype.kind not in "biuf":
+            raise ValueError(
+                f"Expected values of {name!r} to be numbers. Received: {values.dtype}. "
+                "`np.unique(values, return_inverse=True)[1]` numbers strings. Missing values are "
+                "NaN; in pandas use `values.to_numpy('float64', na_value=np.nan)`."
+            )
+        if kind != NUMBER:
+            check_class_range(f"values of {name!r}", values[values >= 0], kind)
+        elif np.isinf(values).any():
+            raise ValueError(f"Expected finite values or NaN of {name!r}. Received: infinity.")

@@ -68,6 +68,8 @@ class PairModel(keras.Model):
         check_labels(x, y, self)
         if is_pair(x):
             _check_inputs(select_parts(x))
+        elif y is not None:
+            _check_inputs({"data": x})
         self.frame_columns = _list_columns(x)
         self._check_columns(kwargs.get("validation_data"))
         if not isinstance(x, Pairs):

@@ -104,6 +104,11 @@ def fit_sources(num_sources, sources):
     fit(model, PAIR if sources is None else {**PAIR, "source_domain": sources}, LABELS)
 
 
+def fit_invariant(x=SOURCE, **labels):
+    site, age = LABELS % 2, LABELS / 2
+    fit(make(Invariant, **NUISANCES), x, {"label": LABELS, "site": site, "age": age, **labels})
+
+
 CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 FRAME = pandas.DataFrame(SOURCE, columns=list("abc"))
@@ -150,6 +155,7 @@ OPTIONS = [
     (DIRTT, {"radius": 1.0, "strength": 0.5}, "`DIRTT` has no reversal"),
     (DIRTT, {"radius": 1.0, "task_radius": 0.1}, "no `task_radius`"),
     (DIRTT, {"radius": 1.0, "refresh_steps": 0}, "refresh_steps=0"),
+    (Invariant, {"nuisances": ["site"]}, "`nuisances` to be a dict"),
     (Invariant, {"nuisances": {}}, "at least one nuisance"),
     (Invariant, {"nuisances": {"label": 2}}, "name of a label"),
     (Invariant, {"nuisances": {"site": 1}}, r"nuisances\['site'\]"),
@@ -171,6 +177,8 @@ DATA = [
     (DANN, PAIR, list(LABELS), None, r"np.asarray\(labels\)"),
     (DANN, PAIR, LABELS.astype(str), None, "(?i)labels"),
     (DANN, PAIR, LABELS + 1, None, "3"),
+    (DANN, PAIR, pandas.Series(LABELS + 2), None, "Received: 3, 4"),
+    (DANN, PAIR, keras.ops.convert_to_tensor(LABELS + 4), None, "Received: 4, 5, 6"),
     (DANN, PAIR, LABELS / 2, None, "0.5"),
     (DANN, PAIR, MULTI_LABEL, CATEGORICAL, "sum to 1"),
     (CDAN, PAIR, MULTI_LABEL, [SIGMOIDS], "`CDAN` compare"),
@@ -180,6 +188,7 @@ DATA = [
     (DANN, {**PAIR, "target": TARGET[:, :2]}, LABELS, None, "target"),
     (DANN, {"source": FRAME, "target": FRAME[list("cba")]}, LABELS, None, "columns"),
     (DANN, {**PAIR, "target": np.full_like(TARGET, np.nan)}, LABELS, None, "target"),
+    (SourceOnly, np.full_like(SOURCE, np.nan), LABELS, None, "NaN"),
 ]
 CALLS = {
     "no backbone": (lambda: DANN(None, 3), "`backbone` to be a Keras model or layer"),
@@ -218,6 +227,18 @@ CALLS = {
     "sources without a number": (lambda: fit_sources(1, np.arange(5) % 3), r"\[0, 1, 2\]"),
     "sources from 1": (lambda: fit_sources(3, np.arange(5) % 3 + 1), r"\[1, 2, 3\].*np.unique"),
     "pairs without sources": (lambda: fit_sources(2, None), "pairs without sources"),
+    "Invariant on pairs": (lambda: fit(make(Invariant, **NUISANCES), PAIRS, None), "pairs"),
+    "Invariant on a pair": (lambda: fit_invariant(PAIR), "pairs of source and target"),
+    "Invariant of one array": (
+        lambda: fit(make(Invariant, **NUISANCES), SOURCE, LABELS),
+        r"dict of labels.*\['age', 'label', 'site'\]. Received: ndarray",
+    ),
+    "Invariant of NaN": (lambda: fit_invariant(SOURCE * np.nan), "NaN"),
+    "nuisance series": (lambda: fit_invariant(site=pandas.Series(LABELS)), "'site'.*Received: 2"),
+    "nuisance list": (lambda: fit_invariant(site=list(LABELS)), "'site'.*Received: 2"),
+    "text nuisance": (lambda: fit_invariant(site=list("mfmfm")), "'site' to be numbers"),
+    "label series": (lambda: fit_invariant(label=pandas.Series(LABELS + 1)), "Received: 3"),
+    "infinite nuisance": (lambda: fit_invariant(age=LABELS / np.inf + np.inf), "infinity"),
     "fit like scikit-learn": (lambda: make(DANN).fit(SOURCE, LABELS, TARGET), "dann.data.pair"),
     "fit a tuple": (lambda: make(DANN).fit((SOURCE, LABELS), TARGET), "dann.data.pair"),
     "fit a list": (lambda: make(DANN).fit([SOURCE, LABELS], TARGET), "dann.data.pair"),
