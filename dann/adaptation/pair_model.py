@@ -9,6 +9,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation.batch import is_pair, select_parts
+from dann.adaptation.input_scale import warn_of_scale
 from dann.adaptation.labels import check_labels, get_logits_loss, get_logits_metrics
 from dann.adaptation.replicas import (
     check_optimizer,
@@ -70,6 +71,8 @@ class PairModel(keras.Model):
             _check_inputs(select_parts(x))
         elif y is not None:
             _check_inputs({"data": x})
+        if self.compiled and int(self.optimizer.iterations) == 0:
+            warn_of_scale(self.backbone, x)
         self.frame_columns = _list_columns(x)
         self._check_columns(kwargs.get("validation_data"))
         if not isinstance(x, Pairs):

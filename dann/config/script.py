@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -146,7 +147,10 @@ def _print_errors(user_errors, failures) -> Iterator[None]:
 
 
 def _prepare_process():
-    """Makes Ctrl-C raise, lets closed or narrow outputs take all text, and silences libraries."""
+    """Makes Ctrl-C raise, lets closed or narrow outputs take all text, and silences libraries.
+
+    Warnings are printed on one line, as errors are.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -158,6 +162,11 @@ def _prepare_process():
         logging.getLogger(name).setLevel(logging.WARNING)
     # TensorFlow warns when models are retraced, which every evaluation does.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    warnings.showwarning = _print_warning
+
+
+def _print_warning(message, *_arguments, **_options):
+    print(f"warning: {message}", file=sys.stderr)
 
 
 @contextlib.contextmanager

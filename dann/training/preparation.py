@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import keras
-import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.replicas import count_replicas
@@ -27,35 +26,6 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     keras.config.set_dtype_policy(precision)
     keras.utils.set_random_seed(seed)
     (distribution or Distribution()).use()
-
-
-def describe_scale_mismatch(network: Any, inputs: Any) -> str | None:
-    """Returns a warning if inputs are outside the range that the network expects, else `None`.
-
-    The range is judged by the first `Rescaling` layer of the network. The inputs fit if their
-    standard deviation after that layer is between 0.01 and 10. Bytes divided by 127.5 fit; features
-    with a variance of 1 divided by 127.5 do not, and training would stay at chance.
-
-    Args:
-        network: A backbone. Without a `Rescaling` layer there is no warning.
-        inputs: Array-like `(n, ...)`. At most 256 rows are read.
-    """
-    for layer in getattr(network, "layers", ()):
-        if isinstance(layer, keras.layers.Rescaling):
-            scale = float(np.mean(layer.scale))
-            break
-    else:
-        return None
-    rows = np.linspace(0, len(inputs) - 1, min(len(inputs), 256)).astype(int)
-    sample = np.asarray(inputs[rows])
-    mean, deviation = float(sample.mean()), float(sample.std())
-    if 0.01 <= deviation * scale <= 10:
-        return None
-    return (
-        f"the inputs have mean {mean:.3g} and standard deviation {deviation:.3g}, but the network "
-        f"first divides them by {1 / scale:.4g}. Set ++network.backbone.input_range to their "
-        "smallest and largest value, or take network=tabular, which does not rescale"
-    )
 
 
 def check_trainer(trainer: Trainer) -> None:

@@ -1,7 +1,6 @@
 """A training run, from compiled models to a run directory."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from dann.training import run_figures
 from dann.training.checkpoints import LAST_MODEL, lock_directory
 from dann.training.devices import describe_hardware, get_process_position
 from dann.training.evaluation import evaluate, predict_target
-from dann.training.preparation import check_trainer, describe_scale_mismatch
+from dann.training.preparation import check_trainer
 from dann.training.report import print_results
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import BeginRun, Clock, EpochLines, OracleCurve, RunScores
@@ -147,8 +146,6 @@ def train_run(
             # Old checkpoints are deleted before `BeginRun` writes the new config.
             run.check_free(overwrite)
             run.discard_results()
-        if message := describe_scale_mismatch(model.backbone, domains.source_train[0]):
-            print(f"warning: {message}", file=sys.stderr)
         row = _describe_run(name, model, domains, trainer, seed)
         title, network = "before training", model
         if isinstance(baseline, Mapping):

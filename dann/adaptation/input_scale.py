@@ -1,0 +1,84 @@
+"""A warning for inputs outside the range that a network expects."""
+
+import warnings
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation.batch import is_pair, select_parts
+from dann.data.pairs import Pairs
+
+_MAX_ROWS = 64
+_STRUCTURAL = keras.layers.InputLayer, keras.layers.Flatten, keras.layers.Reshape
+
+
+def warn_of_scale(network: Any, data: Any) -> None:
+    """Warns if inputs of `fit` are outside the range that the network expects.
+
+    The range is judged by the first `Rescaling` layer of the network, or by a dense or
+    convolutional layer that receives the inputs unchanged. The inputs of a domain fit if their
+    standard deviation after a rescaling is from 0.01 to 10, and before a dense or convolutional
+    layer at most 10. Bytes divided by 127.5 fit; numbers from 0 to 1 divided by 127.5 do not, and
+    training could stay at chance.
+
+    Args:
+        network: Backbone.
+        data: Pairs, a dict by domain, or an array-like `(n, ...)`. At most 64 rows of each domain
+            are read. Datasets, and several inputs, are not judged.
+    """
+    scale, lowest = _find_scale(network)
+    for inputs in _list_inputs(data) if scale else ():
+        rows = np.linspace(0, len(inputs) - 1, min(len(inputs), _MAX_ROWS)).astype(int)
+        sample = np.asarray(inputs[rows])
+        if sample.dtype.kind not in "biuf":
+            continue
+        low, high, deviation = (float(f(sample)) for f in (np.min, np.max, np.std))
+        if low < high and not lowest <= deviation * scale <= 10:
+            action = f"first divides them by {1 / scale:.4g}" if lowest else "does not rescale them"
+            warnings.warn(
+                f"the inputs are from {low:.3g} to {high:.3g} with standard deviation "
+                f"{deviation:.3g}, but the network {action}. Build the network with the "
+                "smallest and largest input as `input_range` (in scripts ++network.backbone."
+                "input_range=[0,1]), or standardize inputs for a network that does not rescale "
+                "(`input_range=None` of `mlp_backbone`; in scripts network=tabular)",
+                stacklevel=3,
+            )
+            return
+
+
+def _find_scale(network):
+    """Returns the factor of the inputs, 0 if unknown, and the smallest deviation after it."""
+    graph = list(_iterate_graph(network))
+    for layer in graph or getattr(network, "layers", ()):
+        if isinstance(layer, keras.layers.Rescaling):
+            return float(np.mean(layer.scale)), 0.01
+    first = next((layer for layer in graph if not isinstance(layer, _STRUCTURAL)), None)
+    return float(hasattr(first, "kernel")), 0.0
+
+
+def _iterate_graph(network):
+    """Yields the layers and operations of a functional or sequential model in order."""
+    is_sequential = isinstance(network, keras.Sequential)
+    for layer in network.layers if is_sequential else getattr(network, "operations", ()):
+        if isinstance(layer, keras.Sequential) or hasattr(layer, "operations"):
+            yield from _iterate_graph(layer)
+        else:
+            yield layer
+
+
+def _list_inputs(data):
+    """Returns the inputs of each domain that are one array in memory or on disk."""
+    if isinstance(data, Pairs):
+        examples = [getattr(domain, "examples", None) for domain in data.domains.values()]
+        parts = [domain.columns["inputs"] for domain in examples if domain]
+    else:
+        parts = select_parts(data).values() if is_pair(data) else [data]
+        parts = [_as_array(part) for part in parts]
+    return [part for part in parts if hasattr(part, "shape") and len(part)]
+
+
+def _as_array(part):
+    is_array = hasattr(part, "__array__") and not isinstance(part, np.ndarray)
+    return ops.convert_to_numpy(part) if is_array else part

@@ -1,0 +1,101 @@
+"""Warnings for inputs outside the range that a network expects."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+import dann
+from dann.networks import cnn_backbone, mlp_backbone
+
+BYTES = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), dtype="uint8")
+UNIT = BYTES / np.float32(255)
+LABELS = np.arange(8) % 2
+DIVIDES, UNSCALED = "divides them by 127.5.*input_range", "does not rescale them.*input_range"
+
+
+def images_network():
+    return cnn_backbone((8, 8, 3), filters=(4,), units=4)
+
+
+def nested_network():
+    return keras.Sequential([keras.Input((8, 8, 3)), images_network(), keras.layers.Dense(2)])
+
+
+def flat_network(**options):
+    return mlp_backbone((8, 8, 3), hidden_units=(4,), **options)
+
+
+def conv_network():
+    layers = keras.layers.Conv2D(2, 3), keras.layers.GlobalAveragePooling2D()
+    return keras.Sequential([keras.Input((8, 8, 3)), *layers])
+
+
+def fit(method, backbone, *data, **options):
+    model = method(backbone(), 2, **options)
+    model.compile("sgd")
+    model.fit(*data, verbose=0)
+
+
+def pair(source, target):
+    return dann.data.pair((source, LABELS), target)
+
+
+def dividing_network():
+    images = keras.Input((8, 8, 3))
+    return keras.Model(images, keras.layers.Dense(4)(keras.layers.Flatten()(images / 255)))
+
+
+CASES = {
+    "0 to 1": (images_network, UNIT, DIVIDES),
+    "-1 to 1": (images_network, 2 * UNIT - 1, DIVIDES),
+    "standardized": (images_network, (UNIT - UNIT.mean()) / UNIT.std(), DIVIDES),
+    "nested": (nested_network, UNIT, DIVIDES),
+    "bytes of mlp": (flat_network, BYTES, UNSCALED),
+    "float bytes of convolutions": (conv_network, BYTES.astype("float32"), UNSCALED),
+}
+FITTING = {
+    "bytes": (images_network, BYTES),
+    "divided by an operation": (dividing_network, BYTES.astype("float32")),
+    "constant": (images_network, np.zeros_like(UNIT)),
+    "0 to 1 of mlp": (flat_network, UNIT),
+    "scaled bytes of mlp": (lambda: flat_network(input_range=(0, 255)), BYTES),
+}
+
+
+@pytest.mark.parametrize(("backbone", "images", "words"), CASES.values(), ids=list(CASES))
+def test_inputs_of_wrong_scale_warn(backbone, images, words):
+    with pytest.warns(UserWarning, match=words):
+        fit(dann.DANN, backbone, pair(images, images))
+    with pytest.warns(UserWarning, match=words):
+        fit(dann.SourceOnly, backbone, images, LABELS)
+
+
+@pytest.mark.parametrize(("backbone", "images"), FITTING.values(), ids=list(FITTING))
+def test_inputs_of_right_scale_do_not_warn(backbone, images):
+    fit(dann.DANN, backbone, pair(images, images))  # pytest turns warnings into errors
+
+
+def test_target_of_other_scale_warns():
+    with pytest.warns(UserWarning, match=DIVIDES):
+        fit(dann.CDAN, images_network, pair(BYTES.astype("float32"), UNIT))
+    with pytest.warns(UserWarning, match=DIVIDES):
+        fit(dann.CDAN, images_network, {"source": 255 * UNIT, "target": UNIT}, LABELS)
+
+
+def test_comparison_warns_once():
+    domains = dann.data.arrays((np.repeat(UNIT, 8, axis=0), np.repeat(LABELS, 8)), UNIT)
+    with warnings.catch_warnings(record=True) as records:
+        warnings.simplefilter("default")
+        options = {"seeds": [0, 1], "steps": 1, "batch_size": 8, "verbose": False}
+        dann.compare(domains, ["dann"], backbone=images_network, **options)
+    assert sum("divides them by 127.5" in str(record.message) for record in records) == 1
+
+
+def test_second_fit_does_not_warn():
+    model = dann.DANN(images_network(), 2)
+    model.compile("sgd")
+    with pytest.warns(UserWarning, match=DIVIDES):
+        model.fit(pair(UNIT, UNIT), verbose=0)
+    model.fit(pair(UNIT, UNIT), verbose=0)
