@@ -4,7 +4,9 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import reprlib
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -12,7 +14,7 @@ import pandas
 
 from dann.adaptation import METHODS, TargetOnly
 from dann.adaptation.prediction import predict
-from dann.checks import check_choice
+from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
 from dann.experiments.rows import compute_agreement
@@ -52,7 +54,8 @@ def compare(
         domains: The data, as `dann.data.arrays` and the other readers return it.
         methods: Names in `dann.adaptation.METHODS`, which use the default arguments of their
             classes; or functions of `(backbone, num_classes)` that return a model, such as the
-            classes; or such functions by a name of your own. Defaults to `("dann", "cdan")`.
+            classes; or such functions by a name of your own. `MDAN` receives the number of sources
+            of the data. Defaults to `("dann", "cdan")`.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches. Agreement needs at least two seeds, and at least three
             to rank the runs of one setting.
@@ -68,6 +71,7 @@ def compare(
         finite has no numbers.
 
     Raises:
+        TypeError: If an argument has another type.
         ValueError: If a method is unknown, or a method cannot train on the pair of domains.
 
     Example:
@@ -87,9 +91,11 @@ def compare(
     >>> comparison.choice in comparison.table.index
     True
     """
-    settings = _resolve_methods([_SOURCE_ONLY]) | _resolve_methods(methods)
+    _check_types(domains, methods, backbone, seeds, optimizer)
+    check_integer("steps", steps, low=1)
+    settings = _resolve_methods([_SOURCE_ONLY], domains) | _resolve_methods(methods, domains)
     if domains.target_train_labels is not None and domains.target_test[1] is not None:
-        settings |= _resolve_methods(["target_only"])
+        settings |= _resolve_methods(["target_only"], domains)
     rows: list[dict[str, Any]] = []
     runs: dict[tuple[str, int], _RunOutputs] = {}
     classifiers: dict[str, dict[int, Any]] = {}
@@ -102,7 +108,10 @@ def compare(
         compile_model(model, optimizer(), Trainer(steps, steps_per_epoch=steps))
         is_oracle = isinstance(model, TargetOnly)
         batches = (domains.oracle() if is_oracle else domains).batches(batch_size, seed)
-        model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
+        with warnings.catch_warnings():
+            if rows:  # the first run warned of the scale of the inputs
+                warnings.filterwarnings("ignore", "the inputs are from")
+            model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
         rows.append(_make_row(setting, seed, is_oracle))
         with contextlib.suppress(NotFiniteError):  # a diverged run keeps its row without numbers
             run = _compute_run_outputs(model, domains, features=setting == _SOURCE_ONLY)
@@ -137,18 +146,58 @@ class _RunOutputs(NamedTuple):
     test_logits: Any
 
 
-def _resolve_methods(methods) -> dict[str, Any]:
+def _check_types(domains, methods, backbone, seeds, optimizer):
+    """Raises a `TypeError` for arguments that would fail within or after the first run."""
+    is_optimizer = isinstance(optimizer, keras.optimizers.Optimizer)
+    made_by = "a function without arguments that returns a new"
+    checks = {
+        "domains": (
+            domains,
+            isinstance(domains, DomainPair),
+            "the result of `dann.data.arrays((inputs, labels), target_inputs)` or another reader",
+        ),
+        "methods": (
+            methods,
+            isinstance(methods, Iterable) and not isinstance(methods, str),
+            "a list, such as ['dann', 'cdan']",
+        ),
+        "backbone": (
+            backbone,
+            callable(backbone) and not isinstance(backbone, keras.Layer),
+            f"{made_by} backbone, such as `lambda: dann.networks.mlp_backbone((3,))`",
+        ),
+        "seeds": (seeds, isinstance(seeds, Iterable), "a list of integers, such as `range(3)`"),
+        "optimizer": (
+            optimizer,
+            callable(optimizer) and not is_optimizer,
+            f"{made_by} optimizer, such as `lambda: keras.optimizers.Adam(0.001)`",
+        ),
+    }
+    for name, (value, is_valid, expected) in checks.items():
+        if not is_valid:
+            received = f"{name}={reprlib.repr(value)}"
+            raise TypeError(f"Expected `{name}` to be {expected}. Received: {received}.")
+
+
+def _resolve_methods(methods, domains) -> dict[str, Any]:
     """Returns functions of `(backbone, num_classes)` by name."""
-    if isinstance(methods, Mapping):
-        return dict(methods)
-    functions = {}
-    for method in methods:
+    functions = dict(methods) if isinstance(methods, Mapping) else {}
+    for method in () if isinstance(methods, Mapping) else methods:
         if isinstance(method, str):
             check_choice("methods", method, METHODS)
             arguments = METHODS.metadata[method].get("arguments", {})
             functions[method] = functools.partial(METHODS[method], **arguments)
         else:
-            functions[method.__name__] = method
+            functions[getattr(method, "__name__", type(method).__name__)] = method
+    for name, function in functions.items():
+        if not callable(function) or isinstance(function, keras.Layer):
+            raise TypeError(
+                "Expected methods to be names or functions of `(backbone, num_classes)`. Received: "
+                f"{function!r}."
+            )
+        arguments = getattr(getattr(function, "func", function), "arguments", ())
+        if "num_sources" in arguments and "num_sources" not in getattr(function, "keywords", {}):
+            functions[name] = functools.partial(function, num_sources=domains.num_sources)
     return functions
 
 

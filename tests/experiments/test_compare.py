@@ -1,5 +1,7 @@
 """Comparisons of methods on tiny arrays."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -134,6 +136,41 @@ def test_diverged_run_has_no_rank():
     assert "not ranked: broken, in seed 0 (no selection/info_max)" in str(comparison)
 
 
-def test_unknown_method_is_refused():
-    with pytest.raises(ValueError, match="methods.*danna"):
-        dann.compare(make_domains(False), ["danna"], backbone=backbone)
+def test_mdan_receives_the_sources_of_the_data():
+    domains = dann.data.join_sources([make_domains(False)] * 3)
+    created = []
+
+    class Recorded(dann.MDAN):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            created.append(self.num_sources)
+
+    options = {"backbone": backbone, "seeds": [0], "steps": 1, "batch_size": 9, "verbose": False}
+    three = functools.partial(Recorded, num_sources=3)
+    comparison = dann.compare(domains, {"class": Recorded, "partial": three}, **options)
+    assert created == [3, 3]
+    assert {"class", "partial"} < set(comparison.table.index)
+    assert "mdan" in dann.compare(domains, ["mdan"], **options).table.index
+
+
+DOMAINS = make_domains(False)
+REFUSALS = {
+    "unknown method": ({"methods": ["danna"]}, "methods.*danna"),
+    "a method as a text": ({"methods": "dann"}, r"`methods` to be a list.*\['dann', 'cdan'\]"),
+    "a model as method": ({"methods": [backbone()]}, r"functions of `\(backbone, num_classes\)`"),
+    "a text in a dict": ({"methods": {"mine": "dann"}}, "Received: 'dann'"),
+    "a number of seeds": ({"seeds": 3}, r"`seeds`.*range\(3\).*seeds=3"),
+    "no steps": ({"steps": 0}, "steps=0"),
+    "a model as backbone": ({"backbone": backbone()}, "`backbone` to be a function.*lambda"),
+    "an optimizer": ({"optimizer": keras.optimizers.Adam()}, "`optimizer` to be a function"),
+    "a name of an optimizer": ({"optimizer": "adam"}, "`optimizer` to be a function"),
+    "pairs": ({"domains": DOMAINS.batches(8)}, "`dann.data.arrays"),
+    "arrays": ({"domains": (*DOMAINS.source_train, DOMAINS.target_train)}, "`dann.data.arrays"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), REFUSALS.values(), ids=list(REFUSALS))
+def test_wrong_arguments_are_refused(arguments, words, capsys):
+    with pytest.raises((ValueError, TypeError), match=f"(?s){words}"):
+        dann.compare(**{"domains": DOMAINS, "backbone": backbone, **arguments})
+    assert not capsys.readouterr().out
