@@ -134,7 +134,7 @@ def _take(call):
     """Adds a step that copies numbers, whose positions the layer computes from all positions."""
     shape, examples = call.program.steps[call.inputs[0]].shape, 3
     size, key = math.prod(shape), tuple(keras.tree.flatten(call.arguments[1:]))
-    positions = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
+    positions: Any = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
     interpolation = getattr(call.layer, "interpolation", "nearest")
     call.require(interpolation == "nearest", "have interpolation='nearest'", interpolation)
     if key:  # of a slice
@@ -145,6 +145,7 @@ def _take(call):
     is_separate = positions.shape == (examples, *call.shape)
     is_separate = is_separate and np.all(np.diff(positions, axis=0) == size)
     call.require(is_separate, "act on each example separately", positions.shape)
+    call.require(call.shape, "keep an axis, as `x[:, :1]` does", key)
     # Copies rows of adjacent numbers, or single numbers if the rows are not adjacent.
     rows = positions[0] if np.all(np.diff(positions) == 1) else positions[0][..., None]
     starts = rows[..., 0].ravel().astype("<u4")

@@ -82,6 +82,7 @@ UNPACKABLE = {  # the shape of the input, a function of it, and words of the err
     "training": (FLAT, in_training, "'training': True"),
     "slopes per pixel": (IMAGE, layers.PReLU(name="one"), r"'one'.*shared_axes=\[1, 2\]"),
     "three constants": ((4, 1), lambda x: x + np.ones(3), "act on the last axis"),
+    "scalar": (FLAT, lambda x: x[:, 0], "keep an axis, as `x"),
     "threshold": (FLAT, layers.ReLU(threshold=0.5), "no `threshold`"),
     "ranks": (IMAGE, add_pooled, "one rank"),
     "unknown size": ((None, 2), layers.Dense(2), "fixed size.*`keras.Input`"),
