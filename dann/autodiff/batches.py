@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff.arguments import floating_tensor
-from dann.autodiff.engines import engine, push_forward, unit_tensor
+from dann.autodiff.engines import engine, is_linear, push_forward, unit_tensor
 from dann.autodiff.functions import substitute_values
 from dann.checks import check_integer
 
@@ -21,8 +21,9 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
 
     These are the diagonal blocks of `jacobian`. They are computed by backward passes that are
     vectorized over several outputs at a time or, if an example has more than four times as many
-    outputs as inputs, by products as in `jvp` that are vectorized over its inputs. The result can
-    be differentiated.
+    outputs as inputs, by products as in `jvp` that are vectorized over its inputs, unless an
+    overridden gradient is found not to be linear in the upstream gradient, such as a clipped one.
+    The result can be differentiated.
 
     On TensorFlow and JAX a Keras model is compiled once per shape, and again after its layers or
     variables change. Other changes to a model, such as a new `activation` of a layer, are not
@@ -59,20 +60,30 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
 
 
 def _jacobian_program(call, x):
-    y, product = pull_back_examples(call, x)
-    tangents, products, axis = y, x, 1
+    y, pull = pull_back_examples(call, x)
+
+    def multiply_units(product, tangents, products, axis):
+        sizes = tangents.shape[1:]
+
+        def row(number):
+            seed = unit_tensor(number, sizes, tangents.dtype)
+            return product([ops.broadcast_to(seed, ops.shape(tangents))])[0]
+
+        rows = engine.map_range(row, math.prod(sizes), products.dtype)  # (rows, batch, ...)
+        shape = (y.shape[0] or -1, *y.shape[1:], *x.shape[1:])
+        return ops.reshape(ops.moveaxis(rows, 0, axis), shape)
+
+    def pull_units():
+        return multiply_units(pull, y, x, 1)
+
+    def push_units():
+        return multiply_units(push_forward([y], pull), x, y, -1)
+
     # A forward product takes two backward passes.
-    if 4 * math.prod(x.shape[1:]) < math.prod(y.shape[1:]) and not engine.has_loops(y):
-        tangents, products, axis = x, y, -1
-        product = push_forward([y], product)
-    sizes = tangents.shape[1:]
-
-    def row(number):
-        seed = unit_tensor(number, sizes, tangents.dtype)
-        return product([ops.broadcast_to(seed, ops.shape(tangents))])[0]
-
-    rows = engine.map_range(row, math.prod(sizes), products.dtype)  # (rows, batch, ...)
-    return ops.reshape(ops.moveaxis(rows, 0, axis), (y.shape[0] or -1, *y.shape[1:], *x.shape[1:]))
+    if 4 * math.prod(x.shape[1:]) >= math.prod(y.shape[1:]) or engine.has_loops(y):
+        return pull_units()
+    linear = is_linear(x, y, pull)
+    return push_units() if linear is True else ops.cond(linear, push_units, pull_units)
 
 
 def frobenius_norm(
@@ -99,7 +110,8 @@ def frobenius_norm(
 
     Raises:
         NotImplementedError, TypeError: As in `batch_jacobian`.
-        ValueError: As in `batch_jacobian`; if `samples` is less than 2.
+        ValueError: As in `batch_jacobian`; if `samples` is less than 2; if an overridden gradient
+            is not linear in the upstream gradient. In a compiled function the norm is then NaN.
 
     Example:
 
@@ -117,7 +129,8 @@ def frobenius_norm(
     check_integer("samples", samples, 2, hint="because the error is computed from their spread")
     x = check_batch(function, inputs)
     # (samples, batch)
-    squares = engine.run(function, _squares_program, x, samples=samples, seed=seed)
+    squares, linear = engine.run(function, _squares_program, x, samples=samples, seed=seed)
+    squares = require_linear(squares, linear)
     mean = ops.mean(squares, axis=0)
     positive = mean > 0
     # The inner `where` keeps the infinite slope of the root at 0 out of the gradient.
@@ -140,7 +153,26 @@ def _squares_program(call, x, samples, seed):
         vectors = ops.broadcast_to(signs, (ops.shape(x)[0], size[-1]))
         return ops.sum(multiply_transposed(vectors) ** 2, axis=1)
 
-    return ops.map(square, ops.convert_to_tensor(signs, dtype))
+    return ops.map(square, ops.convert_to_tensor(signs, dtype)), is_linear(x, y, pull)
+
+
+def require_linear(values: Any, linear: Any) -> Any:
+    """Returns `values`, or NaN in a compiled function, if a backward pass is not linear.
+
+    Raises:
+        ValueError: If it is not linear and the function is not being compiled.
+    """
+    if linear is True:
+        return values
+    if not engine.has_value(linear):
+        return ops.where(linear, values, ops.full_like(values, float("nan")))
+    if not linear:
+        raise ValueError(
+            "Expected a backward pass that is linear in the upstream gradient, because only then "
+            "it multiplies by a matrix. Received: an overridden gradient that is not linear, such "
+            "as a clipped one. Use `batch_jacobian`"
+        )
+    return values
 
 
 def check_batch(function: Any, inputs: Any) -> Any:

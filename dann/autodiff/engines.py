@@ -10,6 +10,8 @@ variables, and these functions:
   through the reads of the variable in the function.
 - `map_range(function, count, dtypes)` returns the stacked results of a function for the numbers
   below `count`, vectorized where possible. Results and types may be nested.
+- `may_override(y, pull)` returns whether the function `pull` of upstream gradients may not be
+  linear, because a function in the computation of `y` overrides its gradient.
 - `has_loops(y)` returns whether second derivatives of `y` cannot be vectorized.
 - `run(function, program, x, **static)` returns `program(call, x, **static)`, where `call` is the
   function or Keras model. It compiles the program where that is faster, for a model once.
@@ -20,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 if keras.backend.backend() == "tensorflow":
@@ -45,6 +48,46 @@ def push_forward(outputs: list, pull: Callable) -> Callable:
     # Gradients are linear in the upstream gradients, so these may have any value, such as 0.
     upstream = [ops.zeros_like(y) for y in outputs]
     return engine.pull_back(lambda *upstream: pull(list(upstream)), upstream)[1]
+
+
+def is_linear(x: Any, y: Any, pull: Callable) -> Any:
+    """Returns whether `pull` is linear, as a derivative is and an override need not be.
+
+    If a gradient is overridden, this is measured: with the derivative `push` of `pull` at 0,
+
+    - `sum(pull(u) * v) = sum(u * push(v))` for each example and random `u` and `v`, and for `-u`
+
+    Args:
+        x: Inputs of a function, `(batch, ...)`.
+        y: Outputs of the function, `(batch, ...)`.
+        pull: Function from upstream gradients to gradients of the inputs.
+
+    Returns:
+        `True`, or a boolean tensor.
+    """
+    if not engine.may_override(y, pull):
+        return True
+    rng = np.random.default_rng(0)
+    sizes = [(t.shape[0] or 1, *t.shape[1:]) for t in (y, x)]  # the batch size may be unknown
+    numbers = [ops.convert_to_tensor(rng.normal(size=size), x.dtype) for size in sizes]
+    u, v = (ops.broadcast_to(a, ops.shape(t)) for a, t in zip(numbers, (y, x), strict=True))
+    dtype = keras.backend.result_type(x.dtype, "float32")
+
+    def dot(a, b):
+        products = (ops.cast(a, dtype) * ops.cast(b, dtype))[..., None]
+        return ops.sum(products, axis=tuple(range(1, len(products.shape))))
+
+    pushed = push_forward([y], pull)([v])[0]
+    tolerance = 1e-3 if keras.backend.standardize_dtype(x.dtype) == dtype else 0.05
+
+    def is_equal(u):
+        pulled = pull([u])[0]
+        left, right = dot(pulled, v), dot(u, pushed)
+        size = ops.sqrt(dot(pulled, pulled) * dot(v, v)) + ops.sqrt(dot(u, u) * dot(pushed, pushed))
+        within = ops.abs(left - right) <= tolerance * size  # false if the derivative at 0 is NaN
+        return ops.all(ops.logical_or(within, ops.logical_not(ops.isfinite(left))))
+
+    return ops.logical_and(is_equal(u), is_equal(-u))  # a guided pass drops one sign
 
 
 def unit_tensor(number: Any, shape: Any, dtype: Any) -> Any:

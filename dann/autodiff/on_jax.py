@@ -48,6 +48,20 @@ def map_range(function: Callable, count: int, dtypes: Any) -> Any:
     return jax.lax.map(function, jax.numpy.arange(count), batch_size=_PART_SIZE)
 
 
+def may_override(y: Any, pull: Callable) -> bool:
+    """Returns whether a function of upstream gradients may not be linear."""
+
+    def pull_one(upstream):
+        return pull([upstream])[0]
+
+    try:
+        transpose = jax.linear_transpose(pull_one, y)
+        jax.eval_shape(transpose, jax.eval_shape(pull_one, y))
+    except (AssertionError, NotImplementedError, RuntimeError):  # JAX cannot transpose it
+        return True
+    return False
+
+
 def has_loops(y: Any) -> bool:
     """Returns whether second derivatives cannot be vectorized: never on JAX."""
     return False

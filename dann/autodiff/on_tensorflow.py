@@ -90,11 +90,17 @@ def _explain_loops():
         ) from error
 
 
+def may_override(y: Any, pull: Callable) -> bool:
+    """Returns whether an operation in the graph of `y` has another gradient than its type."""
+    key = "_gradient_op_type"
+    types = {node.attr[key].s for node in _list_nodes(y.graph) if key in node.attr}
+    # A call of a `tf.function` has the gradient of the function.
+    return any(b"PartitionedCall" not in gradient for gradient in types)
+
+
 def has_loops(y: Any) -> bool:
     """Returns whether a tensor comes from a loop, whose second derivatives have no fixed shape."""
-    definition = y.graph.as_graph_def()
-    bodies = [definition.node, *(body.node_def for body in definition.library.function)]
-    return any(node.op in {"While", "StatelessWhile"} for nodes in bodies for node in nodes)
+    return any(node.op in {"While", "StatelessWhile"} for node in _list_nodes(y.graph))
 
 
 def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
@@ -112,6 +118,13 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
         return get_program(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
 
 
+def _list_nodes(graph):
+    """Returns the nodes of a graph and of all functions that it calls."""
+    definition = graph.as_graph_def()
+    bodies = [definition.node, *(body.node_def for body in definition.library.function)]
+    return [node for nodes in bodies for node in nodes]
+
+
 def _part_size():
     """Returns the number of outputs per vectorized pass, from the largest tensor of the graph.
 
@@ -119,7 +132,10 @@ def _part_size():
     """
     if tf.executing_eagerly():
         return math.inf
-    operations = tf.compat.v1.get_default_graph().get_operations()
+    graph, operations = tf.compat.v1.get_default_graph(), []
+    while graph.building_function:  # the branches of a condition belong to an outer graph
+        operations += graph.get_operations()
+        graph = graph.outer_graph
     outputs = [out for op in operations if op.type not in _WEIGHTS for out in op.outputs]
     largest = max(out.dtype.size * (out.shape.num_elements() or 0) for out in outputs)
     num_bytes = 2**30 if tf.config.list_logical_devices("GPU") else _FAST_BYTES

@@ -47,6 +47,19 @@ def map_range(function: Callable, count: int, dtypes: Any) -> Any:
     return keras.tree.map_structure(lambda *parts: torch.stack(parts), *results)
 
 
+def may_override(y: Any, pull: Callable) -> bool:
+    """Returns whether a `torch.autograd.Function` is among the operations that compute `y`."""
+    nodes, visited = [y.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            return True
+        if node is not None and node not in visited:
+            visited.add(node)
+            nodes.extend(parent for parent, _ in node.next_functions)
+    return False
+
+
 def has_loops(y: Any) -> bool:
     """Returns whether second derivatives cannot be vectorized; nothing is vectorized here."""
     return False

@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from dann.autodiff import batches
-from dann.autodiff.engines import engine, push_forward
+from dann.autodiff.engines import engine, is_linear, push_forward
 from dann.checks import check_integer
 
 
@@ -44,7 +44,9 @@ def singular_values(
 
     Raises:
         NotImplementedError, TypeError: As in `batch_jacobian`.
-        ValueError: As in `batch_jacobian`; if `k` or `iterations` is out of range.
+        ValueError: As in `batch_jacobian`; if `k` or `iterations` is out of range; if an overridden
+            gradient is not linear in the upstream gradient. In a compiled function the values are
+            then NaN.
 
     Example:
 
@@ -64,7 +66,8 @@ def singular_values(
     iterations = 3 * k + 10 if iterations is None else iterations
     hint = "because each iteration adds one singular value"
     check_integer("iterations", iterations, k, hint=hint)
-    return engine.run(function, _values_program, x, k=k, iterations=iterations, seed=seed)
+    program = engine.run(function, _values_program, x, k=k, iterations=iterations, seed=seed)
+    return batches.require_linear(*program)
 
 
 def _values_program(call, x, k, iterations, seed):
@@ -88,7 +91,8 @@ def _values_program(call, x, k, iterations, seed):
     pairs = ops.moveaxis(u[..., :k], -1, 0), v  # (k, batch, size)
     products = ops.map(lambda pair: ops.sum(multiply_transposed(pair[0]) * pair[1], axis=1), pairs)
     products = ops.moveaxis(products, 0, 1)  # (batch, k)
-    return s[:, :k] + (products - ops.stop_gradient(products))
+    values = s[:, :k] + (products - ops.stop_gradient(products))
+    return values, is_linear(x, y, pull)
 
 
 def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps: int) -> tuple:
