@@ -39,7 +39,7 @@ def faster_heads(
     Reference:
         - [Long et al., 2015](https://arxiv.org/abs/1502.02791), section 4.1.
     """
-    factor = check_number("factor", factor, low=0, above=True)
+    factor = check_number("factor", factor, low=0, exclude_low=True)
     backbone = {id(variable) for variable in model.backbone.trainable_variables}
     indices = [int(id(variable) not in backbone) for variable in model.trainable_variables]
     return PerVariable(
