@@ -69,7 +69,7 @@ def check(
 
     Args:
         model: Compiled model of `dann.adaptation`, or any Keras model or layer.
-        data: One batch or some hundred examples, `({"source": xs, "target": xt}, ys)`, or pairs of
+        data: One batch or a few hundred examples, `({"source": xs, "target": xt}, ys)`, or pairs of
             `dann.data.pair`; for another model its inputs.
         mode: `"eager"`, `"graph"` or `"xla"`. Defaults to `None`: the mode of `fit`.
         layer: Name of your own reversal in a functional model; see `certify`.

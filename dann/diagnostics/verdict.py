@@ -20,23 +20,24 @@ _MAY_BE_INFINITE = ("game/largest_stable_step", "jacobian/target_to_source")
 # Headlines by verdict. If several verdicts apply, the first one counts.
 VERDICTS = {
     "diverged": "Diverged: a measurement is not finite.",
-    "backbone dead": "Backbone dead: the features do not depend on the inputs, or cannot learn.",
+    "backbone dead": "Backbone dead: the features are constant, or no weight is trainable.",
     "reversal dead": "Reversal dead: the backbone does not learn to confuse the discriminator.",
     "reversal everywhere": "Reversal everywhere: the gradient of every output is reversed.",
     "discriminator dead": "Discriminator dead: it does not learn to separate the domains.",
     "unstable": "Unstable: the adversarial training moves away from its equilibrium.",
     "saturated binary layer": "Saturated binary layer: hardly any gradient passes through.",
-    "labels not learned": "Labels not learned: the model is hardly better than class frequencies.",
+    "labels not learned": "Labels not learned: the model only predicts the class frequencies.",
     "oracle": "Oracle: the model trains on target labels, so there is nothing to adapt.",
-    "source only": "Source only: nothing adapts; a fresh domain probe has accuracy {}.",
+    "source only": "Source only: nothing adapts.",
     "collapsed": "Collapsed: nearly all target examples are predicted as one class.",
-    "label shift": "Label shift: the class frequencies of the target seem to differ.",
-    "not aligned": "Not aligned: the accuracy of a fresh domain probe is {} (chance: 50%).",
-    "partly aligned": "Partly aligned: the accuracy of a fresh domain probe is {} (chance: 50%).",
-    "aligned": "Aligned: the accuracy of a fresh domain probe is only {} (chance: 50%).",
+    "label shift": "Label shift: source and target seem to have different class frequencies.",
+    "not aligned": "Not aligned: the features differ.",
+    "partly aligned": "Partly aligned: the features still differ.",
+    "aligned": "Aligned: the features hardly differ.",
     "reversal alive": "Reversal alive: the gradient is reversed. Nothing else was measured.",
     "undetermined": "Undetermined: there are too few measurements for a verdict.",
 }
+_ON_ALIGNMENT = "source only", "not aligned", "partly aligned", "aligned"
 
 
 class State(NamedTuple):
@@ -56,10 +57,10 @@ class State(NamedTuple):
 _PLACE = "Put exactly one reversal of positive strength between the features and the discriminator."
 _FAULTS = {
     "not applied": "Nothing reverses the gradient between the discriminator and the features.",
-    "applied twice": "The gradient passes two reversals, which cancel.",
+    "applied twice": "The gradient passes through two reversals, which cancel.",
     "wrong sign": "The reversal does not change the sign of the gradient (cosine {cosine:+.2f}).",
     "changes values": "The outputs of the reversal differ from its inputs.",
-    "discriminator reversed": "The gradient of the discriminator changes by {head_error:.0%}.",
+    "discriminator reversed": "The discriminator's gradient changes, too (by {head_error:.0%}).",
     "behind the discriminator": "No trainable weight is between the reversal and the output.",
     "within the discriminator": "Some weights before the reversal belong to the discriminator.",
     "strength 0": "The strength of the reversal is 0, and no known schedule raises it.",
@@ -93,29 +94,30 @@ STATES = {state: State("reversal dead", reason, _PLACE) for state, reason in _FA
     "not found": State(
         None,
         "The model has no `GradientReversal`.",
-        "Name your own reversal, a layer of a functional model, by `layer=`.",
+        "Pass the name of your reversal layer as `layer=`. The model must be functional.",
     ),
     "not started": State(None, "The strength is still 0. Its schedule raises it later.", ""),
     "oracle": State(
         "oracle",
         "The model trains on target labels.",
-        "Use it as an upper bound for other methods.",
+        "Use it as a reference for other methods.",
     ),
     "none": State(
         "source only",
         "The method has no adversary and no regularizer.",
         "Train a method that adapts, such as `DANN`.",
     ),
+    "no adversary": State(None, "The method has no adversary. Other losses adapt the model.", ""),
 }
 
 _ADVICE = {
-    "aligned": "Use a score of `dann.selection` to estimate whether the classes are aligned, too.",
+    "aligned": "Use a score of `dann.selection` to estimate whether the classes are also aligned.",
     "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
     "not aligned": "Train longer or raise the strength. If the loss of the live discriminator is "
     "far above the loss of the probe, make the discriminator larger or raise its learning rate. "
     "See `dann.selection.suggest_source_only` for signs that source only is better.",
-    "reversal alive": "Compare the features of both domains, see `dann.diagnostics`.",
-    "undetermined": "Pass both domains, with some hundred examples each.",
+    "reversal alive": "Run the other diagnostics of `dann.diagnostics` on both domains.",
+    "undetermined": "Pass at least 100 examples of each domain.",
 }
 
 
@@ -154,7 +156,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
     Each measurement outside its healthy range, each state of a reversal and the accuracy of the
     probe may imply a verdict; the first in the order of `VERDICTS` counts. Missing measurements
-    imply nothing. The reasons list all other findings, too.
+    imply nothing. The reasons also list all other findings.
 
     The alignment of the domains follows from the 95% interval of the accuracy of a fresh probe on
     held-out examples, where chance is 50%:
@@ -193,7 +195,10 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     order = list(VERDICTS)
     name = min((finding.verdict for finding in findings if finding.verdict), key=order.index)
     findings.sort(key=lambda finding: finding.verdict != name)
-    headline = VERDICTS[name].format(f"{measurements.get('probe/accuracy', math.nan):.0%}")
+    headline = VERDICTS[name]
+    if name in _ON_ALIGNMENT and "probe/accuracy" in measurements:
+        accuracy = measurements["probe/accuracy"]
+        headline += f" A fresh domain probe has an accuracy of {accuracy:.0%} (chance: 50%)."
     reasons = tuple(finding.reason for finding in findings)
     return Verdict(name, headline, reasons, findings[0].advice)
 
@@ -203,7 +208,7 @@ def _check_finite(m) -> Iterator[Finding]:
     numbers = {k: v for k, v in m.items() if not isinstance(v, str) and k not in infinite}
     names = [k for k, v in numbers.items() if not np.isfinite(np.asarray(v, float)).all()]
     if names:
-        advice = "Lower the learning rate, clip gradients, or inspect the first row of metrics.csv."
+        advice = "Lower the learning rate, clip gradients, or find the first NaN in metrics.csv."
         yield Finding("diverged", f"Not finite: {', '.join(names)}.", advice)
 
 

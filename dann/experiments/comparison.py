@@ -36,8 +36,8 @@ class Comparison:
             (whether the run learned from target labels) and one column per measure, such as
             `selection/info_max`, `source/accuracy` and `target/accuracy`. Missing measures are
             NaN. Columns `source_only/...` are measures of the baseline, named by `baseline`.
-        recommendation: What to keep, if it is known better than from the ranking. Defaults to
-            `None`.
+        recommendation: The recommended model, which replaces the choice of the ranking. Defaults
+            to `None`: the first run of the ranking.
         classifiers: Networks from inputs to logits, by setting and seed. Defaults to none.
         score: The score that ranks the runs, `"agreement"` (default) or the name of a column
             `selection/<name>`.
@@ -129,17 +129,20 @@ class Comparison:
         if len(ranked):
             # NaN if one accuracy is unknown: the best of the known ones would mislead.
             first, best = ranked.iloc[0], ranked["target/accuracy"].max(skipna=False)
-            verb = "chosen" if self.recommendation is None else "first"
             run = f"{first['setting']}, in {first['run']}"
-            lines.append(f"{verb} by {self.key}, without target labels: {run}")
+            if self.recommendation is None:
+                lines.append(f"chosen by {self.key}, without target labels: {run}")
+            else:
+                lines.append(f"highest {self.key} (not the recommendation): {run}")
             if not math.isnan(best):
                 accuracy = first["target/accuracy"]
-                lines.append(f"target accuracy: {accuracy:.1%}; best run: {best:.1%}")
+                lines.append(f"target accuracy of this run: {accuracy:.1%}; best run: {best:.1%}")
         if self.recommendation is not None:
             lines += [f"- {reason}" for reason in self.recommendation.reasons]
             lines.append(f"recommended: {self.choice}")
+        reasons = {True: "uses target labels", False: f"no {self.key}"}
         for run in self.runs[self.runs["rank"].eq("")].to_dict("records"):
-            reason = {True: "an oracle", False: f"no {self.key}"}.get(run["oracle"], "not finished")
+            reason = reasons.get(run["oracle"], "not finished")
             lines.append(f"not ranked: {run['setting']}, in {run['run']} ({reason})")
         return lines
 
@@ -189,7 +192,7 @@ def _choose_score(key, candidates):
         return key, ""
     note = f"ranked by {INFO_MAX}: agreement needs several seeds of each setting"
     if len(lonely) < len(candidates):
-        note += f"; one seed: {', '.join(sorted(lonely))}"
+        note += f"; runs with one seed: {', '.join(sorted(lonely))}"
     return INFO_MAX, note
 
 

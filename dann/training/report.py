@@ -46,9 +46,10 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
         moment = f"step {row['kept_step']}, chosen by {row['kept_by']}"
     lines = [
         f"seed {row['seed']}, {row['steps']} steps, test accuracy after {moment}",
-        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'balanced':>10}{'seconds':>10}",
+        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'balanced (oracle)':>20}"
+        f"{'seconds':>10}",
     ]
-    columns = {"source/accuracy": 10, "target/accuracy": 18, "target/balanced_accuracy": 10}
+    columns = {"source/accuracy": 10, "target/accuracy": 18, "target/balanced_accuracy": 20}
     for name, prefix in (("source only", "source_only/"), (row["method"], "")):
         if f"{prefix}seconds" in row:
             cells = [f"{name:<{width}}"]
@@ -64,12 +65,12 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
 
 def format_leakage(row: Mapping[str, Any]) -> str:
     """Formats accuracies and leakage of a run with nuisances, the baseline first."""
-    lines = [f"seed {row['seed']}, {row['steps']} steps, test set after the last step"]
+    lines = [f"seed {row['seed']}, {row['steps']} steps, test set, after the last step"]
     for title, prefix in (("strength 0", "source_only/"), (row["method"], "")):
         if f"{prefix}seconds" in row:
             lines.append(
                 f"{title}: accuracy {row[f'{prefix}source/accuracy']:.1%}, "
-                f"balanced {row[f'{prefix}source/balanced_accuracy']:.1%}, "
+                f"balanced accuracy {row[f'{prefix}source/balanced_accuracy']:.1%}, "
                 f"{row[f'{prefix}seconds']:.1f} seconds"
             )
             results = row[f"{prefix}leakage"].values()
@@ -93,7 +94,7 @@ def format_label_free_scores(row: Mapping[str, Any], table: Any) -> str:
             lines.append(f"{name:<28}{value:>10.4f}{note}")
     shares = table["class"].value_counts(normalize=True).head(10)
     words = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-    return "\n".join([*lines, f"predicted for the target: {words}"])
+    return "\n".join([*lines, f"predicted classes of the target: {words}"])
 
 
 def source_only_hint(row: Mapping[str, Any], domain_accuracy: Sequence[float]) -> str | None:
@@ -114,4 +115,4 @@ def source_only_hint(row: Mapping[str, Any], domain_accuracy: Sequence[float]) -
     )
     if reason is None:
         return None
-    return f"hint from label-free scores, not from accuracies: consider source only, {reason}"
+    return f"hint (label-free scores): consider source only, {reason}"

@@ -63,7 +63,7 @@ def test_runs_are_ranked_by_the_score(sweep, score, order, accuracy):
     rows, runs = read_rows(sweep)
     assert runs == order
     assert f"target labels: all seeds, in {order[0]}\n" in text
-    assert f"target accuracy: {accuracy}%; best run: 95.0%\n" in text
+    assert f"target accuracy of this run: {accuracy}%; best run: 95.0%\n" in text
     assert re.search(r"1.7000 ± 0.2000 +90.0% ± 0.0% +81.7% ± 12.6%\n", text)
     assert measure(sweep, "selection/snd") == {"0": -1.5, "1": -1.9, "2": -1.7}
     assert measure(sweep, "target/accuracy") == {"0": 0.7, "1": 0.8, "2": 0.95}
@@ -107,7 +107,7 @@ def test_oracle_is_listed_but_not_ranked(sweep):
     assert order == "2013"
     assert rows["rank"][rows["run"].isin(["1", "3"])].isna().all()
     assert measure(sweep, "target/accuracy")["1"] == 1
-    assert "not ranked: all seeds, in 1 (an oracle)" in text
+    assert "not ranked: all seeds, in 1 (uses target labels)" in text
     assert "best run: 95.0%" in text
 
 
@@ -120,7 +120,7 @@ def test_nothing_is_ranked_without_the_score(sweep):
 def test_table_without_target_labels_has_no_accuracy(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"target/accuracy": math.nan})
-    assert "target accuracy:" not in rank_sweep(sweep, "snd", OVERRIDES)
+    assert "target accuracy of this run" not in rank_sweep(sweep, "snd", OVERRIDES)
 
 
 def test_seeds_are_ranked_by_agreement(sweep):
@@ -128,7 +128,7 @@ def test_seeds_are_ranked_by_agreement(sweep):
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"1": 0.5, "2": 0.5, "0": 0.0}
     assert read_rows(sweep)[1] == "1203"  # InfoMax ranks equal runs
-    assert "target accuracy: 80.0%; best run: 95.0%" in text
+    assert "target accuracy of this run: 80.0%; best run: 95.0%" in text
     rank_sweep(sweep, "snd", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"0": 0.0, "2": 0.5, "1": 0.5}
 
@@ -164,7 +164,7 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
 def test_info_max_ranks_if_a_setting_has_one_seed(sweep):
     write_classes(sweep, **SAME)
     text = rank_sweep(sweep, "agreement", OVERRIDES)
-    assert "several seeds of each setting; one seed: 1\n" in text
+    assert "several seeds of each setting; runs with one seed: 1\n" in text
     assert read_rows(sweep)[1] == "1203"
     assert measure(sweep, "selection/agreement") == {"2": 1, "0": 1}
     assert "chosen by selection/info_max" in text

@@ -206,7 +206,7 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, cap
     for name, value in probe._asdict().items():
         assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
     assert "target accuracy: unknown (no labels)" in printed.out
-    assert "predicted for the target: " in printed.out
+    assert "predicted classes of the target: " in printed.out
     assert "warning" not in printed.err
 
 
