@@ -127,11 +127,14 @@ def compute_gains(runs):
 
 
 def format_gains(gains):
-    """Returns the table of mean gains, worst tasks and shares of runs that lost over a point."""
+    """Returns the table of mean gains, worst tasks and shares of runs that lost over a point.
+
+    The last two columns describe the tasks on which the setting was run.
+    """
     gains = gains[GAIN_ROWS]
     is_text = gains.index.get_level_values("task").str.startswith(TEXTS)
-    columns = {"texts": gains[is_text], "digits and watch": gains[~is_text], "all tasks": gains}
-    columns = {name: rows.mean() for name, rows in columns.items()}
+    columns = {"texts": gains[is_text].mean(), "digits and watch": gains[~is_text].mean()}
+    columns["all tasks"] = gains.mean(skipna=False)  # empty for settings that lack some tasks
     columns["worst task"] = gains.groupby("task").mean().min()
     columns["runs that lost over 1 point (%)"] = 100 * (gains < -1).sum() / gains.count()
     return format_numbers("points over source only", pandas.DataFrame(columns))
