@@ -25,16 +25,16 @@ NAMES = {
     **{method: method.upper() for method in ADVERSARIAL},
     "cdan_e": "CDAN+E",
     "fdal": "f-DAL",
-    "target_only": "trained on target labels (upper bound)",
+    "target_only": "trained on target labels (reference)",
 }
 BARS = {
     "default run:\ndigits →\nphotos": "digits_to_photos",
     "MNIST →\nMNIST-M": "mnist_to_mnist_m",
     "MNIST →\nUSPS": "protocol_mnist_to_usps",
     "USPS →\nMNIST": "protocol_usps_to_mnist",
-    "mean teacher:\nMNIST →\nMNIST-M": "teacher_mnist_to_mnist_m",
-    "mean teacher:\nMNIST →\nUSPS": "teacher_mnist_to_usps",
-    "mean teacher:\nUSPS →\nMNIST": "teacher_usps_to_mnist",
+    "teacher recipe:\nMNIST →\nMNIST-M": "teacher_mnist_to_mnist_m",
+    "teacher recipe:\nMNIST →\nUSPS": "teacher_mnist_to_usps",
+    "teacher recipe:\nUSPS →\nMNIST": "teacher_usps_to_mnist",
 }
 
 
