@@ -8,6 +8,8 @@ from dann.data.probes import Separation
 from dann.diagnostics import Leakage
 from dann.selection import suggest_source_only
 
+_SEPARATED = 0.9  # five points above the verdict "not aligned" of `dann.diagnostics`
+
 
 def print_results(
     row: Mapping[str, Any], domains: DomainPair, table: Any, domain_accuracy: Sequence[float]
@@ -95,6 +97,24 @@ def format_label_free_scores(row: Mapping[str, Any], table: Any) -> str:
     shares = table["class"].value_counts(normalize=True).head(10)
     words = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
     return "\n".join([*lines, f"predicted classes of the target: {words}"])
+
+
+def describe_separation(row: Mapping[str, Any]) -> str | None:
+    """Returns a warning if a probe separates the domains by the adapted features, else `None`.
+
+    The adaptation then had no effect on the features, however confident the predictions are. The
+    lower end of the 95% interval of the probe's accuracy must be above 0.9.
+
+    Args:
+        row: Summary of a run of a method that adapts.
+    """
+    if row.get("probe/low", 0.0) <= _SEPARATED:
+        return None
+    return (
+        "not aligned: a new classifier separates source and target by the adapted features, with "
+        f"an accuracy of {row['probe/accuracy']:.0%} (chance: 50%). Do not trust the predictions "
+        "for the target before you verify some of them"
+    )
 
 
 def source_only_hint(row: Mapping[str, Any], domain_accuracy: Sequence[float]) -> str | None:

@@ -1,5 +1,6 @@
 """A training run, from compiled models to a run directory."""
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from dann.training.checkpoints import LAST_MODEL, lock_directory
 from dann.training.devices import describe_hardware, get_process_position
 from dann.training.evaluation import evaluate, predict_target
 from dann.training.preparation import check_trainer
-from dann.training.report import print_results
+from dann.training.report import describe_separation, print_results
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import BeginRun, Clock, EpochLines, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
@@ -52,8 +53,9 @@ def train_run(
     `cpu_seconds` (CPU time of all threads), `source/accuracy`, `target/accuracy`,
     `source/balanced_accuracy`, `target/balanced_accuracy`, and the label-free scores as
     `selection/<name>`. With a baseline, the summary also contains the times, accuracies and InfoMax
-    of the baseline under `source_only/`, and the result of `dann.selection.probe_domains` on the
-    features of the baseline as `source_only/probe/<name>`.
+    of the baseline under `source_only/`. `selection` adds the result of
+    `dann.selection.probe_domains` on the features as `probe/<name>`, and on those of the baseline
+    as `source_only/probe/<name>`.
 
     Accuracies are shares in [0, 1] on the test sets, computed with the final weights. Target
     accuracies are an oracle: nothing is chosen by them. They are missing if the test set of the
@@ -123,6 +125,7 @@ def train_run(
     epoch = trainer.steps_per_epoch
     epoch_ends = [*range(epoch, trainer.steps, epoch), trainer.steps]  # the last may be shorter
     files = _list_files(run, epoch_ends)
+    progress = functools.partial(EpochLines, trainer.steps)
 
     def train(title, network, batches, folder, clock, *callbacks):
         print(f"{domains.name}: {title}, {trainer.steps} steps")
@@ -154,17 +157,21 @@ def train_run(
             title, network = "strength 0" if domains.nuisances else "source only", baseline
             batches = _make_pairs(baseline, domains, trainer, seed)
             folder = run.baseline_checkpoints
-            _, measures, _ = train(title, baseline, batches, folder, Clock(), EpochLines())
-            measures |= scores.measure_source_only(baseline) if scores else {}
+            _, measures, _ = train(title, baseline, batches, folder, Clock(), progress())
+            measures |= scores.measure(baseline) if scores else {}
             row |= {f"source_only/{key}": value for key, value in measures.items()}
             title = _format_title(title, measures)
         views = [(title, run_figures.compute_features(network.backbone, domains))]
         # The watchers come first, so that later callbacks see the scores in the logs.
-        lines = [*watchers, EpochLines(), *callbacks]
+        lines = [*watchers, progress(), *callbacks]
         history, measures, predicted = train(name, model, pairs, run.checkpoints, clock, *lines)
         row |= measures
-        if scores and not (model.terms or model.regularizers or isinstance(model, TargetOnly)):
-            row |= scores.measure_source_only(model)
+        is_oracle = isinstance(model, TargetOnly)
+        adapts = bool(model.terms or model.regularizers) and not is_oracle
+        if scores and not is_oracle:
+            results = scores.measure(model)
+            # The callback has computed the scores of an adapted model, such as InfoMax.
+            row |= {k: v for k, v in results.items() if k.startswith("probe/") or not adapts}
         row |= _final_scores(history, selection, epoch_ends)
         run.save_classifier(model.classifier)
         table = predict_target(model.classifier, domains)
@@ -172,6 +179,8 @@ def train_run(
         run.write_summary(row)
         epochs = 1 + epoch_ends.index(row.get("kept_step", trainer.steps))
         print_results(row, domains, table, history.get("domain/accuracy", ())[:epochs])
+        if adapts and (message := describe_separation(row)):
+            print(message)
         title = _format_title(name, measures)
         views.append((title, run_figures.compute_features(model.backbone, domains)))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)

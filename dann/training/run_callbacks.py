@@ -78,6 +78,12 @@ class EpochLines(keras.callbacks.Callback):
     the remaining time if every epoch takes as long as this one. The first epoch, which includes
     compilation, shows no remaining time. Values that a model does not log are left out. A model
     without the accuracy of a discriminator shows the loss instead.
+
+    Within a long epoch, lines such as `step 40/2000  12:30 left` show the progress: the first after
+    10 seconds, the next 30 seconds after the line before it.
+
+    Args:
+        total_steps: Number of training steps, for the lines within an epoch.
     """
 
     fields = {
@@ -88,8 +94,31 @@ class EpochLines(keras.callbacks.Callback):
         "selection/info_max": "InfoMax {:.2f}",
     }
 
+    def __init__(self, total_steps: int):
+        super().__init__()
+        self.total_steps = total_steps
+
     def on_train_begin(self, logs=None):
         self._last_end: float | None = None
+        self._origin: tuple[float, int] | None = None  # time and step from which the pace counts
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._before_epoch = epoch * self.params["steps"]
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self._origin is None:
+            self._origin = time.perf_counter(), self._before_epoch + batch
+            self._first_step, self._next_line = self._origin[1], self._origin[0] + 10
+
+    def on_train_batch_end(self, batch, logs=None):
+        now, step = time.perf_counter(), self._before_epoch + batch + 1
+        start, first_step = self._origin
+        if now >= self._next_line and step < self.total_steps:
+            left = (self.total_steps - step) * (now - start) / (step - first_step)
+            print(f"step {step}/{self.total_steps}  {_format_time(left)} left", flush=True)
+            self._next_line = now + 30
+        if first_step == self._first_step:  # the first call includes compilation
+            self._origin = now, step
 
     def on_epoch_end(self, epoch, logs=None):
         domain = "target" if isinstance(self.model, TargetOnly) else "source"
@@ -100,10 +129,13 @@ class EpochLines(keras.callbacks.Callback):
         words = [self.fields[name].format(logs[name], domain=domain) for name in names]
         now, epochs = time.perf_counter(), self.params["epochs"]
         if self._last_end is not None and epoch + 1 < epochs:
-            remaining = round((epochs - epoch - 1) * (now - self._last_end))
-            words.append(f"{remaining // 60}:{remaining % 60:02} left")
-        self._last_end = now
+            words.append(f"{_format_time((epochs - epoch - 1) * (now - self._last_end))} left")
+        self._last_end, self._next_line = now, now + 30
         print(f"epoch {epoch + 1}/{epochs}", *words, sep="  ", flush=True)
+
+
+def _format_time(seconds):
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02}"
 
 
 class EpochTable(keras.callbacks.Callback):
@@ -216,8 +248,8 @@ class RunScores(keras.callbacks.Callback):
         if self.best_weights is not None:
             self.model.set_weights(self.best_weights)
 
-    def measure_source_only(self, model: Any) -> dict[str, float]:
-        """Returns InfoMax and the result of a domain probe for a source-only model."""
+    def measure(self, model: Any) -> dict[str, float]:
+        """Returns InfoMax and the result of a domain probe for a trained model."""
         outputs = compute_outputs(model, source=self.source, target=self.target, mixed=False)
         measures = {"selection/info_max": info_max(outputs)}
         if min(len(outputs.source_features), len(outputs.target_features)) >= FOLDS:

@@ -20,7 +20,7 @@ from dann.selection import compute_outputs, info_max, probe_domains
 from dann.training import RunDirectory, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
-from dann.training.report import format_accuracies, source_only_hint
+from dann.training.report import describe_separation, format_accuracies, source_only_hint
 from dann.training.run_callbacks import EpochLines
 
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -91,13 +91,39 @@ def test_balanced_accuracy_weighs_rare_classes_equally():
 
 def test_epoch_line_shows_remaining_time(monkeypatch, capsys):
     monkeypatch.setattr("time.perf_counter", mock.Mock(side_effect=[1.0, 10.0]))
-    lines = EpochLines()
+    lines = EpochLines(2000)
     lines.set_params({"epochs": 10})
     lines.on_train_begin()
     for epoch in (2, 3):
         lines.on_epoch_end(epoch, {"accuracy": 0.998, "strength": 0.25, "other": 1.0})
     expected = [f"epoch {epoch}/10  source 99.8%  strength 0.25" for epoch in (3, 4)]
     assert capsys.readouterr().out.splitlines() == [expected[0], f"{expected[1]}  0:54 left"]
+
+
+def test_progress_within_a_long_epoch(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    lines = EpochLines(110)
+    lines.set_params({"epochs": 2, "steps": 100})
+    lines.on_train_begin()
+    lines.on_epoch_begin(0)
+    for step in range(0, 40, 10):  # ten steps per call
+        lines.on_train_batch_begin(step)
+        now[0] += 60 if step == 0 else 20  # the first call includes compilation
+        lines.on_train_batch_end(step + 9)
+    # After 10 steps in 60 s, 100 are left; after 20 more steps in 40 s, 80 are left.
+    expected = ["step 10/110  10:00 left", "step 30/110  2:40 left"]
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+@pytest.mark.parametrize(("low", "is_printed"), [(0.89, False), (0.96, True)])
+def test_separated_features_are_not_trusted(low, is_printed):
+    message = describe_separation({"probe/low": low, "probe/accuracy": 0.98})
+    assert (message is not None) == is_printed
+    if message:
+        assert "not aligned: " in message
+        assert "accuracy of 98% (chance: 50%). Do not trust the predictions" in message
+    assert describe_separation({}) is None
 
 
 @pytest.mark.parametrize(("count", "has_numbers"), [(3, True), (21, False)])
