@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from dann.selection import Recommendation, average_classifiers
 
@@ -147,7 +148,9 @@ class Comparison:
         return lines
 
     def plot(self, path: str | pathlib.Path) -> None:
-        """Draws the score and the target accuracy of each run, one line per setting.
+        """Draws the score and, if it is known, the target accuracy of each run.
+
+        There is one line per setting.
 
         Args:
             path: File to write; the extension selects the format.
@@ -158,9 +161,11 @@ class Comparison:
         lines = [names.index(name) for name in settings]
         size = 7 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
         figure = Figure(figsize=size, layout="constrained")
-        score, accuracy = figure.subplots(1, 2, sharey=True)
-        panels = (score, self.key, "#1b4f8f"), (accuracy, "target/accuracy", "#e0701b")
-        for axes, measure, color in panels:
+        color, labels = "#1b4f8f", {self.key: f"{self.key}\n(higher is better)"}
+        if ranked["target/accuracy"].notna().any():
+            labels["target/accuracy"] = "target accuracy\n(needs labels)"
+        panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
+        for axes, (measure, label) in zip(panels, labels.items(), strict=True):
             values = ranked[measure].astype(float)
             axes.scatter(values, lines, facecolors="none", edgecolors=color, label="one run")
             means = values.groupby(settings).mean().reindex(names)
@@ -169,14 +174,14 @@ class Comparison:
             axes.scatter(first, lines[:1], marker="x", color="black", label="ranked first")
             axes.grid(axis="y", color="0.9")
             axes.margins(x=0.1, y=0.6 / len(names))
-        if _BASELINE_ACCURACIES[1] in ranked:
+            axes.set(xlabel=label)
+            axes.xaxis.set_major_locator(MaxNLocator(3))  # more labels of digits would overlap
+        if len(labels) > 1 and _BASELINE_ACCURACIES[1] in ranked:
             values = ranked[_BASELINE_ACCURACIES[1]].astype(float)
-            accuracy.scatter(values, lines, marker=".", color="0.6", label="source only")
-        label = f"{self.key}\n(higher is better)"
-        score.set(xlabel=label, yticks=range(len(names)), yticklabels=names)
-        score.invert_yaxis()
-        accuracy.set(xlabel="target accuracy\n(needs labels)")
-        figure.legend(*accuracy.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+            panels[1].scatter(values, lines, marker=".", color="0.6", label="source only")
+        panels[0].set(yticks=range(len(names)), yticklabels=names)
+        panels[0].invert_yaxis()
+        figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
         figure.savefig(path, dpi=120)
 
 

@@ -1,10 +1,12 @@
 """Comparisons of methods on tiny arrays."""
 
 import functools
+from unittest import mock
 
 import keras
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import special
 
 import dann
@@ -121,6 +123,10 @@ def test_comparison_without_target_labels_has_no_oracle():
     assert comparison.runs["target/accuracy"].isna().all()
     assert comparison.key == "selection/info_max"
     assert "agreement needs several seeds" in str(comparison)
+    with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
+        comparison.plot("a.png")
+    (panel,) = savefig.call_args.args[0].axes  # no empty panel for the target accuracy
+    assert panel.get_xlabel() == "selection/info_max\n(higher is better)"
 
 
 def broken(backbone, classes):
