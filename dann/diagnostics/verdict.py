@@ -198,7 +198,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     headline = VERDICTS[name]
     if name in _ON_ALIGNMENT and "probe/accuracy" in measurements:
         accuracy = measurements["probe/accuracy"]
-        headline += f" A fresh domain probe has an accuracy of {accuracy:.0%} (chance: 50%)."
+        headline += f" A fresh domain probe has an accuracy of {accuracy:.0%} (chance 50%)."
     reasons = tuple(finding.reason for finding in findings)
     return Verdict(name, headline, reasons, findings[0].advice)
 
