@@ -44,53 +44,56 @@ def measure_model(
     if graph and all(tensor.shape[0] is None for tensor in keras.tree.flatten(graph[0])):
         data = keras.tree.map_structure(lambda tensor: tensor[:_SAMPLES], data)
     outputs = model(data)  # builds a subclassed model
-    reversals = find_reversals(model) if layer is None else [layer]
-    weights, num_outputs = model.trainable_variables, len(keras.tree.flatten(outputs))
+    known = find_reversals(model)
+    reversals = known if layer is None else [layer]
+    weights = model.trainable_variables
     is_known = all(isinstance(reversal, GradientReversal) for reversal in reversals)
     if not reversals:
         is_finite = all(np.isfinite(to_numpy(weight)).all() for weight in weights)
         return {"reversal/state": "not found" if is_finite else "not finite"}
-    if not weights:
-        return {"reversal/state": "detached", "reversal/calls": float(len(reversals))}
     if is_known:
-        # A `GradientReversal` is the identity at a strength of -1 and detaches at 0.
-        current = [float(to_numpy(reversal.strength)) for reversal in reversals]
-        identity, detached = [-1.0] * len(current), [0.0] * len(current)
-        strength = current[0] if strength is None and len(set(current)) == 1 else strength
-
-        def run(strengths):
-            for reversal, number in zip(reversals, strengths, strict=True):
-                reversal.strength.assign(number)  # within a stateless scope
-            return model(data)
-
+        reported = {float(to_numpy(reversal.strength)) for reversal in reversals}
+        strength = reported.pop() if strength is None and len(reported) == 1 else strength
+        state, call = None, lambda blend: model(data)
     else:
-        current, identity, detached = [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]
-        state, run = _blend_layer(model, data, layer)
-        if state:
-            return {"reversal/state": state}
+        state, call = _blend_layer(model, data, layer)
+    if state:
+        return {"reversal/state": state}
+    # Settings are the factors of `_blend_layer`, then the strengths of all `GradientReversal`
+    # layers. Each of these is the identity at a strength of -1 and detaches at 0.
+    strengths = [float(to_numpy(reversal.strength)) for reversal in known]
+    current, identity = [0.0, 1.0, *strengths], [1.0, 0.0, *[-1.0] * len(known)]
 
-    def slopes(values, settings):
-        def loss(index, values):
-            with preserve_state(model, list(zip(weights, values, strict=True))):
-                return _random_sum(keras.tree.flatten(run(settings))[index])
+    def detach(settings):
+        pairs = zip(known, settings[2:], strict=True)
+        return [0.0, 0.0, *(0.0 if layer in reversals else number for layer, number in pairs)]
 
-        return [gradients(lambda *v, i=i: loss(i, v), values) for i in range(num_outputs)]
+    def run(settings):
+        for reversal, number in zip(known, settings[2:], strict=True):
+            reversal.strength.assign(number)  # within a stateless scope
+        return keras.tree.flatten(call(settings[:2]))
 
-    compiled = in_mode(slopes, mode)
-    values = [ops.convert_to_tensor(weight.value) for weight in weights]
+    flat_outputs = keras.tree.flatten(outputs)
 
-    def gradients_at(settings):  # (outputs, numbers in all weights)
-        rows = compiled(values, [ops.convert_to_tensor(number) for number in settings])
-        return np.stack([as_vector(row) for row in rows])
+    def find_obstacle():
+        settings = identity, detach(identity)
+        state = _find_obstacle(model, run, settings, flat_outputs, mode)
+        return {"reversal/state": state, "reversal/calls": float(len(reversals))}
 
-    bypass = gradients_at(detached)  # what does not come through the reversal
-    reversed_, plain = gradients_at(current) - bypass, gradients_at(identity) - bypass
+    if not weights:
+        return find_obstacle()
+    gradients_at = _compile_gradients(model, run, len(flat_outputs), weights, mode)
+    # The other reversals stay as they are, or become the identity too.
+    bypass = gradients_at(detach(current))  # what does not come through the reversal
+    is_same = detach(current) == detach(identity)
+    plain_bypass = bypass if is_same else gradients_at(detach(identity))
+    reversed_, plain = gradients_at(current) - bypass, gradients_at(identity) - plain_bypass
     if not np.isfinite(np.stack([reversed_, plain, bypass])).all():
         return {"reversal/state": "not finite"}
     through, past = _by_weight(plain, weights), _by_weight(bypass, weights)
     is_reversed = through.any(axis=1)
     if not is_reversed.any():
-        return {"reversal/state": "detached", "reversal/calls": float(len(reversals))}
+        return find_obstacle()
     options = {"calls": len(reversals), "strength": strength}
     options["rises"] = is_known and rises_later(reversals[0], False)
     per_output = [
@@ -102,7 +105,8 @@ def measure_model(
     state = measurements["reversal/state"]
     if state in ("alive", "wrong strength"):
         measurements["reversal/state"] = _find_fault(through, past, is_reversed) or state
-    elif state == "wrong sign" and is_known and min(current) > 0:  # one layer, called twice
+    elif state == "wrong sign" and known and min(strengths) > 0:
+        # One layer is called twice, or the layer is in a chain with another reversal.
         measurements["reversal/state"] = "applied twice"
     return measurements
 
@@ -136,6 +140,60 @@ def _blend_layer(model, data, layer) -> tuple[str | None, Any]:
     with preserve_state(model):
         matches = values_match(layer(features), features)
     return None if matches else "changes values", run
+
+
+def _compile_gradients(model, run, num_outputs, weights, mode):
+    """Returns a function from settings to the gradients of the outputs, `(outputs, numbers)`.
+
+    Args:
+        model: The Keras model.
+        run: Function from settings to a list of outputs.
+        num_outputs: Length of that list.
+        weights: Variables of the model. The gradients of all of them are joined to one axis.
+        mode: Where gradients are computed.
+    """
+    values = [ops.convert_to_tensor(weight.value) for weight in weights]
+
+    def slopes(values, settings):
+        def loss(index, values):
+            with preserve_state(model, list(zip(weights, values, strict=True))):
+                return _random_sum(run(settings)[index])
+
+        return [gradients(lambda *v, i=i: loss(i, v), values) for i in range(num_outputs)]
+
+    compiled = in_mode(slopes, mode)
+
+    def gradients_at(settings):
+        rows = compiled(values, [ops.convert_to_tensor(number) for number in settings])
+        return np.stack([as_vector(row) for row in rows])
+
+    return gradients_at
+
+
+def _find_obstacle(model, run, settings, outputs, mode):
+    """Returns why no trainable weight has a gradient through the reversal, a state of `certify`.
+
+    Args:
+        model: The Keras model.
+        run: Function from settings to a list of outputs.
+        settings: Settings with the identity and with `stop_gradient` in place of the reversal.
+        outputs: List of outputs.
+        mode: Where gradients are computed.
+    """
+    strengths = {id(w) for reversal in find_reversals(model) for w in reversal.weights}
+    weights = [w for w in model.weights if is_floating(w.value) and id(w) not in strengths]
+    if not weights:
+        return "detached"
+    gradients_at = _compile_gradients(
+        model, run, len(outputs), weights, mode
+    )  # of frozen weights, too
+    plain, bypass = map(gradients_at, settings)
+    if np.abs(plain - bypass).max() > _NOTHING * np.abs(plain).max():
+        return "backbone frozen"
+    # A saturated output has no gradient at all, not even in the weights of its discriminator.
+    rows = zip(outputs, plain, strict=True)
+    is_flat = any(is_floating(output) and not row.any() for output, row in rows)
+    return "no gradient" if is_flat else "detached"
 
 
 def _by_weight(slopes, weights):

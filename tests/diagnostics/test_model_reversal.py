@@ -101,6 +101,21 @@ def frozen_dense(units=6):
     return dense(units, trainable=False)
 
 
+def frozen_subclassed():
+    model = Subclassed(GradientReversal())
+    model.backbone.trainable = False
+    return model
+
+
+def saturated_dense(units):
+    return layers.Dense(units, "sigmoid", bias_initializer=keras.initializers.Constant(200.0))
+
+
+class Saturation(layers.Layer):
+    def call(self, inputs):
+        return ops.sigmoid(inputs + 200.0)
+
+
 def with_nan(model):
     model.set_weights([np.full(weight.shape, np.nan) for weight in model.get_weights()])
     return model
@@ -126,8 +141,15 @@ FAULTS = {  # by the state of the reversal
         "reversed first": lambda: two_heads(GradientReversal(), Stop()),
         "detached first": lambda: two_heads(Stop(), GradientReversal()),
         "on the inputs": lambda: two_heads(GradientReversal(), on_inputs=True),
-        "frozen backbone": lambda: two_heads(GradientReversal(), before=frozen_dense),
         "no weights": lambda: keras.Sequential([keras.Input((3,)), GradientReversal()]),
+    },
+    "backbone frozen": {
+        "frozen backbone": lambda: two_heads(GradientReversal(), before=frozen_dense),
+        "frozen model": lambda: two_heads(
+            GradientReversal(), before=frozen_dense, head=frozen_dense
+        ),
+        "subclassed": frozen_subclassed,
+        "method": lambda: method(backbone=keras.Sequential([keras.Input((3,)), frozen_dense()])),
     },
     "every output": {
         "one per head": lambda: every_head_reversed(GradientReversal(), GradientReversal()),
@@ -141,7 +163,11 @@ FAULTS = {  # by the state of the reversal
         "functional": lambda: two_heads(dense(), GradientReversal()),
         "subclassed": lambda: Subclassed(dense(), GradientReversal()),
     },
-    "no gradient": {"detached head": lambda: method(domain_head=nested_head(Stop()))},
+    "no gradient": {
+        "detached head": lambda: method(domain_head=nested_head(Stop())),
+        "saturated sigmoid": lambda: two_heads(GradientReversal(), head=saturated_dense),
+        "saturated, subclassed": lambda: Subclassed(GradientReversal(), last=[Saturation()]),
+    },
     "not finite": {"weights of NaN": lambda: with_nan(two_heads())},
     "not found": {
         "no reversal": two_heads,
@@ -207,6 +233,19 @@ def test_correct_model_raises_no_alarm(name):
 
 
 @pytest.mark.parametrize("mode", MODES)
+def test_foreign_reversal_beside_another_is_alive(mode):
+    """Another reversal counts only if the gradient passes both."""
+    inputs = keras.Input((3,))
+    features = dense()(inputs)
+    domain = layers.Dense(1)(foreign()(features))
+    speaker = layers.Dense(2)(GradientReversal(0.5)(features))
+    model = keras.Model(inputs, [layers.Dense(4)(features), domain, speaker])
+    certificate = certify(model, X, layer="foreign", mode=mode)
+    assert certificate["reversal/state"] == "alive"
+    assert certificate["reversal/ratio"] == pytest.approx(0.7, rel=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", [None, "foreign"])
 def test_strength_in_a_model_is_measured_in_every_mode(name, mode):
     model = two_heads(ForeignReversal(name="foreign") if name else GradientReversal(0.7))
@@ -233,6 +272,10 @@ def foreign(**settings):
         (lambda: two_heads(layers.Activation("tanh", name="foreign")), "changes values"),
         (lambda: two_heads(Stop(), foreign()), "detached"),
         (lambda: two_heads(dense(), foreign()), "within the discriminator"),
+        (lambda: two_heads(foreign(), GradientReversal()), "applied twice"),
+        (lambda: two_heads(GradientReversal(), foreign()), "applied twice"),
+        (lambda: two_heads(foreign(), before=frozen_dense), "backbone frozen"),
+        (lambda: two_heads(foreign(), head=saturated_dense), "no gradient"),
         (embedding, "unknown"),
     ],
 )
@@ -260,3 +303,17 @@ def test_check_describes_reversed_and_other_outputs():
 def test_check_without_reversal_says_so():
     verdict = check(two_heads(), X, mode="eager").verdict
     assert "The model has no `GradientReversal`." in verdict.reasons
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "advice"),
+    [
+        (FAULTS["backbone frozen"]["frozen backbone"], "backbone dead", "`trainable = True`"),
+        (FAULTS["no gradient"]["saturated sigmoid"], "discriminator dead", "without softmax or"),
+    ],
+    ids=["frozen backbone", "saturated head"],
+)
+def test_check_advises_on_a_fault(build, name, advice):
+    verdict = check(build(), X, mode="eager").verdict
+    assert verdict.name == name
+    assert advice in str(verdict)
