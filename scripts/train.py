@@ -1,4 +1,4 @@
-"""Trains a network on labelled source data and unlabelled target data.
+"""Trains a network on labeled source data and unlabeled target data.
 
 python scripts/train.py                                    the default, in about a minute
 python scripts/train.py method=source_only                 another method

@@ -33,7 +33,7 @@ METHODS: Registry[type] = Registry(register_with_keras=True)
 
 
 class AdversarialModel(PairModel):
-    """A classifier that learns from labelled source data and unlabelled target data.
+    """A classifier that learns from labeled source data and unlabeled target data.
 
     `fit` accepts pairs `({"source": images, "target": images}, source_labels)`, such as the batches
     of `dann.data.pair`. `model(images)`, `predict` and `evaluate` accept images and return logits

@@ -17,7 +17,7 @@ DOMAIN_TERMS = ("domain/loss", "domain/accuracy")
 class Batch(NamedTuple):
     """Inputs, features, logits and labels of one training step.
 
-    The first three fields are dicts with the keys `"source"`, `"target"` and, if there are labelled
+    The first three fields are dicts with the keys `"source"`, `"target"` and, if there are labeled
     target examples, `"target_labelled"`. If a model trains on a single domain, the target contains
     the same tensors as the source.
 
@@ -27,8 +27,8 @@ class Batch(NamedTuple):
         logits: Class logits `(batch, num_classes)` or maps of logits. The target's logits are
             absent unless the method or a regularizer needs them.
         raw_inputs: Inputs before augmentation.
-        labels: Labels of the source, followed by the labels of the labelled target.
-        weights: Sample weights of the labelled examples, or `None`.
+        labels: Labels of the source, followed by the labels of the labeled target.
+        weights: Sample weights of the labeled examples, or `None`.
     """
 
     inputs: dict[str, Any]
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 
     @property
     def label_logits(self) -> Any:
-        """Logits of the labelled examples, in the order of the labels."""
+        """Logits of the labeled examples, in the order of the labels."""
         return join_labelled_parts(self.logits)
 
     def split_domains(self, scores: Any) -> list[Any]:
@@ -106,7 +106,7 @@ def select_parts(inputs: Any) -> dict[str, Any]:
 
 
 def join_labelled_parts(values: dict[str, Any]) -> Any:
-    """Concatenates the parts that have labels: the source, then the labelled target."""
+    """Concatenates the parts that have labels: the source, then the labeled target."""
     parts = [part for name, part in select_parts(values).items() if name != "target"]
     return parts[0] if len(parts) == 1 else ops.concatenate(parts)
 

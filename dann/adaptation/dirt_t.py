@@ -54,7 +54,7 @@ class DIRTT(AdversarialModel):
 
     Raises:
         TypeError: If `strength` or `implementation` is given.
-        ValueError: If a number is out of range, or a batch contains a labelled target.
+        ValueError: If a number is out of range, or a batch contains a labeled target.
 
     Example:
 
@@ -138,8 +138,8 @@ class DIRTT(AdversarialModel):
     def extract_features(self, inputs, training):
         if "target_labelled" in inputs:
             raise ValueError(
-                "Expected pairs without a labelled target, because `DIRTT` uses no labels. "
-                "Received: a labelled target. Give its labels to the first stage."
+                "Expected pairs without a labeled target, because `DIRTT` uses no labels. "
+                "Received: a labeled target. Give its labels to the first stage."
             )
         return {
             "source": self.backbone(inputs["source"], training=False),

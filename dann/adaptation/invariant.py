@@ -36,7 +36,7 @@ class Invariant(AdversarialModel):
 
     `fit` accepts no pairs. It accepts inputs and a dict of labels, `fit(x, {"label": y, "speaker":
     s, "age": a})`, or a dataset or `PyDataset` of such batches. Missing values, -1 for a class and
-    NaN for any value, are left out of their own loss only. An unlabelled target is therefore the
+    NaN for any value, are left out of their own loss only. An unlabeled target is therefore the
     rows without a label. `evaluate` also accepts `y` alone and returns the loss and the metrics of
     the labels.
 

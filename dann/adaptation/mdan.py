@@ -165,7 +165,7 @@ class MDAN(AdversarialModel):
     def _label_losses(self, batch, members):
         """Returns `E_i` of each source, `(num_sources,)`."""
         logits = batch.label_logits
-        # The labelled target follows the source and belongs to every source.
+        # The labeled target follows the source and belongs to every source.
         num_target = count_examples(logits) - count_examples(members)
         members = ops.concatenate([members, ops.ones((num_target, self.num_sources))])
         losses = []

@@ -36,7 +36,7 @@ class PADA(AdversarialModel):
     class and is stored in the non-trainable weight `class_weights`. The paper instead computes the
     average over the whole target at intervals.
 
-    Labels are integers. Examples of a labelled target have weight 1. In training the logs also
+    Labels are integers. Examples of a labeled target have weight 1. In training the logs also
     contain `domain/loss` and `domain/accuracy`.
 
     Args:

@@ -10,7 +10,7 @@ class SourceOnly(AdversarialModel):
     """The baseline without adaptation: trains on the source.
 
     The loss is the label loss. `fit` accepts the same pairs as every method and ignores the
-    unlabelled target. It also accepts plain inputs with labels.
+    unlabeled target. It also accepts plain inputs with labels.
 
     With `regularizers` the model is a method without an adversary: only the regularizers use the
     target, and `fit` requires pairs.
@@ -20,7 +20,7 @@ class SourceOnly(AdversarialModel):
         num_classes: As in `AdversarialModel`.
         label_head: As in `AdversarialModel`.
         **options: Options of `AdversarialModel` except those of a gradient reversal.
-            `joint_forward` applies to pairs with a labelled target.
+            `joint_forward` applies to pairs with a labeled target.
 
     Raises:
         TypeError: If `strength` or `implementation` is given.
@@ -54,7 +54,7 @@ class TargetOnly(SourceOnly):
     """An oracle instead of a method: trains on the labels of the target.
 
     It estimates the best accuracy that adaptation could reach with this network; the literature
-    calls it "train on target". It learns like `SourceOnly`, from pairs whose labelled part is the
+    calls it "train on target". It learns like `SourceOnly`, from pairs whose labeled part is the
     target: `dann.data.DomainPair.oracle().batches(...)` returns such pairs, and
     `dann.training.train_run` uses them.
 
@@ -63,5 +63,5 @@ class TargetOnly(SourceOnly):
     """
 
     def augmentation_layers(self):
-        # The part named "source" contains labelled target examples.
+        # The part named "source" contains labeled target examples.
         return {**self.augmentation, "source": self.augmentation.get("target")}

@@ -121,7 +121,7 @@ def build_domains(cfg: DictConfig) -> DomainPair:
     """Loads the domains of `cfg.data`, and applies `cfg.balanced` and `cfg.target_labelled`.
 
     With `data.sources`, loads each source with the target and joins the pairs. With `data.path`,
-    loads one labelled table.
+    loads one labeled table.
 
     Raises:
         ConfigError: If `data` names anything but a reader.

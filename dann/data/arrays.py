@@ -31,8 +31,8 @@ def arrays(
     integers, or strings that name the classes.
 
     A missing test set is drawn at random. The source's test set has the class proportions of the
-    source. The target's test set is drawn from its labelled examples regardless of their class, or
-    from all examples if none is labelled. Parts must not share memory if one is trained on and the
+    source. The target's test set is drawn from its labeled examples regardless of their class, or
+    from all examples if none is labeled. Parts must not share memory if one is trained on and the
     other is tested on, so one array can be both domains only if both test sets are passed. The
     contents of different arrays are not compared.
 
@@ -54,7 +54,7 @@ def arrays(
             as persons or recordings; either may be `None`. Test sets then consist of whole groups,
             a `test_share` of all groups, and no group is in a training set and in a test set.
             Without groups, windows of one recording in both sets would make the test almost as easy
-            as the training. Unlabelled examples of groups in the test set are dropped. Defaults to
+            as the training. Unlabeled examples of groups in the test set are dropped. Defaults to
             `None`: each example is drawn on its own.
 
     Raises:

@@ -46,7 +46,7 @@ def csv_table(
     Files are in UTF-8 and have a header. A data frame is read as the file that its `to_csv(
     index=False)` would write, so its index is not an input.
 
-    With `nuisances`, reads one labelled table, of which a part is held out; see `dann.Invariant`.
+    With `nuisances`, reads one labeled table, of which a part is held out; see `dann.Invariant`.
 
     `pandas.read_csv` reads the files; cells that are empty or contain `NA`, `N/A`, `null`, `NaN`,
     `None` and so on are missing values. Missing numbers are replaced by the median, and numeric
@@ -65,7 +65,7 @@ def csv_table(
 
     Args:
         source: Path of the source's table, or a data frame.
-        target: Path of the target's table, or a data frame. Defaults to `None`: one labelled table,
+        target: Path of the target's table, or a data frame. Defaults to `None`: one labeled table,
             the source.
         label: Name of the label column. Defaults to `"label"`.
         numeric: Names of numeric columns; all others are categorical. Defaults to `None`: all
@@ -82,11 +82,11 @@ def csv_table(
         delimiter: Character between cells. Defaults to `","`.
         max_categories: Maximum number of features per categorical column; rarer categories share
             the last feature. Defaults to `1000`.
-        target_new: Path of new target examples, labelled or not, which replace the target's test
+        target_new: Path of new target examples, labeled or not, which replace the target's test
             set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Name of the group column, which is not an input. Whole groups are then drawn for
             test sets; see `dann.data.arrays`. Defaults to `None`.
-        nuisances: Names of the nuisance columns of one labelled table, which are not inputs; or a
+        nuisances: Names of the nuisance columns of one labeled table, which are not inputs; or a
             dict from name to number of classes or `"number"`; see
             `dann.data.nuisances.encode_nuisances`. Defaults to `None`.
         **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`.

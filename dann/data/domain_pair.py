@@ -16,7 +16,7 @@ from dann.data.splits import UNKNOWN
 
 @dataclasses.dataclass(frozen=True)
 class DomainPair:
-    """A labelled source and an unlabelled target, with a test set of each.
+    """A labeled source and an unlabeled target, with a test set of each.
 
     Training reads `source_train`, the inputs `target_train` and, if present, `target_labelled`. The
     labels in `target_test` and `target_train_labels` are for oracles: they only measure accuracies
@@ -70,7 +70,7 @@ class DomainPair:
             "source test set": _columns(*self.source_test),
             "target train set": _columns(self.target_train, self.target_train_labels),
             "target test set": _columns(*self.target_test),
-            "labelled target set": _columns(*self.target_labelled or self.source_test),
+            "labeled target set": _columns(*self.target_labelled or self.source_test),
         }
         check_integer("num_classes", self.num_classes, 2)
         sets = {name: Examples(columns, name) for name, columns in parts.items()}
@@ -151,7 +151,7 @@ class DomainPair:
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels, as an upper bound of the accuracy.
 
-        The labelled target takes the place of the source. Examples with unknown labels are dropped.
+        The labeled target takes the place of the source. Examples with unknown labels are dropped.
 
         Raises:
             ValueError: If no labels of `target_train` or of `target_test` are known.
@@ -165,7 +165,7 @@ class DomainPair:
         inputs = self.target_train if len(rows) == len(labels) else self.target_train[rows]
         return dataclasses.replace(
             self,
-            source=f"{self.target} (labelled)",
+            source=f"{self.target} (labeled)",
             source_train=(inputs, labels[rows]),
             source_test=self.target_test,
             target_labelled=None,

@@ -41,7 +41,7 @@ class ImageFiles:
     Args:
         paths: Paths of bmp, gif, jpg, png, ppm, tiff or webp files, with any file extension.
         image_size: Height and width in pixels, or one number for both.
-        channels: 3 for colour (default), or 1 for grey.
+        channels: 3 for color (default), or 1 for gray.
 
     Raises:
         ValueError: On indexing, if an image cannot be read.

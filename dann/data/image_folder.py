@@ -28,7 +28,7 @@ def image_folder(
     target_new: str | os.PathLike | None = None,
     **options: Any,
 ) -> DomainPair:
-    """Pairs two domains of colour images in folders, `root/domain/class/...`.
+    """Pairs two domains of color images in folders, `root/domain/class/...`.
 
     This is the layout of Office-31 (with an extra level `images/`), Office-Home, VisDA and
     DomainNet. Images are bmp, gif, jpg, png, ppm, tiff or webp files, at any depth below their
@@ -60,7 +60,7 @@ def image_folder(
             bytes per image, which later runs read too. Prints the size of the file. Batches do not
             change. Defaults to `False`.
         cache_dir: Folder of these files.
-        target_new: Folder of new target examples, labelled or not, which replace the target's test
+        target_new: Folder of new target examples, labeled or not, which replace the target's test
             set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         **options: `test_share` and `seed` of `dann.data.arrays`.
 

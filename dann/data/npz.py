@@ -26,17 +26,17 @@ def npz(
     A file contains inputs `x` and labels `y`. It may contain a test set `x_test` and `y_test`; if
     not, a test set is drawn. Labels of the target are optional. Other keys are ignored.
 
-    With `nuisances`, reads one labelled file, of which a part is held out; see `dann.Invariant`. A
+    With `nuisances`, reads one labeled file, of which a part is held out; see `dann.Invariant`. A
     file with `x_test` then also contains the nuisances of the test set, such as `site_test`.
 
     Args:
         source: Path of the source's file.
-        target: Path of the target's file. Defaults to `None`: one labelled file, the source.
-        target_new: Path of new target examples, labelled or not, which replace the target's test
+        target: Path of the target's file. Defaults to `None`: one labeled file, the source.
+        target_new: Path of new target examples, labeled or not, which replace the target's test
             set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Key of the group of each example, such as `"subject"`. Whole groups are then drawn
             for test sets; see `dann.data.arrays`. Defaults to `None`.
-        nuisances: Keys of the nuisances `(n,)` of one labelled file; or a dict from key to number
+        nuisances: Keys of the nuisances `(n,)` of one labeled file; or a dict from key to number
             of classes or `"number"`; see `dann.data.nuisances.encode_nuisances`. Defaults to
             `None`.
         **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`.

@@ -1,4 +1,4 @@
-"""One labelled table with nuisances."""
+"""One labeled table with nuisances."""
 
 import dataclasses
 from typing import Any
@@ -10,7 +10,7 @@ from dann.data.pairs import Pairs
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NuisanceTable(DomainPair):
-    """A labelled table with nuisances, for `dann.Invariant`.
+    """A labeled table with nuisances, for `dann.Invariant`.
 
     The table is the source. Without its labels it also takes the place of the target, unless new
     examples do.

@@ -1,4 +1,4 @@
-"""Nuisances of a labelled table: values that the features of a model are to hide."""
+"""Nuisances of a labeled table: values that the features of a model are to hide."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ def parse_nuisances(nuisances: Any, target: Any) -> dict[str, Any]:
     names = [nuisances] if isinstance(nuisances, str) else nuisances or []
     if bool(names) == (target is not None):
         raise ValueError(
-            "Expected a source and a target; or, for one labelled table, no target and the names "
+            "Expected a source and a target; or, for one labeled table, no target and the names "
             f"of `nuisances`. Received: target={target} and nuisances={list(names)}"
         )
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)

@@ -27,7 +27,7 @@ def pair(
     process_id: int = 0,
     num_processes: int = 1,
 ) -> Pairs:
-    """Pairs a labelled source with an unlabelled target, in batches of equal size.
+    """Pairs a labeled source with an unlabeled target, in batches of equal size.
 
     Inputs are an array, or a dict or list of arrays for a network with several inputs. Lists of
     numbers, pandas data frames and tensors are converted to arrays. An array can also be any object
@@ -102,8 +102,8 @@ def pair(
     """
     domains = {"source": _read(source, "source"), "target": _read(target, "target")}
     if target_labelled is not None:
-        domains["target_labelled"] = _read(target_labelled, "labelled target")
-        check_integer("num_processes", num_processes, 1, 1, hint="with a labelled target")
+        domains["target_labelled"] = _read(target_labelled, "labeled target")
+        check_integer("num_processes", num_processes, 1, 1, hint="with a labeled target")
     source_spec = domains["source"].input_spec(ignore_spatial=True)
     for name, domain in domains.items():
         check_matching_inputs(source_spec, domain.input_spec(ignore_spatial=True), name)

@@ -82,7 +82,7 @@ class Pairs(keras.utils.PyDataset):
 
         Args:
             replicas: Number of equal parts into which a strategy splits the arrays of a batch. In
-                each part the labels of a labelled target follow the source's labels. Defaults to
+                each part the labels of a labeled target follow the source's labels. Defaults to
                 `1`.
         """
         pairs = Pairs(self._restart(), self.batch_size, None, self.part, replicas)
@@ -122,7 +122,7 @@ class Pairs(keras.utils.PyDataset):
             return inputs, *labels[0]
         if len(labels[0]) != len(labels[1]):
             raise ValueError(
-                "Expected weights of both the source and the labelled target, or of neither. "
+                "Expected weights of both the source and the labeled target, or of neither. "
                 "Received: weights of one of them"
             )
         return inputs, *(
@@ -165,7 +165,7 @@ def collect_labels(columns: dict[str, Any]) -> list[Any]:
 
 
 def _interleave(arrays, replicas):
-    """Concatenates the labels of source and labelled target within each replica's part."""
+    """Concatenates the labels of source and labeled target within each replica's part."""
     pieces = zip(*(np.array_split(array, replicas) for array in arrays), strict=True)
     ordered = [piece for replica_pieces in pieces for piece in replica_pieces]
     # A conversion of floats to integers would lose fractions.

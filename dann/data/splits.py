@@ -16,14 +16,14 @@ def hold_out(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Splits the examples of a domain at random into a training set and a test set.
 
-    If some examples are labelled, only labelled ones are drawn for the test set. The test set of a
+    If some examples are labeled, only labeled ones are drawn for the test set. The test set of a
     source has the class proportions of the source, and every class keeps a training example. The
     classes of a target do not affect the split, because they must not influence training.
 
     Args:
         labels: Labels `(n,)`, -1 where unknown.
         groups: The group of each example, `(n,)`, as numbers or strings, such as persons. Then
-            `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabelled examples
+            `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabeled examples
             of these groups are in neither set. Equal groups give equal draws, whatever the number
             of examples. `None`: each example is drawn on its own.
         test_share: Share of the examples in the test set, in (0, 1); each set gets at least one.

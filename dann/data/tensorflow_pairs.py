@@ -25,7 +25,7 @@ def as_tensorflow_dataset(pairs: Pairs) -> Any:
 
     Returns:
         The dataset; `None` unless the backend is TensorFlow and both domains are arrays of numbers
-        of at most 256 MiB in total, without a labelled target.
+        of at most 256 MiB in total, without a labeled target.
     """
     domains: Any = pairs.domains
     if keras.backend.backend() != "tensorflow" or pairs.part[1] > 1:

@@ -99,7 +99,7 @@ def tfds_pair(
 
 
 def digits_to_photos(cache_dir: str) -> DomainPair:
-    """Pairs handwritten digits on black with digits over photos, 16x16 in colour.
+    """Pairs handwritten digits on black with digits over photos, 16x16 in color.
 
     All images come from data that scikit-learn contains; see
     `dann.data.builders.chalk_digits.ChalkDigits`.
@@ -150,8 +150,8 @@ def _common_shape(shapes: dict[str, Any], image_size: Any, channels):
 def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray:
     """Converts an image to a size and a channel count.
 
-    Resizing is bilinear, antialiased when it shrinks, and does not preserve the aspect ratio. Grey
-    is repeated three times; colour becomes its luma. Values are rounded to bytes. An image that
+    Resizing is bilinear, antialiased when it shrinks, and does not preserve the aspect ratio. Gray
+    is repeated three times; color becomes its luma. Values are rounded to bytes. An image that
     already has the size and the channels does not change.
 
     Args:

@@ -182,7 +182,7 @@ def as_batch(model: Any, data: Any) -> Any:
 
 
 def take_first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
-    """Returns the first examples of each domain, and all examples of a labelled target."""
+    """Returns the first examples of each domain, and all examples of a labeled target."""
     x, y = data
     num_source = len(keras.tree.flatten(x["source"])[0])
     source_labels, target_labels = np.split(np.asarray(y), [num_source])

@@ -44,7 +44,7 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     """
     outputs = pair_outputs(model, data)
     source_logits, target_logits = outputs.logits["source"], outputs.logits["target"]
-    # The labels of a labelled target follow those of the source.
+    # The labels of a labeled target follow those of the source.
     labels = to_class_indices(np.asarray(data[1])[: len(source_logits)])
     check_class_range("labels of the source", labels, model.num_classes)
 

@@ -6,14 +6,14 @@ from dann.checks import check_choice, check_number
 
 @keras.saving.register_keras_serializable("dann")
 class DomainBlend(keras.layers.Layer):
-    """Blends each source image with an unlabelled target image in training.
+    """Blends each source image with an unlabeled target image in training.
 
     With a random `m` per example, uniform from 0 to `factor`, and depending on `rule`
 
     - `"difference"`: `y = |x_s - m x_t|`; MNIST-M is this blend of digits and photos with `m = 1`
     - `"sum"`: `y = (1 - m) x_s + m x_t`, the domain mixup
 
-    The labelled source images then have the background of target images. Before the blend, the
+    The labeled source images then have the background of target images. Before the blend, the
     layer shifts the target images cyclically in height and in width, by random distances between a
     third and two thirds of the side that it draws per batch. This moves objects of the target from
     the center to the edges, away from the objects of the source.
@@ -51,7 +51,7 @@ class DomainBlend(keras.layers.Layer):
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.4: the blend.
         - [Xu et al., 2020](https://arxiv.org/abs/1912.01805), section 3.2: weighted sums of source
-          images and unlabelled target images.
+          images and unlabeled target images.
     """
 
     def __init__(

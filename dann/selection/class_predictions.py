@@ -8,7 +8,7 @@ from dann.selection.outputs import Outputs, draw_partners
 from dann.selection.scores import SCORES
 
 
-@SCORES.register("source_accuracy", reads="labelled source")
+@SCORES.register("source_accuracy", reads="labeled source")
 def source_accuracy(outputs: Outputs) -> float:
     """Scores a checkpoint by its accuracy on held-out source examples.
 

@@ -15,7 +15,7 @@ from dann.selection.scores import SCORES
 
 @SCORES.register(
     "dev",
-    reads="labelled source, target",
+    reads="labeled source, target",
     needs_features=True,
     supports_regression=True,
     min_source_examples=4,
@@ -71,7 +71,7 @@ def _losses(logits, labels):
     return -special.log_softmax(logits, axis=1)[np.arange(len(labels)), labels]
 
 
-@SCORES.register("reverse_validation", reads="labelled source, target", needs_features=True)
+@SCORES.register("reverse_validation", reads="labeled source, target", needs_features=True)
 def reverse_validation(outputs: Outputs) -> float:
     """Scores a checkpoint by a classifier trained on its predictions, tested on the source.
 

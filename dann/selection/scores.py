@@ -2,7 +2,7 @@
 
 A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
 registered in `SCORES` with this metadata: `reads`, the examples it needs (`"target"`,
-`"labelled source"` or `"labelled source, target"`); `needs_features=True` if it needs features,
+`"labeled source"` or `"labeled source, target"`); `needs_features=True` if it needs features,
 `needs_mixtures=True` if it needs the logits of mixtures, `supports_regression=True` if it also
 scores regression, and `min_source_examples` and `min_target_examples`, which default to 1.
 """

@@ -15,7 +15,7 @@ from dann.adaptation.replicas import check_optimizer
 from dann.optimizers import PerVariable
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "train_on_devices.py"
-FEW = ("sdat", "daln", "labelled target")
+FEW = ("sdat", "daln", "labeled target")
 BACKENDS = [pytest.param("tensorflow", marks=pytest.mark.tensorflow), "jax"]
 
 

@@ -33,7 +33,7 @@ def test_oracle_trains_on_known_target_labels():
     np.testing.assert_array_equal(oracle.source_train[0][:, 0, 0, 0], [0, 2, 4, 5])
     np.testing.assert_array_equal(oracle.source_train[1], [0, 2, 1, 2])
     assert oracle.source_test is PAIR.target_test
-    assert oracle.name == "b (labelled) → b"
+    assert oracle.name == "b (labeled) → b"
 
 
 def test_labelled_target_examples_are_drawn():

@@ -11,7 +11,7 @@ COUNTS = {"photo": [8, 12, 20], "sketch": [5, 6, 9]}
 
 
 def draw(path, domain, label, number):
-    """Writes an image whose colour is its domain, label and number."""
+    """Writes an image whose color is its domain, label and number."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (6, 5), (50 * domain, label, number)).save(path)
 
@@ -37,14 +37,14 @@ def load(root):
     return pair
 
 
-def colours(images):
-    """Returns the colour of each image as a tuple."""
-    return [tuple(colour) for colour in images[:][:, 0, 0].tolist()]
+def colors(images):
+    """Returns the color of each image as a tuple."""
+    return [tuple(color) for color in images[:][:, 0, 0].tolist()]
 
 
 def inks(images):
-    """Returns the label in the colour of each image."""
-    return [label for _, label, _ in colours(images)]
+    """Returns the label in the color of each image."""
+    return [label for _, label, _ in colors(images)]
 
 
 @pytest.mark.parametrize("cache", [True, False])
@@ -58,7 +58,7 @@ def test_every_image_is_in_one_part_with_its_label(load, cache):
         for images, labels in domain:
             assert inks(images) == labels.tolist()
         expected = [(50 * number, label, i) for label in range(3) for i in range(counts[label])]
-        assert sorted(colours(domain[0][0]) + colours(domain[1][0])) == expected
+        assert sorted(colors(domain[0][0]) + colors(domain[1][0])) == expected
     inputs, labels = pair.batches(16, seed=0)[0]
     assert inks(inputs["source"]) == labels.tolist()
     assert set(inputs["target"][..., 0].flat) == {50}
@@ -83,10 +83,10 @@ def test_list_files_define_splits(load, root):
             lists[f"{domain}_{part}"] = f"{name}_{part}.txt"
     pair = load(**lists)
     for (images, labels), shade in ((pair.source_test, 0), (pair.target_test, 50)):
-        assert colours(images) == [(shade, label, 0) for label in labels.tolist()]
+        assert colors(images) == [(shade, label, 0) for label in labels.tolist()]
         assert labels.tolist() == [0, 1, 2]
     assert (len(pair.source_train[1]), len(pair.target_train)) == (37, 17)
-    assert (50, 0, 0) not in colours(pair.target_train)
+    assert (50, 0, 0) not in colors(pair.target_train)
 
 
 def test_list_classes_follow_their_numbers(load, root):
@@ -121,7 +121,7 @@ def test_target_may_lack_but_not_add_classes(load, root):
 
 @pytest.mark.parametrize("kind", ["folder", "list"])
 def test_a_target_may_have_no_labels(load, root, kind):
-    expected = colours(load(cache=True).target_train)  # the split does not depend on labels
+    expected = colors(load(cache=True).target_train)  # the split does not depend on labels
     paths = sorted((root / "sketch").rglob("*.png"))
     names = [f"{number:02}.png" for number in range(len(paths))]
     (root / "flat").mkdir()
@@ -131,7 +131,7 @@ def test_a_target_may_have_no_labels(load, root, kind):
     pair = load(target="flat", target_list=None if kind == "folder" else "target.txt")
     assert pair.class_names == ("bike", "cup", "pen")
     assert pair.target_train_labels is pair.target_test[1] is None
-    assert colours(pair.target_train) == expected
+    assert colors(pair.target_train) == expected
 
 
 def save(path, height, width, orientation=1):

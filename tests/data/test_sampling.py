@@ -67,8 +67,8 @@ def batches(**kwargs):
     rng = np.random.default_rng(0)
     inputs = rng.integers(0, 255, (100, 4), "uint8")
     labels = np.arange(100) % 5
-    labelled = inputs[:7], labels[:7], np.ones(7)
-    defaults = {"batch_size": 13, "repeat": True, "seed": 7, "target_labelled": labelled}
+    labeled = inputs[:7], labels[:7], np.ones(7)
+    defaults = {"batch_size": 13, "repeat": True, "seed": 7, "target_labelled": labeled}
     return pair(
         (inputs, labels, rng.random(100)),
         rng.integers(0, 255, (30, 4), "uint8"),

@@ -19,7 +19,7 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
     BUILDER_CONFIGS = [
         tfds.core.BuilderConfig(name=name)
-        for name in ("ab", "ba", "ac", "unlabelled", "renamed", "nested", "numbered")
+        for name in ("ab", "ba", "ac", "unlabeled", "renamed", "nested", "numbered")
     ]
 
     def _info(self):
@@ -28,7 +28,7 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
         features = {"image": tfds.features.Image(shape=(None, None, 3)), self.label_key: label}
         if name == "numbered":
             features[self.label_key] = np.int64
-        keys = {"unlabelled": None, "nested": ({"image": "image"}, "label")}
+        keys = {"unlabeled": None, "nested": ({"image": "image"}, "label")}
         return tfds.core.DatasetInfo(
             builder=self,
             features=tfds.features.FeaturesDict(features),
@@ -58,11 +58,11 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
 def test_unify_converts_channels():
     image = np.random.default_rng(0).integers(0, 256, (7, 5, 3)).astype("uint8")
     np.testing.assert_array_equal(unify(image, (7, 5), 3), image)
-    grey = np.array([[[10], [200]]], "uint8")
-    np.testing.assert_array_equal(unify(grey, (1, 2), 3), [[[10] * 3, [200] * 3]])
-    colour = np.array([[[200, 100, 50]]], "uint8")
+    gray = np.array([[[10], [200]]], "uint8")
+    np.testing.assert_array_equal(unify(gray, (1, 2), 3), [[[10] * 3, [200] * 3]])
+    color = np.array([[[200, 100, 50]]], "uint8")
     luma = 0.2989 * 200 + 0.5870 * 100 + 0.1140 * 50
-    assert abs(int(unify(colour, (1, 1), 1)[0, 0, 0]) - luma) <= 1
+    assert abs(int(unify(color, (1, 1), 1)[0, 0, 0]) - luma) <= 1
 
 
 def test_unify_antialiases():
@@ -93,7 +93,7 @@ def test_classes_match_by_name_and_sizes_are_unified(shapes, target):
     assert [len(domains.source_train[0]), len(domains.target_test[0])] == [4, 2]
 
 
-@pytest.mark.parametrize("target", ["unlabelled", "numbered"])
+@pytest.mark.parametrize("target", ["unlabeled", "numbered"])
 def test_a_target_may_have_no_classes(shapes, target):
     domains = shapes(target=target)
     assert domains.target_train_labels is domains.target_test[1] is None
@@ -108,8 +108,8 @@ def test_unknown_target_classes_stay_unknown(shapes):
     np.testing.assert_array_equal(
         labels[is_labelled] == 0, domains.target_train[is_labelled, 0, 0, 0] == 100
     )
-    labelled = domains.with_target_labelled(2).target_labelled
-    assert sorted(labelled[1].tolist()) == [0, 0, 1, 1]
+    labeled = domains.with_target_labelled(2).target_labelled
+    assert sorted(labeled[1].tolist()) == [0, 0, 1, 1]
     assert shapes(target_split="unknown").target_train_labels is None
     assert shapes(target_test_split="unknown").target_test[1] is None
 
@@ -119,7 +119,7 @@ def test_unknown_target_classes_stay_unknown(shapes):
     [
         ({"target": "ac"}, "among .'a', 'b'.. Received: .'c'"),
         ({"image_size": None}, "Images of several sizes need an `image_size`"),
-        ({"source": "unlabelled", "target": "ab"}, "must have a class label per image"),
+        ({"source": "unlabeled", "target": "ab"}, "must have a class label per image"),
         ({"target": "nested"}, "must be a data set of images"),
         ({"target": "red"}, "red.* not found"),
         ({"target_test_split": "test+unknown"}, "Received: -1"),

@@ -54,10 +54,10 @@ def test_labelled_target_is_not_a_third_domain():
     parts = {"backbone": linear(2, 2, "backbone"), "label_head": linear(2, 2, "label_head")}
     model = dann.MDAN(**parts, domain_head=linear(2, 1, "domain_head"))
     x, y = DATA
-    labelled = x | {"target_labelled": x["target"][:3]}, np.append(y, [0, 1, 1])
+    labeled = x | {"target_labelled": x["target"][:3]}, np.append(y, [0, 1, 1])
     expected = discriminator_vs_probe(model, DATA)
     assert "domain/loss" in expected
-    assert discriminator_vs_probe(model, labelled) == pytest.approx(expected)
+    assert discriminator_vs_probe(model, labeled) == pytest.approx(expected)
 
 
 def test_infinite_features_give_nan():

@@ -1,4 +1,4 @@
-"""`scripts/train.py method=invariant` on one labelled table with nuisances."""
+"""`scripts/train.py method=invariant` on one labeled table with nuisances."""
 
 import json
 import re

@@ -43,10 +43,10 @@ def test_scores_and_ranks_follow_the_formula(name):
 def test_score_reads_only_what_it_registers(name):
     metadata = SCORES.metadata[name]
     assert getattr(selection, name) is SCORES[name]
-    assert metadata["reads"] in ("target", "labelled source", "labelled source, target")
+    assert metadata["reads"] in ("target", "labeled source", "labeled source, target")
     assert "outputs" in inspect.signature(SCORES[name]).parameters
     assert [field for field in Outputs._fields if "label" in field] == ["source_labels"]
-    domains = {"target": {"target": TARGET}, "labelled source": {"source": SOURCE}}
+    domains = {"target": {"target": TARGET}, "labeled source": {"source": SOURCE}}
     minimal = compute_outputs(
         build_checkpoint(20),
         features="needs_features" in metadata,

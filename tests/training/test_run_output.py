@@ -191,8 +191,8 @@ def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
 
 def test_points_are_colored_by_class_and_gray_without_labels(domains, figures, tmp_path):
     features = np.random.default_rng(0).normal(size=(48, 5))
-    unlabelled = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
-    for pair in (domains, unlabelled):
+    unlabeled = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
+    for pair in (domains, unlabeled):
         run_figures.save_features([("a", features)], pair, seed=0, path=tmp_path / "features.png")
     labelled_axes, unlabelled_axes = (figure.axes[0] for figure in figures)
     circles, crosses = labelled_axes.collections[:2]

@@ -18,7 +18,7 @@ _PARTS = {"black": 0, "photo": 1, "test": 2}
 
 
 class ChalkDigits(ImageBuilder):
-    """TFDS builder of 16x16 colour images of handwritten digits, with no download.
+    """TFDS builder of 16x16 color images of handwritten digits, with no download.
 
     The configuration `black` has digits on black. In the configuration `photo`, digits look like
     chalk over crops of two photos, `ink * 255 + (1 - ink) * brightness * crop`, where `ink` in

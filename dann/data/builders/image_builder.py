@@ -12,7 +12,7 @@ from PIL import Image
 
 
 class ImageBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
-    """Base class of TFDS builders of labelled images of one size, by default of ten digits.
+    """Base class of TFDS builders of labeled images of one size, by default of ten digits.
 
     Subclasses set `SHAPE`, the shape of an image, and `RAW`, the names of the folders of raw files,
     if any. They override `read_examples(split, dl_manager)`, which yields the images, uint8 of that

@@ -18,7 +18,7 @@ FILES = {
 
 
 class MnistFiles(ImageBuilder):
-    """TFDS builder of MNIST, 28x28 grey, from the four IDX files in `mnist/` of the manual folder.
+    """TFDS builder of MNIST, 28x28 gray, from the four IDX files in `mnist/` of the manual folder.
 
     TFDS's own `mnist` always downloads, and refuses files that were compressed again.
 

@@ -48,12 +48,12 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
     """Blends each digit over a random crop of a random photo: `|crop - digit|`.
 
     Args:
-        digits: Grey images, uint8 `(n, height, width)`.
-        photos: Colour images, uint8 `(rows, columns, 3)`, each at least as large as a digit.
+        digits: Gray images, uint8 `(n, height, width)`.
+        photos: Color images, uint8 `(rows, columns, 3)`, each at least as large as a digit.
         seed: Seed of the draws.
 
     Yields:
-        One colour image per digit, uint8 `(height, width, 3)`.
+        One color image per digit, uint8 `(height, width, 3)`.
 
     Raises:
         ValueError: If there is no photo, or a drawn photo is smaller than a digit.

@@ -18,7 +18,7 @@ _SIZE = 16
 
 
 class Usps(ImageBuilder):
-    """TFDS builder of USPS, 16x16 grey, white on black: 7,291 training and 2,007 test digits.
+    """TFDS builder of USPS, 16x16 gray, white on black: 7,291 training and 2,007 test digits.
 
     The HDF5 file and the LIBSVM files contain the same images, bit for bit:
     [LIBSVM's data](https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps).
@@ -39,7 +39,7 @@ class Usps(ImageBuilder):
 def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Reads one split.
 
-    Files contain grey values in 2,000 steps, from -1 to 1 (LIBSVM) or from 0 to 1 (HDF5). Step `k`
+    Files contain gray values in 2,000 steps, from -1 to 1 (LIBSVM) or from 0 to 1 (HDF5). Step `k`
     becomes the byte `(255 * k + 1000) // 2000`. Integers are used because some steps are halfway
     between two bytes, where rounding errors would otherwise determine the byte.
 
@@ -67,7 +67,7 @@ def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndar
             f"Expected digits in {path}: {_SIZE**2} values from 0 to 1 and a label from 0 to 9. "
             f"Received: values {values.shape}, labels {labels.shape}"
         )
-    # Grey values from 0 to 1 in steps of 1/2000, as integers.
+    # Gray values from 0 to 1 in steps of 1/2000, as integers.
     steps = np.rint(2000 * values.astype(np.float64)).astype(np.int64)
     images = ((255 * steps + 1000) // 2000).astype(np.uint8)
     return images.reshape(-1, _SIZE, _SIZE, 1), labels

@@ -61,8 +61,8 @@ def test_pair_contains_digits_and_blends(raw_files, tmp_path, monkeypatch):
     images = domains.source_train[0]
     assert images.shape == domains.target_train.shape == (12, 28, 28, 3)
     np.testing.assert_array_equal(images[..., 0], images[..., 2])
-    grey, _ = read_mnist(mnist_paths(raw_files / "mnist"), "train")
-    assert {image.tobytes() for image in images[..., 0]} == {image.tobytes() for image in grey}
+    gray, _ = read_mnist(mnist_paths(raw_files / "mnist"), "train")
+    assert {image.tobytes() for image in images[..., 0]} == {image.tobytes() for image in gray}
 
 
 def test_downloaded_photos_are_verified(raw_files, monkeypatch):
