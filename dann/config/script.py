@@ -94,7 +94,7 @@ def check_config(cfg: DictConfig) -> None:
     """Checks a composed config for mistakes that would pass unnoticed or fail late.
 
     Raises:
-        ConfigError: If a required value is missing, a `_target_` may not be called, or
+        ConfigError: If a required value is missing, a `_target_` may not be called, or `run` or
             `paths.data_dir` is no directory.
         omegaconf.errors.OmegaConfBaseException: If an experiment or `+key=value` added a key that
             the schema lacks.
@@ -111,6 +111,9 @@ def check_config(cfg: DictConfig) -> None:
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).is_dir():
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
+    run = OmegaConf.select(cfg, "run")
+    if run is not None and not pathlib.Path(run).is_dir():
+        raise ConfigError(f"run must be the directory of a finished run. Received: {run}")
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     plain.pop("data", None)  # `build_domains` checks it against a shorter list
     from dann.config.building import check_targets  # imports Keras

@@ -10,7 +10,8 @@ import keras
 import numpy as np
 import pytest
 
-from dann.deployment import load
+from dann.config.schema import ExportFormat
+from dann.deployment import FORMATS, load
 from dann.layers import BinaryDense
 
 DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
@@ -147,6 +148,10 @@ def test_export_writes_into_the_run_directory(copy_run, run_here):
     np.testing.assert_array_equal(load(path).predict(inputs), classifier.predict(inputs, verbose=0))
 
 
+def test_the_schema_lists_every_export_format():
+    assert [choice.value for choice in ExportFormat] == list(FORMATS)
+
+
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
@@ -167,20 +172,19 @@ def test_a_classifier_that_cannot_be_packed_is_refused(
 
 REFUSALS = {
     "diagnose.py": {
-        "run=nowhere": "no nowhere/",
+        "run=nowhere": "run must be the directory of a finished run. Received: nowhere",
         "run=empty": "no empty/",
         "run=broken": "Received: broken/checkpoints/last.keras, which",
         "run=run diagnostics=[gain]": "Received: diagnostic='gain'",
     },
     "export.py": {
-        "run=nowhere": "no nowhere/",
-        "run=run format=gguf": "No format=gguf. Choose from ['packed', ",
-        "run=run format=tflite": "No format=tflite. Did you mean litert?",
+        "run=nowhere": "Received: nowhere",
+        "run=run format=tflite": "[packed, c, saved_model, litert, onnx]",
     },
     "evaluate.py": {
         ".": "Expected arguments key=value",
         "": "Missing required key: run",
-        "run=nowhere": "nowhere/classifier.keras",
+        "run=nowhere": "Received: nowhere",
         "run=run target=nothing.npz": "nothing.npz",
     },
     "train.py": {
