@@ -14,8 +14,6 @@ score selects. The regret of a score is the best target accuracy of all epochs m
 accuracy of the selected epoch.
 """
 
-import pathlib
-
 import environment  # noqa: F401
 
 from dann.config.errors import ConfigError
@@ -62,8 +60,7 @@ def main(cfg):
             print(format_class_report(labels, predicted, class_names))
     if cfg.target is not None:
         table = predict_target(classifier, domains, ["test"])
-        name = pathlib.Path(cfg.target).absolute().stem
-        print(f"Written to {run.write_predictions(table, name)}")
+        print(f"Written to {run.write_predictions(table, cfg.target)}")
     elif run.oracle_file.is_file():
         print("Epoch that each score selects; the accuracies use target labels (oracle)")
         print(tabulate_regret(cfg.run).round(4).to_string())

@@ -1,7 +1,7 @@
+import contextlib
 import json
 import os
 import pathlib
-import shutil
 import sys
 import uuid
 from typing import Any
@@ -10,16 +10,9 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-SWEEP_FILES = "sweep.csv", "sweep.png", "tradeoff.png"
+from dann.training.manifest import Manifest
 
-
-def find_foreign_file(directory: pathlib.Path) -> pathlib.Path | None:
-    """Returns a file that no sweep wrote, and that a sweep in this directory would overwrite."""
-    from dann.training import RunDirectory
-
-    names = RunDirectory(directory).manifest()
-    paths = [directory / name for name in SWEEP_FILES if name not in names]
-    return next((path for path in paths if os.path.lexists(path)), None)
+_SWEEP_FILES = "multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"
 
 
 class Ranking(Callback):
@@ -32,6 +25,16 @@ class Ranking(Callback):
 
     def __init__(self) -> None:
         self.sweep = uuid.uuid4().hex  # equal in all copies
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Refuses a directory in which the sweep would overwrite a file that no sweep wrote."""
+        manifest = Manifest(config.hydra.sweep.dir, "sweep")
+        try:
+            manifest.check(manifest.directory / name for name in _SWEEP_FILES)
+        except FileExistsError as error:
+            print(f"error: {error}", file=sys.stderr)
+            sys.exit(1)  # of other exceptions, Hydra prints only a warning
+        manifest.record([manifest.directory / "multirun.yaml"])  # Hydra writes the file next
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Records the folder and the arguments of a job."""
@@ -55,11 +58,11 @@ class Ranking(Callback):
         directory = pathlib.Path(config.hydra.sweep.dir)
         records = sorted((directory / ".jobs").glob(f"{self.sweep}-*.json"))
         jobs = dict(json.loads(record.read_text()) for record in records)
-        shutil.rmtree(directory / ".jobs", ignore_errors=True)
+        for record in records:
+            record.unlink()
+        with contextlib.suppress(OSError):  # the folder contains other files
+            (directory / ".jobs").rmdir()
         finished = [RunDirectory(folder).is_finished() for folder in jobs]
-        if find_foreign_file(directory):
-            sys.exit(1)  # each job has printed the error
-        RunDirectory(directory).record(directory / name for name in SWEEP_FILES)
         score = config.selection.rank_by
         overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
         tradeoff = save_tradeoff(directory, overrides) if any(finished) else None

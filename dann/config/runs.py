@@ -9,7 +9,6 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 
 from dann.config.errors import ConfigError, iterate_entries
-from dann.config.ranking import find_foreign_file
 from dann.config.schema import TrainConfig
 from dann.training import RunDirectory
 
@@ -73,7 +72,7 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
 
 
 def find_run(cfg: Any) -> SelectedRun:
-    """Finds the run that a command starts, resumes or has finished. Reads files only.
+    """Finds the run that a command starts, resumes or has finished. Changes no result.
 
     `resume=true` without `hydra.run.dir` selects the newest unfinished run of the same settings,
     among the siblings of the directory that a new run would have.
@@ -81,24 +80,22 @@ def find_run(cfg: Any) -> SelectedRun:
     Raises:
         ConfigError: If the run in the directory has other settings and is not to be overwritten.
             A resumed run may become longer; see `keep_schedules`.
-        FileExistsError: If a run may not start there (see `RunDirectory.check_free`), or a sweep
-            would overwrite a file that no sweep wrote.
+        FileExistsError: If a run may not start there (see `RunDirectory.check_free`).
         FileNotFoundError: If the config of the run is missing.
     """
     run, hydra = RunDirectory(cfg.paths.run_dir), HydraConfig.get()
     is_sweep = hydra.mode == RunMode.MULTIRUN
-    if is_sweep and (path := find_foreign_file(pathlib.Path(hydra.sweep.dir))):
-        raise FileExistsError(
-            "Expected no file where a sweep would write one. Move the file, or choose another "
-            f"hydra.sweep.dir. Received: {path}, which no sweep wrote"
-        )
     is_named = any(text.lstrip("+").startswith("hydra.run.dir=") for text in hydra.overrides.hydra)
     if cfg.resume and not is_named and not is_sweep:
         return SelectedRun(_find_unfinished_run(cfg, run.path.parent), is_done=False)
     resumes = cfg.resume and (run.is_finished() or run.has_checkpoints())
     if not resumes:
-        run.check_free(cfg.overwrite)
-        if cfg.overwrite or not run.manifest() or not run.config_file.is_file():
+        # With `hydra.output_subdir=.hydra`, Hydra has just written its files, also those of a run.
+        hydra_writes_config = hydra.output_subdir == run.config_file.parent.name
+        run.check_free(cfg.overwrite, writes_config=not hydra_writes_config)
+        if hydra_writes_config:
+            run.manifest.record(run.config_files)
+        if cfg.overwrite or not run.manifest.path.exists() or not run.config_file.is_file():
             return SelectedRun(run, is_done=False)
     differences, is_longer = _compare_settings(cfg, run)
     if differences:

@@ -168,10 +168,11 @@ def check_disjoint(
     train_parts = [name for name in parts if not name.endswith("test")]
     for name, other_name in itertools.product(test_parts, train_parts):
         if name != other_name and overlap(parts[name], parts[other_name]):
-            raise ValueError(
+            message = (
                 f"The {name} and the {other_name} must be different {kind}, because test data must "
                 f"not be used for training. Received: {kind} with a common part"
             )
+            raise ValueError(message.replace("target new", "new target"))
 
 
 def _read_columns(name, part):

@@ -10,7 +10,7 @@ from dann.data.probes import Separation
 from dann.experiments.comparison import Comparison
 from dann.experiments.rows import read_rows
 from dann.selection.recommend import recommend_by_probe
-from dann.training.checkpoints import atomic_write
+from dann.training.manifest import Manifest
 
 
 def rank_sweep(
@@ -42,9 +42,10 @@ def rank_sweep(
     comparison = Comparison(runs, _recommend(runs), score=score)
     if comparison.ranked.empty:
         return None
-    with atomic_write(directory / "sweep.csv") as draft:
+    manifest = Manifest(directory, "sweep")
+    with manifest.write(directory / "sweep.csv") as draft:
         _to_long_table(comparison.runs).to_csv(draft, index=False)
-    with atomic_write(directory / "sweep.png") as draft:
+    with manifest.write(directory / "sweep.png") as draft:
         comparison.plot(draft)
     return str(comparison)
 
@@ -86,7 +87,7 @@ def save_tradeoff(
         axes.margins(0.1)
         axes.grid(color="0.92")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    with atomic_write(directory / "tradeoff.png") as draft:
+    with Manifest(directory, "sweep").write(directory / "tradeoff.png") as draft:
         figure.savefig(draft, dpi=120)
     table = table.dropna(axis="columns", how="all")  # without the seed if no run sets it
     return table.to_string(index=False, float_format="{:.3f}".format)

@@ -1,4 +1,4 @@
-"""Checkpoints of a training, and files that are written completely or not at all."""
+"""Checkpoints of a training, and the lock of their folder."""
 
 import contextlib
 import json
@@ -15,33 +15,15 @@ import keras
 import numpy as np
 
 from dann.adaptation.replicas import strategy_scope
+from dann.training.manifest import Manifest
 
 LAST_MODEL = "last.keras"
-LOCK = "run.lock"
+LOCK = ".dann-lock"  # a name of this package, because the lock is deleted
 _NAME = re.compile(r"step-(\d+)\.npz")
 _MAX_CHECKPOINTS = 2
 # Attributes in which Keras's callbacks store their state between two epochs.
 _ATTRIBUTES = {"wait", "best", "best_epoch", "best_weights", "stopped_epoch", "cooldown_counter"}
 _ATTRIBUTES |= {"epoch", "history"}  # of `History`
-
-
-@contextlib.contextmanager
-def atomic_write(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields the path of a draft, which replaces the file at the end of the block.
-
-    The folder is created if it does not exist. The draft is flushed to the disk before it is
-    renamed. If anything interrupts the block, the file does not change.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.stem}.part{path.suffix}")
-    try:
-        yield draft
-        if draft.exists():
-            with draft.open("rb+") as file:
-                os.fsync(file.fileno())
-            draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -83,6 +65,7 @@ class Checkpoints:
 
     def __init__(self, folder: str | os.PathLike):
         self.folder = pathlib.Path(folder)
+        self.manifest = Manifest(folder, "training")
 
     def paths(self) -> list[pathlib.Path]:
         """Returns the files, the newest first."""
@@ -106,14 +89,13 @@ class Checkpoints:
 
         text = json.dumps(state, default=store_array)
         arrays |= {f"variable_{number}": value for number, value in enumerate(variables)}
-        with atomic_write(self.folder / f"step-{step}.npz") as draft:
+        with self.manifest.write(self.folder / f"step-{step}.npz") as draft:
             np.savez(draft, state=text, **arrays)
-        for old in self.paths()[_MAX_CHECKPOINTS:]:
-            old.unlink()
+        self.manifest.discard([old.name for old in self.paths()[_MAX_CHECKPOINTS:]])
 
     def save_model(self, model: keras.Model) -> None:
         """Saves the whole model, including its optimizer."""
-        with atomic_write(self.folder / LAST_MODEL) as draft:
+        with self.manifest.write(self.folder / LAST_MODEL) as draft:
             model.save(draft)
 
     def newest(
@@ -149,14 +131,9 @@ class Checkpoints:
                 "the checkpoint before it."
             ) from error
 
-    def files(self) -> list[pathlib.Path]:
-        """Returns the checkpoints, the newest first, and the last model, which may be missing."""
-        return [*self.paths(), self.folder / LAST_MODEL]
-
-    def discard(self) -> None:
-        """Deletes all checkpoints and the last model."""
-        for path in self.files():
-            path.unlink(missing_ok=True)
+    def check_free(self) -> None:
+        """Raises `FileExistsError` if a file of the same name is not from a training."""
+        self.manifest.check([*self.paths(), self.folder / LAST_MODEL])
 
 
 def _load_array(part, arrays):

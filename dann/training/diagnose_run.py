@@ -10,7 +10,6 @@ from dann.diagnostics import Diagnosis, measure, verdict
 from dann.diagnostics.check import QUICK
 from dann.diagnostics.figures import Picture, draw
 from dann.diagnostics.page import page
-from dann.training.checkpoints import atomic_write
 from dann.training.run_directory import RunDirectory
 
 _VIEWS = {
@@ -65,6 +64,9 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
 
     Returns:
         The path of the report.
+
+    Raises:
+        FileExistsError: If a file of the same name exists that no diagnosis wrote.
     """
     figures = draw(diagnosis.measurements)
     views = [
@@ -74,12 +76,12 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
     ]
     report = page(diagnosis, figures, _accuracies(run), views)
     prefix = f"{run.figures.name}/diagnosis_"
-    run.discard(name for name in run.manifest() if name.startswith(prefix))
     contents = {run.figures / f"diagnosis_{figure.name}.svg": figure.content for figure in figures}
     contents |= {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
-    run.record(contents)
+    run.manifest.check(contents)
+    run.manifest.discard(name for name in run.manifest.files() if name.startswith(prefix))
     for path, content in contents.items():
-        with atomic_write(path) as draft:
+        with run.manifest.write(path) as draft:
             draft.write_bytes(content)
     return run.report_file
 

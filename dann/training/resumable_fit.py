@@ -13,7 +13,6 @@ from dann.checks import check_integer
 from dann.training.checkpoints import (
     Checkpoints,
     EpochCheckpoints,
-    atomic_write,
     get_variables,
     lock_directory,
 )
@@ -66,7 +65,7 @@ def fit(
         callbacks: Keras callbacks, the same at every start.
         check_every: Number of steps between checks by `dann.training.StopOnNonFinite`, at least 1.
             Defaults to `50`.
-        resume: Whether to resume from a checkpoint. `False` deletes existing ones. Defaults to
+        resume: Whether to resume from a checkpoint. `False` deletes the existing ones. Defaults to
             `True`.
         verbose: As in Keras's `fit`.
 
@@ -76,6 +75,8 @@ def fit(
     Raises:
         BlockingIOError: If another training writes to the directory.
         ConnectionError: If another process of the same training has ended.
+        FileExistsError: If the directory contains `last.keras` or a checkpoint that no training
+            wrote. Such a file is never replaced or deleted.
         FileNotFoundError: If the directory is moved or deleted during the training.
         FloatingPointError: If a loss or a weight is NaN or infinite. The last checkpoint remains.
         ValueError: If the checkpoint cannot be read, belongs to another model, optimizer, backend,
@@ -104,7 +105,8 @@ def fit(
     signals, non_finite = StopOnSignal(), StopOnNonFinite(check_every)
     with lock_directory(directory), signals.listening(), _explain_lost_process():
         if not resume:
-            checkpoints.discard()
+            checkpoints.manifest.discard()
+        checkpoints.check_free()
         _share_newest(checkpoints)
         writer.resume(model, epochs)
         _start_at(pairs, writer.epoch * steps)
@@ -166,11 +168,12 @@ def _share_newest(checkpoints):
     content = path.read_bytes() if is_first and path else b""
     size = int(multihost_utils.broadcast_one_to_all(np.array(len(content))))
     if not is_first:
-        checkpoints.discard()
+        checkpoints.manifest.discard()
     if size:
         buffer = np.frombuffer(content, np.uint8) if is_first else np.zeros(size, np.uint8)
         content = np.asarray(multihost_utils.broadcast_one_to_all(buffer)).tobytes()
-        with atomic_write(checkpoints.folder / (path.name if is_first else "step-0.npz")) as draft:
+        path = path if is_first else checkpoints.folder / "step-0.npz"
+        with checkpoints.manifest.write(path) as draft:
             draft.write_bytes(content)
 
 

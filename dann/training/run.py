@@ -14,13 +14,20 @@ from dann.data import DomainPair
 from dann.data.pair import BATCH_SIZE
 from dann.diagnostics import Diagnostics
 from dann.training import run_figures
-from dann.training.checkpoints import LAST_MODEL, lock_directory
+from dann.training.checkpoints import lock_directory
 from dann.training.devices import describe_hardware, get_process_position
 from dann.training.evaluation import evaluate, predict_target
 from dann.training.preparation import check_trainer
 from dann.training.report import describe_separation, print_results
 from dann.training.resumable_fit import fit
-from dann.training.run_callbacks import BeginRun, Clock, EpochLines, OracleCurve, RunScores
+from dann.training.run_callbacks import (
+    BeginRun,
+    Clock,
+    EpochLines,
+    EpochTable,
+    OracleCurve,
+    RunScores,
+)
 from dann.training.run_directory import RunDirectory
 from dann.training.trainer import Trainer
 
@@ -124,8 +131,10 @@ def train_run(
         watchers.append(OracleCurve(domains.target_test, clock, run.oracle_file))
     epoch = trainer.steps_per_epoch
     epoch_ends = [*range(epoch, trainer.steps, epoch), trainer.steps]  # the last may be shorter
-    files = _list_files(run, epoch_ends)
     progress = functools.partial(EpochLines, trainer.steps)
+    for table in (*watchers, *callbacks):
+        if isinstance(table, EpochTable) and run.contains(table.filename):
+            table.manifest = run.manifest
 
     def train(title, network, batches, folder, clock, *callbacks):
         print(f"{domains.name}: {title}, {trainer.steps} steps")
@@ -136,7 +145,7 @@ def train_run(
             epochs=len(epoch_ends),
             steps_per_epoch=epoch,
             total_steps=trainer.steps,
-            callbacks=[BeginRun(run, files, config or {}), clock, *callbacks],
+            callbacks=[BeginRun(run, config or {}), clock, *callbacks],
             check_every=trainer.check_every,
             resume=resume,
             verbose=0,
@@ -147,8 +156,9 @@ def train_run(
     with lock_directory(run.path):
         if not (resume and run.has_checkpoints()):
             # Old checkpoints are deleted before `BeginRun` writes the new config.
-            run.check_free(overwrite)
+            run.check_free(overwrite, writes_config=bool(config))
             run.discard_results()
+        run.check_files(writes_config=bool(config))
         row = _describe_run(name, model, domains, trainer, seed)
         title, network = "before training", model
         if isinstance(baseline, Mapping):
@@ -196,13 +206,6 @@ def _make_pairs(model, domains, trainer, seed, position=None):
     domains = domains.oracle() if isinstance(model, TargetOnly) else domains
     process, count = position or get_process_position()
     return domains.batches(trainer.batch_size, seed, process_id=process, num_processes=count)
-
-
-def _list_files(run, epoch_ends):
-    """Returns the paths of all files that a run writes, besides logs and its config."""
-    names = [LAST_MODEL, *(f"step-{step}.npz" for step in epoch_ends)]
-    folders = run.checkpoints, run.baseline_checkpoints
-    return [*run.outputs(), *(folder / name for folder in folders for name in names)]
 
 
 def _describe_run(name, model, domains, trainer, seed):

@@ -17,6 +17,7 @@ from dann.data import DomainPair
 from dann.data.probes import FOLDS, probe_domains
 from dann.selection import compute_outputs, info_max, resolve_scores
 from dann.selection.scores import compute_scores_or_worst, find_unavailable_scores
+from dann.training.manifest import Manifest
 from dann.training.run_directory import RunDirectory
 
 
@@ -25,16 +26,15 @@ class BeginRun(keras.callbacks.Callback):
 
     Args:
         run: The run directory.
-        files: Paths of the files that the run writes, for the manifest.
         config: Files of the config, text by name.
     """
 
-    def __init__(self, run: RunDirectory, files: list[pathlib.Path], config: Mapping[str, str]):
+    def __init__(self, run: RunDirectory, config: Mapping[str, str]):
         super().__init__()
-        self.run, self.files, self.config = run, files, config
+        self.run, self.config = run, config
 
     def on_train_begin(self, logs=None):
-        self.run.record(self.files)
+        self.run.manifest.record()  # marks the directory as one of a run
         self.run.discard_summary()
         self.run.write_config(self.config)
 
@@ -146,14 +146,19 @@ class EpochTable(keras.callbacks.Callback):
 
     Args:
         filename: Path of the file. The whole file is written after every epoch.
+
+    Attributes:
+        manifest: List of files to which the file is added. A file that is not in the list is not
+            replaced. Defaults to `None`: no list.
     """
 
-    saved_attributes = ("rows",)
+    saved_attributes = ("rows",)  # the manifest belongs to the directory of this start
 
     def __init__(self, filename: str | os.PathLike):
         super().__init__()
         self.filename = filename
         self.rows = []
+        self.manifest: Manifest | None = None
 
     def on_epoch_end(self, epoch, logs=None):
         self.add({"epoch": epoch, **dict(sorted((logs or {}).items()))})
@@ -161,6 +166,9 @@ class EpochTable(keras.callbacks.Callback):
     def add(self, row: dict[str, Any]) -> None:
         """Adds a row and writes the file."""
         self.rows.append(row)
+        if self.manifest:
+            self.manifest.check([pathlib.Path(self.filename)])
+            self.manifest.record([pathlib.Path(self.filename)])
         pandas.DataFrame(self.rows).to_csv(self.filename, index=False, na_rep="nan")
 
 

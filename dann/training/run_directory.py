@@ -3,7 +3,7 @@
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -14,7 +14,8 @@ import pandas
 import dann.adaptation  # noqa: F401
 import dann.optimizers  # noqa: F401
 from dann.layers import with_keras_batch_normalization
-from dann.training.checkpoints import LAST_MODEL, LOCK, Checkpoints, atomic_write
+from dann.training.checkpoints import LAST_MODEL, LOCK, Checkpoints
+from dann.training.manifest import Manifest
 
 _TRAINED = "a finished run"
 FIGURES = "samples", "curves", "confusion", "features"
@@ -46,6 +47,7 @@ class RunDirectory:
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
         self.config_file = self.path / ".hydra" / "config.yaml"
+        self.config_files = self.config_file, self.config_file.with_name("overrides.yaml")
         self.log_file = self.path / "log.txt"  # output of a run in a separate process
         self.summary_file = self.path / "summary.json"
         self.metrics_file = self.path / "metrics.csv"
@@ -58,9 +60,9 @@ class RunDirectory:
         self.diagnosis_file = self.path / "diagnosis.json"
         self.report_file = self.path / "report.html"
         self.figures = self.path / "figures"
-        self.manifest_file = self.path / "manifest.txt"
         self.tensorboard = self.path / "tensorboard"
         self.exports = self.path / "export"
+        self.manifest = Manifest(self.path, "run")
 
     def __str__(self) -> str:
         """Returns the path, relative to the working directory if it is below that."""
@@ -84,64 +86,59 @@ class RunDirectory:
         """Returns the composed config as YAML, references unresolved."""
         return _existing(self.config_file, "a run directory").read_text("utf-8")
 
-    def manifest(self) -> set[str]:
-        """Returns the names of the files that runs write here, relative to the directory."""
-        if not self.manifest_file.is_file():
-            return set()
-        return set(_existing(self.manifest_file, _TRAINED).read_text("utf-8").splitlines())
-
-    def record(self, paths: Iterable[pathlib.Path]) -> None:
-        """Adds files to the manifest. Call this method before the files are written."""
-        names = {path.relative_to(self.path).as_posix() for path in paths}
-        with atomic_write(self.manifest_file) as draft:
-            draft.write_text("\n".join(sorted(self.manifest() | names)) + "\n", encoding="utf-8")
+    def contains(self, path: str | os.PathLike) -> bool:
+        """Returns whether a path is below this directory."""
+        return pathlib.Path(path).absolute().is_relative_to(self.path.absolute())
 
     def outputs(self) -> list[pathlib.Path]:
-        """Returns the files, besides checkpoints and logs, that a run or its diagnosis writes."""
+        """Returns the files, besides checkpoints, logs and the config, that a run writes."""
         results = self.summary_file, self.classifier_file, self.predictions_file
-        tables = self.metrics_file, self.oracle_file, self.diagnosis_file, self.report_file
-        return [*results, *tables, *(self.figures / f"{name}.png" for name in FIGURES)]
+        figures = [self.figures / f"{name}.png" for name in FIGURES]
+        return [*results, self.metrics_file, self.oracle_file, *figures]
 
-    def check_free(self, overwrite: bool = False) -> None:
+    def check_free(self, overwrite: bool = False, writes_config: bool = True) -> None:
         """Checks that a run may start in this directory without the loss of a file.
 
-        The directory may be missing or contain an unfinished run. What Hydra and
-        `scripts/reproduce.py` write before a run starts, that is `.hydra/` and logs, is ignored.
+        The directory may be missing or contain an unfinished run. Logs, which
+        `scripts/reproduce.py` writes before a run starts, are ignored.
 
         Args:
             overwrite: Whether a finished run may be deleted, and whether the directory may contain
                 files that no run wrote. Such a file is never overwritten. Defaults to `False`.
+            writes_config: Whether the run writes `.hydra/`. If it does not, an existing folder of
+                this name is ignored. Defaults to `True`.
 
         Raises:
             FileExistsError: If the directory contains anything else.
         """
         advice = "Choose another hydra.run.dir, or set overwrite=true, which"
-        names = self.manifest()
+        self.manifest.files()  # refuses the directory of a sweep
         contents = sorted(self.path.iterdir()) if self.path.is_dir() else []
-        foreign = [path.name for path in contents if not _precedes_run(path)]
-        if foreign and not names and not overwrite:
+        config = () if writes_config else (self.config_file.parent.name,)
+        foreign = [path.name for path in contents if not _precedes_run(path, config)]
+        if foreign and not self.manifest.path.exists() and not overwrite:
             listed = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
             raise FileExistsError(
                 f"Expected an empty directory or a run. {advice} keeps these files. "
                 f"Received: {self}, which contains {listed}"
             )
-        folders = self.checkpoints, self.baseline_checkpoints
-        checkpoints = [path for folder in folders for path in Checkpoints(folder).files()]
-        for path in (*self.outputs(), *checkpoints):
-            if os.path.lexists(path) and path.relative_to(self.path).as_posix() not in names:
-                raise FileExistsError(
-                    "Expected no file where a run would write one. Move the file, or choose "
-                    f"another hydra.run.dir. Received: {path}, which no run wrote"
-                )
+        self.check_files(writes_config)
         if self.is_finished() and not overwrite:
             raise FileExistsError(
                 f"Expected no finished run. {advice} deletes its results. Received: {self}"
             )
 
+    def check_files(self, writes_config: bool = True) -> None:
+        """Raises `FileExistsError` if a run would overwrite a file that no run wrote."""
+        config = self.config_files if writes_config else ()
+        self.manifest.check([*self.outputs(), *config])
+        for folder in (self.checkpoints, self.baseline_checkpoints):
+            Checkpoints(folder).check_free()
+
     def write_config(self, texts: Mapping[str, str]) -> None:
         """Writes the config of a run, YAML by file name such as `"config.yaml"`, to `.hydra/`."""
         for name, text in texts.items():
-            with atomic_write(self.config_file.with_name(name)) as draft:
+            with self.manifest.write(self.config_file.with_name(name)) as draft:
                 draft.write_text(text, encoding="utf-8")
 
     def summary(self) -> dict[str, Any]:
@@ -154,26 +151,20 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Writes the summary. A run with a summary is finished."""
-        with atomic_write(self.summary_file) as draft:
+        with self.manifest.write(self.summary_file) as draft:
             draft.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
     def discard_summary(self) -> None:
         """Deletes the results, so that a restarted run does not look finished."""
         for path in self.outputs()[:3]:  # the summary first
-            self.discard([path.name])
+            self.manifest.discard([path.name])
 
     def discard_results(self) -> None:
-        """Deletes all files of earlier runs that the manifest names, the summary first."""
+        """Deletes all files of earlier runs: the summary first, the config last."""
         self.discard_summary()
-        self.discard(self.manifest())
-
-    def discard(self, names: Iterable[str]) -> None:
-        """Deletes files of the directory, by relative name, if the manifest names them too."""
-        root = self.path.resolve()
-        for name in self.manifest().intersection(names):
-            path = self.path / name
-            if path.parent.resolve().is_relative_to(root):
-                path.unlink(missing_ok=True)
+        for folder in (self.checkpoints, self.baseline_checkpoints):
+            Checkpoints(folder).manifest.discard()
+        self.manifest.discard()
 
     def metrics(self) -> pandas.DataFrame:
         """Returns the metrics, one row per epoch."""
@@ -189,7 +180,7 @@ class RunDirectory:
 
     def save_classifier(self, classifier: Any) -> None:
         """Saves the classifier. It loads without this package, unless a layer needs the package."""
-        with atomic_write(self.classifier_file) as draft:
+        with self.manifest.write(self.classifier_file) as draft:
             with_keras_batch_normalization(classifier).save(draft)
 
     def check_data(self, identity: Mapping[str, Sequence[float]]) -> None:
@@ -212,16 +203,29 @@ class RunDirectory:
                     f"Received: other training examples of the {domain} ({counts})"
                 )
 
-    def write_predictions(self, table: Any, name: str = "") -> pathlib.Path:
-        """Writes predictions for the target of the run, or for other data with a name."""
-        path = self.predictions_file
-        path = path.with_stem(f"{path.stem}_{name}") if name else path
-        if path.exists() and path.name not in self.manifest():
+    def write_predictions(self, table: Any, target: str | None = None) -> pathlib.Path:
+        """Writes predictions for the target of the run, or for another target.
+
+        Args:
+            table: The predictions, a frame.
+            target: Path of the other target, whose stem becomes part of the name of the file.
+                Defaults to `None`: the target of the run.
+
+        Raises:
+            FileExistsError: If no run wrote the file, or it contains predictions for another
+                target, whose path has the same stem.
+        """
+        path, origin = self.predictions_file, ""
+        if target is not None:
+            origin = str(pathlib.Path(target).absolute())
+            path = path.with_stem(f"{path.stem}_{pathlib.Path(origin).stem}")
+        written_for = self.manifest.files().get(path.name, origin)
+        if written_for != origin and path.exists():
             raise FileExistsError(
-                f"Expected no file where predictions are written. Move the file. Received: {path}"
+                f"Expected no file with predictions for another target. Move the file, or rename "
+                f"the target. Received: {path}, with predictions for {written_for}"
             )
-        self.record([path])
-        with atomic_write(path) as draft:
+        with self.manifest.write(path, origin) as draft:
             table.to_csv(draft, index=False)
         return path
 
@@ -261,9 +265,9 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
         ) from error
 
 
-def _precedes_run(path):
-    """Returns whether Hydra, `scripts/reproduce.py` or the lock creates a path before a run."""
-    return path.name in (".hydra", "log.txt", LOCK) or path.suffix == ".log"
+def _precedes_run(path, names):
+    """Returns whether the lock, `scripts/reproduce.py` or a logger creates a path before a run."""
+    return path.name in (LOCK, "log.txt", *names) or path.suffix == ".log"
 
 
 def _existing(path: pathlib.Path, origin: str) -> pathlib.Path:

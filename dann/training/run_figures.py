@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_limits
 from dann.adaptation.prediction import predict
 from dann.data import DomainPair
 from dann.data.domain_pair import UNKNOWN
-from dann.training.checkpoints import atomic_write
 from dann.training.run_directory import RunDirectory
 
 _POINTS = 500  # per domain in the figure of the features
@@ -56,7 +55,7 @@ def draw(
     for name, save in figures.items():
         try:
             with (
-                atomic_write(run.figures / f"{name}.png") as path,
+                run.manifest.write(run.figures / f"{name}.png") as path,
                 rc_context({"text.parse_math": False}),  # names may contain dollar signs
             ):
                 save(path)

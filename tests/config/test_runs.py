@@ -13,6 +13,7 @@ from support.configs import compose_config
 from dann.config import building, runs
 from dann.config.errors import ConfigError
 from dann.training import RunDirectory
+from dann.training.checkpoints import Checkpoints
 
 FIXED = ["schedule=constant", "optimizer=adam"]  # nothing depends on the number of steps
 
@@ -25,7 +26,7 @@ def compose_for(run, *overrides):
 def hydra(monkeypatch):
     """Hydra's own config for a command with `hydra.run.dir=`."""
     config = types.SimpleNamespace(
-        overrides=mock.Mock(hydra=["hydra.run.dir=run"]), mode=RunMode.RUN
+        overrides=mock.Mock(hydra=["hydra.run.dir=run"]), mode=RunMode.RUN, output_subdir=None
     )
     monkeypatch.setattr(HydraConfig, "get", lambda: config)
     return config
@@ -38,9 +39,8 @@ def start(tmp_path, hydra):
     def create(*overrides):
         run = RunDirectory(tmp_path / "run")
         checkpoint = run.checkpoints / "step-3.npz"
-        run.record([*run.outputs(), checkpoint])
-        checkpoint.parent.mkdir(parents=True)
-        checkpoint.touch()
+        with Checkpoints(run.checkpoints).manifest.write(checkpoint) as draft:
+            draft.touch()
         run.write_config({"config.yaml": OmegaConf.to_yaml(compose_for(run, *overrides))})
         return run
 
@@ -128,6 +128,17 @@ def test_a_directory_of_other_files_is_refused(hydra, tmp_path, flag):
     with pytest.raises(FileExistsError, match="which contains figures"):
         runs.find_run(compose_for(tmp_path, flag))
     assert not runs.find_run(compose_for(tmp_path, "overwrite=true")).is_done
+
+
+def test_a_config_that_hydra_wrote_for_this_start_is_no_foreign_file(hydra, tmp_path):
+    run = RunDirectory(tmp_path)
+    run.config_file.parent.mkdir()
+    run.config_file.write_text(OmegaConf.to_yaml(compose_for(tmp_path)))
+    with pytest.raises(FileExistsError, match=r"which contains \.hydra"):
+        runs.find_run(compose_for(tmp_path))
+    hydra.output_subdir = ".hydra"
+    assert not runs.find_run(compose_for(tmp_path)).is_done
+    run.check_free()
 
 
 def test_resume_alone_selects_the_newest_unfinished_run(start, tmp_path, hydra):

@@ -70,6 +70,10 @@ def test_a_wrong_command_prints_one_line(script, command, words, tmp_path, run_h
         ("run/figures/a.png", "hydra.run.dir=run resume=true", "run, which contains figures"),
         ("run/summary.json", "hydra.run.dir=run overwrite=true", "summary.json, which no run"),
         ("run/notes.txt", "hydra.run.dir=run overwrite=true schedule.high=-1", "`high` to be"),
+        ("run/manifest.txt", "hydra.run.dir=run", "run, which contains manifest.txt"),
+        ("run/.hydra/config.yaml", "hydra.run.dir=run", "run, which contains .hydra"),
+        ("run/.hydra/overrides.yaml", "hydra.run.dir=run overwrite=true", "which no run wrote"),
+        ("sweep/multirun.yaml", "-m hydra.sweep.dir=sweep seed=0", "which no sweep wrote"),
         ("sweep/sweep.csv", "-m hydra.sweep.dir=sweep seed=0", "sweep.csv, which no sweep wrote"),
         ("sweep/0_dann_seed0/a", "-m hydra.sweep.dir=sweep seed=0", "which contains a"),
         ("file", "hydra.run.dir=file/run", "[Errno 20] Not a directory: "),
@@ -141,4 +145,4 @@ def test_a_full_disk_ends_a_run_with_one_line(tmp_path, run_apart):
     last_line = result.stderr.splitlines()[-1]  # TensorFlow prints lines while it is imported
     assert last_line.startswith("error: [Errno 28] No space left on device")
     assert not (tmp_path / "run/summary.json").is_file()
-    assert [*tmp_path.rglob("*.part*"), *tmp_path.rglob("run.lock")] == []
+    assert [*tmp_path.rglob("*.dann-draft*"), *tmp_path.rglob(".dann-lock")] == []

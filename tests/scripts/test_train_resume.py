@@ -50,7 +50,7 @@ def test_ctrl_c_in_the_first_seconds_leaves_nothing(seconds, tmp_path, with_feat
     assert time.perf_counter() - before < 15
     assert process.returncode in (130, -signal.SIGINT)  # the latter before the script starts
     assert process.returncode != 130 or "Traceback" not in errors
-    has_started = (folder / "run/manifest.txt").is_file()  # training, on a fast machine
+    has_started = (folder / "run/.dann-manifest.json").is_file()  # training, on a fast machine
     assert has_started or not (folder / "run").exists()
 
 

@@ -154,7 +154,7 @@ def results(folder):
         rows = list(csv.DictReader((folder / name).read_text().splitlines()))
         values[name] = [{k: v for k, v in row.items() if "seconds" not in k} for row in rows]
     summary = json.loads((folder / "summary.json").read_text())
-    drafts = [str(path) for path in folder.rglob("*.part*")]
+    drafts = [str(path) for path in folder.rglob("*.dann-draft*")]
     return {**values, **{k: v for k, v in summary.items() if "seconds" not in k}, "drafts": drafts}
 
 

@@ -11,6 +11,7 @@ from support import torch_skips
 import dann
 from dann.training import EpochTable, fit
 from dann.training.checkpoints import lock_directory
+from dann.training.manifest import MANIFEST
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(16, 4)).astype("float32")
@@ -85,7 +86,7 @@ def test_training_that_died_three_times_ends_with_equal_bits(complete, tmp_path)
             run(tmp_path, At(step, mock.Mock(side_effect=DeathError)))
     check_equal(complete, tmp_path, *run(tmp_path))
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
-    assert names == {"step-8.npz", "step-12.npz", "last.keras"}
+    assert names == {"step-8.npz", "step-12.npz", "last.keras", MANIFEST}
 
 
 @torch_skips.seeded_dropout
@@ -111,7 +112,8 @@ def test_signal_ends_the_training_after_its_step(number, error, status, tmp_path
         signal.signal(number, previous)
     assert getattr(stop.value, "code", None) == status
     assert "resumes after epoch 1." in capfd.readouterr().out
-    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-4.npz"]
+    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
+    assert names == {"step-4.npz", MANIFEST}
 
 
 def test_late_and_second_signals_end_the_process(tmp_path):
@@ -185,7 +187,7 @@ def test_a_shorter_last_epoch_is_repeated_in_a_longer_training(complete, tmp_pat
         assert history.epoch == [0, 1]
         assert int(model.optimizer.iterations) == 7
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
-    assert names == {"step-4.npz", "step-7.npz", "last.keras"}
+    assert names == {"step-4.npz", "step-7.npz", "last.keras", MANIFEST}
     check_equal(complete, tmp_path, *run(tmp_path))
 
 
@@ -221,6 +223,16 @@ def test_broken_checkpoint_is_named_and_can_be_deleted(complete, tmp_path):
     assert run(tmp_path / "run")[1].epoch == [0, 1, 2]
 
 
+@pytest.mark.parametrize("name", ["last.keras", "step-7.npz"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_training_replaces_no_file_of_others(name, resume, tmp_path):
+    (tmp_path / name).write_text("mine")
+    model, pairs = build()
+    with pytest.raises(FileExistsError, match=f"{name}, which no training wrote"):
+        fit(model, pairs, tmp_path, **{**SETTINGS, "resume": resume})
+    assert (tmp_path / name).read_text() == "mine"
+
+
 def test_directory_is_locked_during_a_training(tmp_path):
     with lock_directory(tmp_path / "checkpoints"), pytest.raises(BlockingIOError):
         run(tmp_path)
@@ -240,4 +252,4 @@ def test_weights_that_are_not_finite_are_no_checkpoint(tmp_path):
     spoils = At(6, lambda: weight.assign(weight * np.nan))
     with pytest.raises(FloatingPointError):
         fit(model, pairs, tmp_path, callbacks=[spoils], **SETTINGS)
-    assert {path.name for path in tmp_path.iterdir()} == {"step-4.npz"}
+    assert {path.name for path in tmp_path.iterdir()} == {"step-4.npz", MANIFEST}

@@ -18,6 +18,7 @@ from dann.selection import compute_scores
 from dann.training import RunDirectory, run_figures
 from dann.training.checkpoints import get_states, restore_states
 from dann.training.diagnose_run import write_diagnosis
+from dann.training.manifest import Manifest
 from dann.training.run_callbacks import Clock, RunScores
 
 SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
@@ -55,7 +56,7 @@ def test_overwriting_keeps_files_that_no_run_wrote(domains, tmp_path):
         train_small(tmp_path, domains, build_model(DANN))
     train_small(tmp_path, domains, build_model(DANN), overwrite=True)
     names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    results = {"classifier.keras", "predictions.csv", "summary.json", "manifest.txt"}
+    results = {"classifier.keras", "predictions.csv", "summary.json", ".dann-manifest.json"}
     assert {name for name in names if not name.startswith("checkpoints/")} == results | foreign
 
 
@@ -79,7 +80,7 @@ def test_old_checkpoints_never_sit_beside_a_new_config(domains, tmp_path, monkey
 
     run = RunDirectory(tmp_path)
     begin("rate: 1")
-    monkeypatch.setattr(RunDirectory, "discard", mock.Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(Manifest, "discard", mock.Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         begin("rate: 2")
     assert run.has_checkpoints()
@@ -150,7 +151,7 @@ def test_the_last_epoch_has_the_remaining_steps(per_epoch, domains, tmp_path):
     assert [int(row.partition(",")[0]) for row in rows] == ends
     assert (summary["steps"], int(model.optimizer.iterations)) == (5, 5)
     assert summary["kept_step"] in ends
-    assert "checkpoints/step-5.npz" in RunDirectory(tmp_path).manifest()
+    assert (tmp_path / "checkpoints/step-5.npz").is_file()
 
 
 def test_scores_do_not_change_the_training(domains, tmp_path):

@@ -10,7 +10,8 @@ import pandas
 import pytest
 
 from dann.training import RunDirectory
-from dann.training.checkpoints import atomic_write, lock_directory
+from dann.training.checkpoints import Checkpoints, lock_directory
+from dann.training.manifest import MANIFEST, Manifest, atomic_write
 from dann.training.run_directory import LARGEST_FILE
 
 
@@ -25,8 +26,7 @@ def test_run_with_a_summary_is_finished(run):
     written = json.loads(run.summary_file.read_text())
     assert run.summary() == written == {"seed": 3, "target/accuracy": 0.5}
     assert run.is_finished()
-    assert [path.name for path in run.path.iterdir()] == ["summary.json"]
-    run.record([run.summary_file])
+    assert {path.name for path in run.path.iterdir()} == {"summary.json", MANIFEST}
     run.discard_summary()
     assert not run.is_finished()
 
@@ -74,59 +74,90 @@ def test_classifier_is_saved_without_a_draft(run):
     run.save_classifier(model)
     inputs = np.ones((1, 2))
     np.testing.assert_array_equal(run.classifier()(inputs), model(inputs))
-    assert list(run.path.iterdir()) == [run.classifier_file]
+    assert {*run.path.iterdir()} == {run.classifier_file, run.manifest.path}
 
 
 def test_target_classes_are_read_from_predictions(run):
     table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "a", "a"]}
     run.write_predictions(pandas.DataFrame(table))
-    assert run.manifest() == {"predictions.csv"}
+    assert run.manifest.files() == {"predictions.csv": ""}
     examples, classes = run.target_classes()
     assert (examples, classes.tolist()) == (("5", "8"), ["b", "a"])
     run.discard_summary()
     assert not run.predictions_file.exists()
 
 
-def test_only_files_of_the_manifest_are_deleted(run):
+def touch(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+
+
+def test_only_written_files_are_deleted(run):
     foreign = [run.path / "notes.txt", run.figures / "samples.svg", run.checkpoints / "step-8.npz"]
-    written = [*run.outputs(), run.figures / "diagnosis_probe.svg", run.checkpoints / "step-4.npz"]
-    run.record(written)
-    for path in (*foreign, *written):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    run.discard_results()
-    assert {path for path in run.path.rglob("*") if path.is_file()} == {*foreign, run.manifest_file}
+    foreign += [run.path / "summary.part.json", run.path / "run.lock", run.report_file]
+    checkpoints = Checkpoints(run.checkpoints)
+    for path in foreign:
+        touch(path)
+    for path in (*run.outputs(), run.figures / "diagnosis_probe.svg"):
+        with run.manifest.write(path) as draft:
+            draft.touch()
+    checkpoints.write(4, {}, [])
+    touch(run.checkpoints / ".step-9.dann-draft.npz")  # of a killed process
+    with lock_directory(run.path):
+        run.discard_results()
+    assert {path for path in run.path.rglob("*") if path.is_file()} == {*foreign}
+
+
+def test_a_file_that_is_not_written_is_not_listed(run):
+    with run.manifest.write(run.summary_file):
+        pass
+    assert run.manifest.files() == {}
 
 
 def test_a_manifest_reaches_no_file_outside_the_directory(run, tmp_path):
-    for folder in (run.path, tmp_path / "project"):
-        folder.mkdir()
     precious = tmp_path / "project/samples.png"
-    precious.touch()
+    for path in (precious, run.path / "folder/data.csv"):
+        touch(path)
     run.figures.symlink_to(precious.parent)
-    names = "../project/samples.png", str(precious), "figures/samples.png"
-    run.manifest_file.write_text("\n".join(names))
+    names = "../project/samples.png", str(precious), "figures/samples.png", "folder"
+    content = {"format": "dann run manifest", "kind": "run", "files": dict.fromkeys(names, "")}
+    run.manifest.path.write_text(json.dumps(content))
     run.discard_results()
     assert precious.exists()
+    assert (run.path / "folder/data.csv").exists()
+
+
+def test_a_run_does_not_write_through_a_link(run, tmp_path):
+    run.write_summary({})
+    (tmp_path / "project").mkdir()
+    run.figures.symlink_to(tmp_path / "project")
+    with pytest.raises(FileExistsError, match=r"Remove the link. Received: .*figures, a link to"):
+        run.check_free(overwrite=True)
 
 
 def test_a_run_through_a_link_is_deleted_like_any_other(run, tmp_path):
-    run.record([run.summary_file])
     run.write_summary({})
     (tmp_path / "link").symlink_to(run.path)
     RunDirectory(tmp_path / "link").discard_results()
     assert not run.summary_file.exists()
 
 
-@pytest.mark.parametrize(
-    "name", ["nothing", ".hydra/config.yaml", "log.txt", "train.log", "run.lock"]
-)
+@pytest.mark.parametrize("name", ["nothing", "log.txt", "train.log", ".dann-lock"])
 def test_a_run_may_start_beside_what_precedes_it(run, name):
     run.check_free()
-    (run.path / name).parent.mkdir(parents=True)
+    run.path.mkdir()
     if name != "nothing":
         (run.path / name).write_text("seed: 3")
     run.check_free()
+
+
+def test_the_config_of_others_is_ignored_only_by_a_run_without_config(run):
+    touch(run.config_file)
+    run.check_free(writes_config=False)
+    with pytest.raises(FileExistsError, match=r"which contains \.hydra"):
+        run.check_free()
+    with pytest.raises(FileExistsError, match=r"config\.yaml, which no run wrote"):
+        run.check_free(overwrite=True)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +165,12 @@ def test_a_run_may_start_beside_what_precedes_it(run, name):
     [
         ("figures/mine.png", "which contains figures", False),
         ("thesis.tex", "keeps these files. Received: .*, which contains thesis.tex", False),
+        ("manifest.txt", "keeps these files. Received: .*, which contains manifest.txt", False),
         ("summary.json", "summary.json, which no run wrote", True),
         ("figures/samples.png", "figures/samples.png, which no run wrote", True),
-        ("checkpoints/step-7.npz", "step-7.npz, which no run wrote", True),
+        ("oracle.csv", "oracle.csv, which no run wrote", True),
+        ("checkpoints/step-7.npz", "step-7.npz, which no training wrote", True),
+        (MANIFEST, "Expected a list of files that this package wrote. Move the file", True),
     ],
 )
 def test_a_run_starts_in_no_directory_of_other_files(run, name, words, overwrite):
@@ -149,8 +183,32 @@ def test_a_run_starts_in_no_directory_of_other_files(run, name, words, overwrite
     assert (run.path / name).read_text() == "{}"
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_run_does_not_start_in_the_directory_of_a_sweep(run, overwrite):
+    with Manifest(run.path, "sweep").write(run.path / "sweep.csv") as draft:
+        draft.touch()
+    with pytest.raises(FileExistsError, match="Expected the directory of a run.* of a sweep"):
+        run.check_free(overwrite)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"[]", b'{"kind": "run", "files": {}}', b""])
+def test_a_manifest_of_another_format_is_refused(run, content):
+    touch(run.manifest.path)
+    run.manifest.path.write_bytes(content)
+    with pytest.raises(FileExistsError, match=f"Move the file.* Received: {run.manifest.path}"):
+        run.write_summary({})
+    assert run.manifest.path.read_bytes() == content
+
+
+def test_predictions_for_another_target_are_not_replaced(run):
+    table = pandas.DataFrame({"class": ["a"]})
+    for _ in range(2):
+        run.write_predictions(table, "a/t.npz")
+    with pytest.raises(FileExistsError, match=r"rename the target.*predictions for .*a/t\.npz"):
+        run.write_predictions(table, "b/t.npz")
+
+
 def test_a_finished_run_is_free_only_to_be_overwritten(run):
-    run.record(run.outputs())
     run.check_free()
     run.write_summary({})
     with pytest.raises(FileExistsError, match="overwrite=true, which deletes its results"):
