@@ -1,10 +1,43 @@
 """Binary convolutions: a common base and one class per Keras layer."""
 
+from typing import Any, Unpack
+
 import keras
 from keras import ops
 
 from dann.checks import check_choice
-from dann.layers.binary_layer import BinaryLayer
+from dann.layers.binary_layer import BinaryLayer, BinaryOptions, KernelOptions
+
+
+class ConvolutionOptions(KernelOptions, total=False):
+    """Options of a binary convolution."""
+
+    pad_values: float
+    data_format: str | None
+    dilation_rate: int | tuple[int, ...]
+    groups: int
+    activation: Any
+
+
+class DepthwiseOptions(BinaryOptions, total=False):
+    """Options of a binary depthwise convolution."""
+
+    pad_values: float
+    data_format: str | None
+    dilation_rate: int | tuple[int, ...]
+    activation: Any
+    depthwise_initializer: Any
+    depthwise_regularizer: Any
+    depthwise_constraint: Any
+
+
+class TransposedOptions(KernelOptions, total=False):
+    """Options of a binary transposed convolution."""
+
+    output_padding: int | tuple[int, ...] | None
+    data_format: str | None
+    dilation_rate: int | tuple[int, ...]
+    activation: Any
 
 
 class BinaryConvolution(BinaryLayer):
@@ -70,8 +103,22 @@ class BinaryConvolution(BinaryLayer):
         return {**super().get_config(), "pad_values": self.pad_values}
 
 
+class _Convolution(BinaryConvolution):
+    """A binary convolution with its own number of filters."""
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: int | tuple[int, ...],
+        strides: int | tuple[int, ...] = 1,
+        padding: str = "valid",
+        **options: Unpack[ConvolutionOptions],
+    ):
+        super().__init__(filters, kernel_size, strides, padding, **options)
+
+
 @keras.saving.register_keras_serializable("dann")
-class BinaryConv1D(BinaryConvolution, keras.layers.Conv1D):
+class BinaryConv1D(_Convolution, keras.layers.Conv1D):
     """A `keras.layers.Conv1D` with a binary kernel and binary inputs.
 
     `BinaryConvolution` documents the arguments and both passes.
@@ -87,7 +134,7 @@ class BinaryConv1D(BinaryConvolution, keras.layers.Conv1D):
 
 
 @keras.saving.register_keras_serializable("dann")
-class BinaryConv2D(BinaryConvolution, keras.layers.Conv2D):
+class BinaryConv2D(_Convolution, keras.layers.Conv2D):
     """A `keras.layers.Conv2D` with a binary kernel and binary inputs.
 
     `BinaryConvolution` documents the arguments and both passes.
@@ -103,7 +150,7 @@ class BinaryConv2D(BinaryConvolution, keras.layers.Conv2D):
 
 
 @keras.saving.register_keras_serializable("dann")
-class BinaryConv3D(BinaryConvolution, keras.layers.Conv3D):
+class BinaryConv3D(_Convolution, keras.layers.Conv3D):
     """A `keras.layers.Conv3D` with a binary kernel and binary inputs.
 
     `BinaryConvolution` documents the arguments and both passes.
@@ -139,11 +186,31 @@ class BinaryDepthwiseConv2D(BinaryConvolution, keras.layers.DepthwiseConv2D):
     constraint = "depthwise_constraint"
     convolve = staticmethod(ops.depthwise_conv)
 
+    def __init__(
+        self,
+        kernel_size: int | tuple[int, ...],
+        strides: int | tuple[int, ...] = 1,
+        padding: str = "valid",
+        depth_multiplier: int = 1,
+        **options: Unpack[DepthwiseOptions],
+    ):
+        super().__init__(kernel_size, strides, padding, depth_multiplier, **options)
+
 
 class _Transposed(BinaryLayer):
     """A transposed convolution with a binary kernel `(*sizes, filters, channels)`."""
 
     channel_axes = (-2,)
+
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: int | tuple[int, ...],
+        strides: int | tuple[int, ...] = 1,
+        padding: str = "valid",
+        **options: Unpack[TransposedOptions],
+    ):
+        super().__init__(filters, kernel_size, strides, padding, **options)
 
     def apply(self, inputs, kernel):
         return ops.conv_transpose(

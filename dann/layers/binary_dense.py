@@ -1,7 +1,9 @@
+from typing import Any, Unpack
+
 import keras
 from keras import ops
 
-from dann.layers.binary_layer import BinaryLayer
+from dann.layers.binary_layer import BinaryLayer, KernelOptions
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -10,7 +12,12 @@ class BinaryDense(BinaryLayer, keras.layers.Dense):
 
     - forward: `y = activation(q(x) q(W) + b)`
 
-    `BinaryLayer` documents the arguments and the backward pass.
+    `BinaryLayer` documents the backward pass.
+
+    Args:
+        units: Number of outputs.
+        activation: Activation function. Defaults to none.
+        **options: Options of `BinaryLayer` and of `keras.layers.Dense`.
 
     Example:
 
@@ -22,6 +29,9 @@ class BinaryDense(BinaryLayer, keras.layers.Dense):
     >>> [float(value) for value in layer.binary_kernel()[0]]
     [1.0, 1.0]
     """
+
+    def __init__(self, units: int, activation: Any = None, **options: Unpack[KernelOptions]):
+        super().__init__(units, activation, **options)
 
     def apply(self, inputs, kernel):
         return ops.matmul(inputs, kernel)

@@ -1,7 +1,7 @@
 """Base class of layers with a binary kernel."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import keras
 from keras import ops
@@ -10,6 +10,31 @@ from dann.gradients.estimators import Estimator, get_estimator
 from dann.gradients.estimators.identifiers import get_kernel_estimator, standardize_estimator
 from dann.layers.binary_sign import BinarySign
 from dann.layers.weight_clip import WeightClip
+
+
+class BinaryOptions(TypedDict, total=False):
+    """Options of every binary layer: of `BinaryLayer`, then of the Keras layer."""
+
+    input_estimator: str | Estimator | Callable | None
+    kernel_estimator: str | Estimator | Callable
+    implementation: str
+    clip: bool
+    use_bias: bool
+    bias_initializer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    bias_constraint: Any
+    name: str | None
+    dtype: Any
+    trainable: bool
+
+
+class KernelOptions(BinaryOptions, total=False):
+    """Options of a binary layer whose weights are named `kernel`."""
+
+    kernel_initializer: Any
+    kernel_regularizer: Any
+    kernel_constraint: Any
 
 
 class BinaryLayer(keras.layers.Layer):

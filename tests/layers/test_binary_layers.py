@@ -1,5 +1,7 @@
 """Layers with a binary kernel against the layers of Keras on signs."""
 
+import inspect
+
 import keras
 import numpy as np
 import pytest
@@ -167,3 +169,16 @@ def test_own_constraint_replaces_the_clip():
     assert isinstance(layer.kernel_constraint, keras.constraints.NonNeg)
     clipped = array(WeightClip(0.5)(np.float32([-2, 0.3, 2])))
     np.testing.assert_allclose(clipped, [-0.5, 0.3, 0.5])
+
+
+@parametrize_class
+def test_constructor_names_its_arguments(cls):
+    """A call with names, a call by position and a saved config make the same layer."""
+    parameters = inspect.signature(cls).parameters.values()
+    assert all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
+    names = ["units"] if cls is BinaryDense else ["filters", "kernel_size"]
+    names = names[1:] if cls is BinaryDepthwiseConv2D else names
+    by_name = cls(**dict.fromkeys(names, 2), clip=False, input_estimator=None, name="layer")
+    by_position = cls(*[2] * len(names), clip=False, input_estimator=None, name="layer")
+    assert by_name.get_config() == by_position.get_config()
+    assert cls.from_config(by_name.get_config()).get_config() == by_name.get_config()
