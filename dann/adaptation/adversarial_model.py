@@ -17,6 +17,7 @@ from dann.adaptation.batch import (
 )
 from dann.adaptation.labels import check_label_format, reject_class_comparison
 from dann.adaptation.networks import NAMES_OF_ADAPT, TrackedCall, make_label_head, trace_features
+from dann.adaptation.options import reject_unknown_options
 from dann.adaptation.pair_model import PairModel
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.replicas import divide_by_replicas, multiply_by_replicas
@@ -97,6 +98,7 @@ class AdversarialModel(PairModel):
         **kwargs: Any,
     ):
         reject_foreign_names(kwargs, NAMES_OF_ADAPT)
+        reject_unknown_options(type(self).__name__, kwargs, self.arguments)
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = trace_features(backbone, self.supports_maps)

@@ -130,6 +130,7 @@ OPTIONS = [
     (DANN, {"domain_head": linear(4, 2)}, r"1 output.*\(None, 2\)"),
     (DANN, {"domain_head": head_with("sigmoid")}, "return logits.*sigmoid"),
     (DANN, {"lambda_": 1.0}, "`strength`"),
+    (CDAN, {"strenght": 0.5}, "Received: strenght=0.5. Did you mean strength"),
     (DANN, {"discriminator": linear(4, 1)}, "`domain_head`"),
     (DANN, {"momentum": 0.9}, "momentum"),
     (DANN, {"task_radius": -0.1}, "task_radius=-0.1"),
