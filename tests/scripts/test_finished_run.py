@@ -155,7 +155,7 @@ def test_the_schema_lists_every_export_format():
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
-        (keras.layers.Dense(4, activation="gelu", name="c"), ["layer 'c/gelu'", "Received: Gelu"]),
+        (keras.layers.Dense(4, activation="selu", name="c"), ["layer 'c/selu'", "Received: Selu"]),
         (
             keras.layers.Lambda(lambda x: x[:, :4]),
             ["Received: run/classifier.keras"],
