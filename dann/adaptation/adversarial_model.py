@@ -15,13 +15,13 @@ from dann.adaptation.batch import (
     sum_losses,
     upcast_half,
 )
-from dann.adaptation.labels import check_label_format, reject_class_comparison
-from dann.adaptation.networks import NAMES_OF_ADAPT, TrackedCall, make_label_head, trace_features
+from dann.adaptation.labels import check_label_format, require_exclusive_classes
+from dann.adaptation.networks import ADAPT_SYNONYMS, TrackedCall, make_label_head, trace_features
 from dann.adaptation.options import reject_unknown_options
 from dann.adaptation.pair_model import PairModel
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.replicas import divide_by_replicas, multiply_by_replicas
-from dann.adaptation.smooth_task import smooth_terms
+from dann.adaptation.smooth_task import compute_smooth_terms
 from dann.checks import check_number
 from dann.gradients.reversal import reject_foreign_names
 from dann.layers import GradientReversal
@@ -97,7 +97,7 @@ class AdversarialModel(PairModel):
         task_radius: float = 0.0,
         **kwargs: Any,
     ):
-        reject_foreign_names(kwargs, NAMES_OF_ADAPT)
+        reject_foreign_names(kwargs, ADAPT_SYNONYMS)
         reject_unknown_options(type(self).__name__, kwargs, self.arguments)
         super().__init__(**kwargs)
         self.backbone = backbone
@@ -126,11 +126,11 @@ class AdversarialModel(PairModel):
                 f"reversal. Received: task_radius={task_radius}."
             )
         if self.num_classes == 1:
-            reject_class_comparison(self, f"a label head of output shape {self.logits_shape}")
+            require_exclusive_classes(self, f"a label head of output shape {self.logits_shape}")
         for regularizer in self.regularizers:
-            regularizer.join(self)
-        self.regularizer_layers = [layer for part in self.regularizers for layer in part.layers]
-        names = ["label/loss", *self.terms, *(f"{part.name}/loss" for part in self.regularizers)]
+            regularizer.attach(self)
+        self.regularizer_layers = [layer for term in self.regularizers for layer in term.layers]
+        names = ["label/loss", *self.terms, *(f"{term.name}/loss" for term in self.regularizers)]
         names += ["strength"] if self.reversal else []
         self.trackers = {name: keras.metrics.Mean(name) for name in names}
         self.is_second_pass = False  # while a smooth step repeats the forward pass
@@ -177,7 +177,7 @@ class AdversarialModel(PairModel):
             )
         )
         if "target" not in parts:
-            # Of a single domain, every example is a source and a target example.
+            # With a single domain, the same examples serve as source and target.
             values = (batch.inputs, batch.features, batch.logits, parts)
             return Batch(*({**value, "target": value["source"]} for value in values))
         return batch._replace(raw_inputs=parts)
@@ -208,8 +208,8 @@ class AdversarialModel(PairModel):
         return Batch(inputs, features, logits)
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
-        """Returns the logits of each part in one pass; of the target only if they are needed."""
-        uses_target = any(part.needs_target_logits for part in (self, *self.regularizers))
+        """Returns the logits of each part in one pass; skips the target if no loss needs it."""
+        uses_target = any(term.needs_target_logits for term in (self, *self.regularizers))
         parts = {name: x for name, x in features.items() if name != "target" or uses_target}
         return run_jointly(self.label_head, parts, training)
 
@@ -246,7 +246,7 @@ class AdversarialModel(PairModel):
 
     def total_loss(self, terms: dict[str, Any], layer_losses: Sequence[Any] = ()) -> Any:
         """Returns the loss that a step descends: the weighted terms and the losses of layers."""
-        weights: dict[str, float] = {f"{part.name}/loss": part.weight for part in self.regularizers}
+        weights: dict[str, float] = {f"{term.name}/loss": term.weight for term in self.regularizers}
         total = sum_losses(layer_losses)
         for name, term in terms.items():
             if name.endswith("/loss"):
@@ -264,7 +264,7 @@ class AdversarialModel(PairModel):
             return divide_by_replicas(sum_losses(self.losses, label_loss))
         layer_losses = list(self.losses)  # a copy, because the method may run the layers again
         if training and self.task_radius:
-            terms, layer_losses = smooth_terms(self, x, y, sample_weight)
+            terms, layer_losses = compute_smooth_terms(self, x, y, sample_weight)
         else:
             terms = self.loss_terms(
                 y_pred._replace(labels=y, weights=sample_weight), None, training

@@ -25,7 +25,7 @@ def augment_pair(
     input_dtype: str,
     labelled_domain: str = "source",
 ) -> dict[str, Any]:
-    """Applies to each part of a pair the layer of its domain, then blends the source.
+    """Applies each domain's augmentation layer, then blends the source with the target.
 
     Floats and bytes are cast to `dtype` first. Larger integers, which may be word indices and which
     half precision would round, are cast to the input type of the network if it is a float. Other

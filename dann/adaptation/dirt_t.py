@@ -108,10 +108,10 @@ class DIRTT(AdversarialModel):
         """
         label_head = copy_network(model.label_head)
         second_stage = cls(copy_network(model.backbone), label_head=label_head, **kwargs)
-        return second_stage.start_from(model)
+        return second_stage.load_first_stage(model)
 
-    def start_from(self, model: keras.Model) -> "DIRTT":
-        """Copies the weights of a trained model with the same network and returns itself.
+    def load_first_stage(self, model: keras.Model) -> "DIRTT":
+        """Copies the weights of a trained model with the same network and returns this model.
 
         Args:
             model: A trained `AdversarialModel`, or its `classifier`.
@@ -171,7 +171,7 @@ class _TeacherConsistency(Regularizer):
         self.refresh_steps = check_integer("refresh_steps", refresh_steps, low=1)
         self.teacher: Any = None
 
-    def join(self, model):
+    def attach(self, model):
         self.teacher = Teacher(copy_network(model.classifier), name="teacher")
         self.teacher.network.set_weights(model.classifier.get_weights())
         self.layers = (self.teacher,)

@@ -33,7 +33,8 @@ class FDAL(AdversarialModel):
         backbone: As in `AdversarialModel`.
         num_classes: As in `AdversarialModel`.
         label_head: As in `AdversarialModel`.
-        strength: As in `AdversarialModel`. Defaults to `0.05`, as in the script.
+        strength: As in `AdversarialModel`. Defaults to `0.05`, as in
+            `scripts/train.py method=fdal`.
         critic: Functional model with the label head's shapes. Defaults to a new one with the label
             head's layers.
         divergence: `"pearson"` (default), `"jensen_shannon"`, `"kl"`, `"neyman"`, `"reverse_kl"`,

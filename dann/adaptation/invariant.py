@@ -7,7 +7,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.batch import is_pair
-from dann.adaptation.labels import SHARES, SIGMOIDS
+from dann.adaptation.labels import MULTI_LABEL_LOSSES, ONE_HOT_LOSSES
 from dann.adaptation.missing_labels import (
     apply_sample_weights,
     check_values,
@@ -27,7 +27,7 @@ from dann.layers.state import add_state
 from dann.networks import label_head as build_label_head
 from dann.schedules import StrengthSchedule
 
-_CLASS_LOSSES = keras.losses.SparseCategoricalCrossentropy, *SHARES, *SIGMOIDS
+_CLASS_LOSSES = keras.losses.SparseCategoricalCrossentropy, *ONE_HOT_LOSSES, *MULTI_LABEL_LOSSES
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -48,18 +48,18 @@ class Invariant(AdversarialModel):
 
     - `L = mean CE(c(f(x)), y)`, or the loss given to `compile`
     - `D_n = mean w_n CE(h_n(f(x)), n)` for `K` values
-    - `D_n = mean w_n (h_n(f(x)) - z)^2` for a number, `z = (n - mean) / deviation`
+    - `D_n = mean w_n (h_n(f(x)) - z)^2` for a number, `z = (n - mean) / std`
 
     each over the examples without missing values, one step descends `L` for `c`, `D_n` for `h_n`,
     and `L - sum_n strength_n D_n` for `f`. `w_n` are the sample weights of `n`, or 1. For a
     `balanced` nuisance they are multiplied by `N / (K N_k)`, with `N_k` examples of the value, `N`
-    examples in total, and `K` values that occurred. The counts, the mean and the deviation cover
-    all batches of the training so far and are saved with the model.
+    examples in total, and `K` values that occurred. The counts, the mean and the standard deviation
+    `std` cover all training batches so far and are saved with the model.
 
-    With `condition_on_label` the inputs of the heads are every product of a feature, or 1, and the
-    one-hot label. The heads then learn how the features depend on a nuisance given the label, and
-    `f` and the nuisance become independent within each class (equalized odds). `D_n` then also
-    excludes examples without a label.
+    With `condition_on_label` the heads receive the outer product of `[features, 1]` and the one-hot
+    label, flattened to `(num_features + 1) * num_classes` values. The heads then learn how the
+    features depend on a nuisance given the label, and `f` and the nuisance become independent
+    within each class (equalized odds). `D_n` then also excludes examples without a label.
 
     In training the logs also contain, for each nuisance, `speaker/loss` and, for `K` values,
     `speaker/accuracy` and `speaker/chance`, the accuracy of always predicting the most frequent
@@ -67,8 +67,7 @@ class Invariant(AdversarialModel):
     much of a nuisance the features still contain, use `dann.diagnostics.leakage`: a head may be at
     chance because it fails to learn.
 
-    Metrics use the sample weights of the label, because missing labels have weight 0. Regularizers
-    use all examples as the target.
+    Metrics ignore examples without a label. Regularizers treat all examples as target examples.
 
     Args:
         backbone: As in `AdversarialModel`.
@@ -132,10 +131,10 @@ class Invariant(AdversarialModel):
         self.nuisances = {name: _check_kind(name, kind) for name, kind in nuisances.items()}
         self.condition_on_label = condition_on_label
         self.balanced = [balanced] if isinstance(balanced, str) else list(balanced)
-        class_names = {name for name, kind in nuisances.items() if kind != NUMBER}
+        categorical_nuisances = {name for name, kind in nuisances.items() if kind != NUMBER}
         _check_names("strength", strengths or nuisances, {*nuisances}, require_all=True)
         _check_names("heads", heads or {}, {*nuisances})
-        _check_names("balanced", self.balanced, class_names)
+        _check_names("balanced", self.balanced, categorical_nuisances)
         shape = self.logits_shape
         self.label_shapes = shape if isinstance(shape, dict) else {"label": shape}
         is_ambiguous = bool(set(nuisances) & set(self.label_shapes))
@@ -164,7 +163,9 @@ class Invariant(AdversarialModel):
                 Nuisance(name, kind, self.heads[name], statistics, reversal, is_balanced)
             )
         terms = [f"{name}/loss" for name in nuisances]
-        terms += [f"{name}/{term}" for name in class_names for term in ("accuracy", "chance")]
+        terms += [
+            f"{name}/{term}" for name in categorical_nuisances for term in ("accuracy", "chance")
+        ]
         for term in sorted(terms):
             self.trackers[term] = keras.metrics.Mean(term)
 
@@ -175,11 +176,16 @@ class Invariant(AdversarialModel):
 
     def method_losses(self, batch, reversal, training):
         self._check_names(batch.labels)
-        # Called once for all nuisances, because the reversal counts the steps of its schedule.
-        features = reversal and reversal(batch.features["source"], training=training)
+        source, shared_features = batch.features["source"], None
+        if reversal is not None:
+            # Called once for all nuisances, because the reversal counts the steps of its schedule.
+            shared_features = reversal(source, training=training)
         terms = {}
         for nuisance in self.nuisance_terms:
-            terms |= nuisance.losses(self, batch, lambda *_, **__: features, training)
+            features = shared_features
+            if nuisance.reversal is not None:
+                features = nuisance.reversal(source, training=training)
+            terms |= nuisance.losses(self, batch, features, training)
         return terms
 
     def _check_names(self, labels):
@@ -193,7 +199,7 @@ class Invariant(AdversarialModel):
             )
 
     def join_label(self, features: Any, labels: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Returns every product of a feature, or 1, and the one-hot label, and the label's mask.
+        """Returns the outer product of `[features, 1]` and the one-hot label, and the label's mask.
 
         Args:
             features: Tensor `(batch, num_features)`.

@@ -12,8 +12,8 @@ from dann.data.conversion import reject_text_labels
 from dann.data.pairs import Pairs
 
 # Losses of multi-label problems: a sigmoid per output.
-SIGMOIDS = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
-SHARES = keras.losses.CategoricalCrossentropy, keras.losses.CategoricalFocalCrossentropy
+MULTI_LABEL_LOSSES = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
+ONE_HOT_LOSSES = keras.losses.CategoricalCrossentropy, keras.losses.CategoricalFocalCrossentropy
 
 
 def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
@@ -26,8 +26,8 @@ def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
 
     Raises:
         ValueError: If the loss takes probabilities, if there are several losses, if there is no
-            loss for a single output, if a multi-label loss meets a method that compares classes, or
-            if the names of losses and logits differ.
+            loss for a single output, if the loss is multi-label and the method requires mutually
+            exclusive classes, or if the names of losses and logits differ.
     """
     if isinstance(shape, dict):
         if not isinstance(loss, dict) or set(loss) != set(shape):
@@ -56,8 +56,8 @@ def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
             f"loss={loss!r}, a loss of probabilities. Use `keras.losses.CategoricalCrossentropy("
             "from_logits=True)`, or `BinaryCrossentropy(from_logits=True)` for multi-label data."
         )
-    if isinstance(loss, SIGMOIDS):
-        reject_class_comparison(model, f"{type(loss).__name__}, a multi-label loss")
+    if isinstance(loss, MULTI_LABEL_LOSSES):
+        require_exclusive_classes(model, f"{type(loss).__name__}, a multi-label loss")
     return loss
 
 
@@ -74,7 +74,9 @@ def get_logits_metrics(metrics: Any, loss: Any) -> Any:
         }
 
     def get_metric(metric):
-        if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(loss, SIGMOIDS):
+        if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(
+            loss, MULTI_LABEL_LOSSES
+        ):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 
@@ -139,7 +141,7 @@ def _check_values(labels, model):
     reject_text_labels(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         check_class_range("labels", labels[labels != loss.ignore_class], model.num_classes)
-    elif isinstance(loss, SIGMOIDS) and not ((labels >= 0) & (labels <= 1)).all():
+    elif isinstance(loss, MULTI_LABEL_LOSSES) and not ((labels >= 0) & (labels <= 1)).all():
         raise ValueError(
             f"Expected labels from 0 to 1 with {type(loss).__name__}. Received: labels from "
             f"{labels.min()} to {labels.max()}. For class numbers give `num_classes` and no loss."
@@ -147,14 +149,14 @@ def _check_values(labels, model):
     elif labels.ndim > 1 and labels.shape[-1] == model.num_classes > 1:
         sums = labels.sum(axis=-1)  # 0 for an example without weight
         if labels.min() < 0 or not (np.isclose(sums, 1, atol=1e-3) | (sums == 0)).all():
-            reject_class_comparison(model, "labels with several values per example")
-            if isinstance(loss, SHARES):
+            require_exclusive_classes(model, "labels with several values per example")
+            if isinstance(loss, ONE_HOT_LOSSES):
                 raise ValueError(
                     f"Expected labels that sum to 1 per example with {type(loss).__name__}. "
                     f"Received: sums from {sums.min()} to {sums.max()}. For multi-label data use "
                     "`keras.losses.BinaryCrossentropy(from_logits=True)`."
                 )
-            if not isinstance(loss, SIGMOIDS) and np.isin(labels, (0, 1)).all():
+            if not isinstance(loss, MULTI_LABEL_LOSSES) and np.isin(labels, (0, 1)).all():
                 model.is_multi_label = True  # for the scores of `dann.selection`
                 warnings.warn(
                     "The labels are multi-label, but with a custom loss Keras computes `accuracy` "
@@ -164,12 +166,12 @@ def _check_values(labels, model):
                 )
 
 
-def reject_class_comparison(model: Any, received: str) -> None:
-    """Raises a `ValueError` if a method or one of its regularizers compares classes."""
-    parts = [part for part in (model, *model.regularizers) if part.needs_classes]
-    if parts:
-        names = " and ".join(f"`{type(part).__name__}`" for part in parts)
+def require_exclusive_classes(model: Any, received: str) -> None:
+    """Raises a `ValueError` if a method or one of its regularizers requires exclusive classes."""
+    terms = [term for term in (model, *model.regularizers) if term.needs_classes]
+    if terms:
+        names = " and ".join(f"`{type(term).__name__}`" for term in terms)
         raise ValueError(
-            f"Expected at least two classes, one per example, because {names} compare classes. "
+            f"Expected at least two classes and one class per example, which {names} require(s). "
             f"Received: {received}. `DANN` and `MDAN` accept any labels."
         )

@@ -33,7 +33,8 @@ class MCD(AdversarialModel):
         backbone: As in `AdversarialModel`.
         num_classes: As in `AdversarialModel`.
         label_head: As in `AdversarialModel`.
-        strength: As in `AdversarialModel`. Defaults to `10.0`, as in the script. The paper uses 1,
+        strength: As in `AdversarialModel`. Defaults to `10.0`, as in
+            `scripts/train.py method=mcd`. The paper uses 1,
             with several steps for the features.
         second_head: Functional model with the label head's shapes. Defaults to a new one with the
             label head's layers. Their initializers must not be constants, because heads that start

@@ -66,7 +66,8 @@ class MDAN(AdversarialModel):
         **options: Options of `AdversarialModel`.
 
     Raises:
-        ValueError: If a number is out of range, or the domain head has another number of logits.
+        ValueError: If a number is out of range, or the number of logits of the domain head is
+            neither 1 nor `num_sources`.
 
     Reference:
         - [Zhao et al., 2018](https://arxiv.org/abs/1705.09684), equations 4 (the hard maximum), 5

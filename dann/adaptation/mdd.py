@@ -4,7 +4,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import predict_one_hot
-from dann.adaptation.labels import reject_class_comparison
+from dann.adaptation.labels import require_exclusive_classes
 from dann.adaptation.networks import make_second_head
 from dann.adaptation.options import ReversalOptions
 from dann.checks import check_choice, check_number
@@ -38,7 +38,7 @@ class MDD(AdversarialModel):
     `agree = e` and `disagree = -e`, where `e` is the mean over the outputs of
 
     - `disparity="absolute_error"`: `|a(f(x)) - c(f(x))|`, the disparity of most regression papers,
-      with bounded slopes
+      with bounded gradients
     - `disparity="squared_error"`: `(a(f(x)) - c(f(x)))**2`
 
     Regression has no margin; with `gamma=1`, `-D` is the plain disparity discrepancy. In both cases
@@ -50,8 +50,9 @@ class MDD(AdversarialModel):
         backbone: As in `AdversarialModel`.
         num_classes: As in `AdversarialModel`.
         label_head: As in `AdversarialModel`; in regression it returns predictions.
-        strength: As in `AdversarialModel`. Defaults to `0.1`. The authors and the script increase
-            the strength to it, with `dann.schedules.WarmStart(high=0.1)`.
+        strength: As in `AdversarialModel`. Defaults to `0.1`. The authors' code and
+            `scripts/train.py` raise the strength gradually to 0.1, with
+            `dann.schedules.WarmStart(high=0.1)`.
         adversarial_head: Functional model with the label head's shapes. Defaults to a new one with
             the label head's layers.
         gamma: Weight of the source's part of `D`, above 0; the exponential of the margin. Defaults
@@ -95,8 +96,10 @@ class MDD(AdversarialModel):
         self.disparity = check_choice("disparity", disparity, DISPARITIES)
         self.needs_classes = disparity == "margin"
         if self.num_classes == 1:
-            received = f"a label head of 1 output; disparities of numbers are {DISPARITIES[1:]}"
-            reject_class_comparison(self, received)
+            names = " or ".join(f"`disparity={name!r}`" for name in DISPARITIES[1:])
+            require_exclusive_classes(
+                self, f"a label head with 1 output; for regression use {names}"
+            )
         self.gamma = check_number("gamma", gamma, low=0, exclude_low=True)
         self.adversarial_head = make_second_head("adversarial_head", adversarial_head, self)
 
@@ -108,13 +111,15 @@ class MDD(AdversarialModel):
         )
         if self.disparity == "margin":
             log_p = ops.log_softmax(source)
-            agree = -ops.sum(predict_one_hot(source_logits) * log_p, axis=-1)
+            source_disparity = -ops.sum(predict_one_hot(source_logits) * log_p, axis=-1)
             # 1 - softmax_k as a sum over the other classes, which does not cancel.
             complement = ops.sum(
                 (1 - predict_one_hot(target_logits)) * ops.softmax(target), axis=-1
             )
-            disagree = -ops.log(complement + LOG_OFFSET)
+            target_disparity = -ops.log(complement + LOG_OFFSET)
         else:
             error = ops.abs if self.disparity == "absolute_error" else ops.square
-            agree, disagree = error(source - source_logits), -error(target - target_logits)
-        return {"disparity/loss": self.gamma * ops.mean(agree) + ops.mean(disagree)}
+            source_disparity = error(source - source_logits)
+            target_disparity = -error(target - target_logits)
+        loss = self.gamma * ops.mean(source_disparity) + ops.mean(target_disparity)
+        return {"disparity/loss": loss}

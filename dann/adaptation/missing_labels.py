@@ -23,7 +23,8 @@ def split_missing(values: Any, is_class: bool) -> tuple[Any, Any]:
     """Replaces missing values by 0 and returns which examples are complete.
 
     Args:
-        values: Tensor `(batch, ...)`. NaN is missing, and with `is_class` every number below 0.
+        values: Tensor `(batch, ...)`. NaN counts as missing; if `is_class`,
+            negative numbers also count as missing.
         is_class: Whether the values are class numbers.
 
     Returns:
@@ -65,7 +66,7 @@ def class_sample_weights(
 
 
 def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` for labels or nuisances in memory with values of another kind.
+    """Raises a `ValueError` for labels or nuisances in memory with values of another type.
 
     Args:
         y: Values by name.

@@ -9,8 +9,8 @@ from dann.checks import check_integer
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
-# Argument names of the package `adapt` and the names in this package.
-NAMES_OF_ADAPT = {"encoder": "backbone", "task": "label_head", "discriminator": "domain_head"}
+# Arguments of the package `adapt`, and their names in this package.
+ADAPT_SYNONYMS = {"encoder": "backbone", "task": "label_head", "discriminator": "domain_head"}
 
 
 class TrackedCall(keras.layers.Layer):
@@ -85,26 +85,26 @@ def get_graph(network: Any) -> tuple[Any, Any] | None:
     return network.input, network.output
 
 
-def make_label_head(head: Any, features: Sequence[int | None], num_classes: int | None) -> Any:
+def make_label_head(head: Any, feature_shape: Sequence[int | None], num_classes: int | None) -> Any:
     """Returns the label head, built for features of a shape.
 
     Args:
         head: Keras model or layer. `None` makes `dann.networks.label_head`, for maps a single layer
             that classifies each position.
-        features: Shape of the features.
+        feature_shape: Shape of the features.
         num_classes: Number of classes, or `None` if a head is given.
 
     Raises:
-        ValueError: If both are `None`, or the head has another number of outputs.
+        ValueError: If both are `None`, or the number of outputs of the head is not `num_classes`.
     """
     if num_classes is not None:
         num_classes = check_integer("num_classes", num_classes, low=1)
     if head is None:
         if num_classes is None:
             raise ValueError("Expected `num_classes` or a `label_head`. Received: neither.")
-        options: Any = {"hidden_units": ()} if len(features) > 2 else {}
-        return build_label_head(_example_shape(features), num_classes, **options)
-    shape = _output_shape("label_head", head, features)
+        options: Any = {"hidden_units": ()} if len(feature_shape) > 2 else {}
+        return build_label_head(_example_shape(feature_shape), num_classes, **options)
+    shape = _output_shape("label_head", head, feature_shape)
     outputs = list(shape) if isinstance(shape, dict) else shape[-1]
     if num_classes not in (None, outputs):
         raise ValueError(
@@ -116,8 +116,8 @@ def make_label_head(head: Any, features: Sequence[int | None], num_classes: int 
 
 def make_domain_head(
     head: Any,
-    features: Sequence[int | None],
-    outputs: Collection[int] = (1,),
+    feature_shape: Sequence[int | None],
+    num_outputs: Collection[int] = (1,),
     name: str = "domain_head",
 ) -> Any:
     """Returns the domain head, built for features of a shape.
@@ -125,21 +125,21 @@ def make_domain_head(
     Args:
         head: Keras model or layer, or a function from the number of input features to one. `None`
             makes `dann.networks.domain_head`, which scores each position of maps separately.
-        features: Shape of the head's inputs. The output of a given head may cover each position of
-            maps, regions, or the whole example.
-        outputs: Accepted numbers of outputs.
+        feature_shape: Shape of the head's inputs. The output of a given head may cover each
+            position of maps, regions, or the whole example.
+        num_outputs: Accepted numbers of outputs.
         name: Name of a default head.
 
     Raises:
-        ValueError: If the head has another number of outputs.
+        ValueError: If the head has an unexpected number of outputs.
     """
     if head is None:
-        return build_domain_head(_example_shape(features), name=name)
+        return build_domain_head(_example_shape(feature_shape), name=name)
     if callable(head) and not isinstance(head, keras.Layer):
-        head = head(features[-1])
-    shape = _output_shape("domain_head", head, features)
-    if shape[-1] not in outputs:
-        expected = " or ".join(map(str, dict.fromkeys(outputs)))
+        head = head(feature_shape[-1])
+    shape = _output_shape("domain_head", head, feature_shape)
+    if shape[-1] not in num_outputs:
+        expected = " or ".join(map(str, dict.fromkeys(num_outputs)))
         raise ValueError(
             f"Expected a domain head with {expected} output(s). Received: output shape {shape}."
         )

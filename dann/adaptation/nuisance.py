@@ -35,14 +35,18 @@ class Nuisance(NamedTuple):
     reversal: Any
     is_balanced: bool
 
-    def losses(self, model: Any, batch: Any, reversal: Any, training: bool) -> dict[str, Any]:
-        """Returns the terms of the nuisance; see `Regularizer.losses`.
+    def losses(self, model: Any, batch: Any, features: Any, training: bool) -> dict[str, Any]:
+        """Returns the terms of the nuisance.
 
-        Of `K` values these are the loss, the accuracy, and the accuracy of the most frequent value,
-        called chance. Of a number there is only the loss.
+        For a categorical nuisance these are `loss`, `accuracy`, and `chance`, the accuracy of
+        always predicting the most frequent value. For a numeric nuisance there is only `loss`.
+
+        Args:
+            model: The model.
+            batch: The batch.
+            features: Features after the reversal, `(batch, num_features)`.
+            training: Whether this is a training step.
         """
-        reversal = self.reversal or reversal
-        features = reversal(batch.features["source"], training=training)
         values, mask = split_missing(batch.labels[self.name], is_class=self.kind != NUMBER)
         if model.condition_on_label:
             features, label_mask = model.join_label(features, batch.labels)
@@ -58,18 +62,18 @@ class Nuisance(NamedTuple):
 
     def _class_terms(self, values, mask, weights, logits):
         values = ops.cast(values, "int32")
-        members = ops.one_hot(values, logits.shape[-1], dtype="float32")  # (batch, K)
-        counts = self.statistics + ops.matmul(mask, members)
+        one_hot = ops.one_hot(values, logits.shape[-1], dtype="float32")  # (batch, K)
+        counts = self.statistics + ops.matmul(mask, one_hot)
         frequencies = counts
         if self.is_balanced:
             # w = N / (K N_k), over the K values that occurred so far.
             frequencies = ops.cast(counts > 0, "float32")
             num_values = ops.maximum(ops.sum(frequencies), 1)
-            rarity = ops.sum(counts) / (num_values * ops.maximum(counts, 1))
-            weights = weights * ops.matmul(members, rarity)
+            balance_weights = ops.sum(counts) / (num_values * ops.maximum(counts, 1))
+            weights = weights * ops.matmul(one_hot, balance_weights)
         # A compiled step cannot raise an error, so a value out of range gives NaN.
         weights = ops.where(values < logits.shape[-1], weights, float("nan"))
-        losses = ops.categorical_crossentropy(members, logits, from_logits=True)
+        losses = ops.categorical_crossentropy(one_hot, logits, from_logits=True)
         predictions = ops.cast(ops.argmax(logits, axis=-1), "int32")  # the first of equal logits
         is_correct = ops.cast(ops.equal(predictions, values), "float32")
         terms = {
@@ -91,6 +95,6 @@ class Nuisance(NamedTuple):
         between_squares = ops.square(batch_mean - mean) * count * batch_count / total
         squares = squares + batch_squares + between_squares
         mean = mean + (batch_mean - mean) * batch_count / total
-        scaled = (values - mean) / ops.sqrt(ops.maximum(squares / total, EPSILON))
-        loss = ops.mean(weights * ops.square(flatten(outputs) - scaled))
+        standardized = (values - mean) / ops.sqrt(ops.maximum(squares / total, EPSILON))
+        loss = ops.mean(weights * ops.square(flatten(outputs) - standardized))
         return {"loss": loss}, ops.stack([count + batch_count, mean, squares])

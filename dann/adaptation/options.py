@@ -9,7 +9,10 @@ from dann.schedules import StrengthSchedule
 
 
 class NetworkOptions(TypedDict, total=False):
-    """Options of every method; see `AdversarialModel`. The last three are options of Keras."""
+    """Options of every method; see `AdversarialModel`.
+
+    `name`, `dtype` and `trainable` are options of `keras.Model`.
+    """
 
     joint_forward: bool
     augmentation: dict[str, Any] | None

@@ -1,6 +1,7 @@
 """A Keras model that trains on pairs of domains: its `fit`, `compile` and files."""
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,7 +114,7 @@ class PairModel(keras.Model):
             )
 
     def _repeat_pairs(self, pairs, name, kwargs):
-        """Returns the number of steps, as Keras rounds it up, and endless batches from `start` on.
+        """Returns the number of steps, as Keras rounds it up, and endless batches from `start`.
 
         Keras reads batches ahead, so a finite sequence would lose its position.
         """
@@ -121,8 +122,8 @@ class PairModel(keras.Model):
         if steps is None:
             raise ValueError(f"Expected `{name}` with endless pairs. Received: no number of steps.")
         pairs.check_devices(count_devices(self))
-        calls = -(-steps // self.steps_per_execution)
-        return calls * self.steps_per_execution, pairs.endless(count_replicas(self))
+        num_calls = math.ceil(steps / self.steps_per_execution)
+        return num_calls * self.steps_per_execution, pairs.repeat(count_replicas(self))
 
     def make_train_function(self, force=False):
         if getattr(self, "domain_head", None) is self.label_head:
@@ -155,7 +156,8 @@ class PairModel(keras.Model):
             values |= {"strength": strength, "implementation": self.reversal.implementation}
         serialize = keras.saving.serialize_keras_object
         config = {name: serialize(value) for name, value in values.items()}
-        # Keras prints the config if it does not find the class, so `load_after` is a hint.
+        # If the class is not registered, the error of Keras prints the config. The entry
+        # `load_after` then tells the user to import the package.
         return {**super().get_config(), "load_after": "import dann", **config}
 
     @classmethod
@@ -176,6 +178,7 @@ class PairModel(keras.Model):
         super().save_own_variables(store)
         for key, state in self._random_states().items():
             store[key] = ops.convert_to_numpy(state)
+        # The key differs from the attribute, because saved files contain it.
         store["several_labels"] = np.array(self.is_multi_label)
         if self.frame_columns:
             names = json.dumps(list(self.frame_columns)).encode()
@@ -189,7 +192,7 @@ class PairModel(keras.Model):
         if "frame_columns" in keys:
             self.frame_columns = json.loads(bytes(np.asarray(store["frame_columns"])))
         states = self._random_states()
-        # A network with another number of generators keeps its own states.
+        # A network with a different number of generators keeps its own states.
         if set(states) == {key for key in keys if key.startswith("seed_")}:
             for key, state in states.items():
                 state.assign(store[key])
@@ -198,7 +201,7 @@ class PairModel(keras.Model):
 def _check_inputs(parts):
     """Raises a `ValueError` for arrays with NaN, or whose columns differ between the domains.
 
-    A network may hide a NaN.
+    A NaN input does not always reach the loss (`max` or ReLU can drop it), so inputs are checked.
     """
     specs = {
         name: Examples({"inputs": part}, name).input_spec()
@@ -219,12 +222,12 @@ def _list_columns(data):
     return [str(name) for name in keras.tree.flatten(columns)]
 
 
-def _check_call(expected_call, is_wrong, *arguments):
+def _check_call(expected_call, has_wrong_types, *arguments):
     """Raises a `TypeError` for arguments in the order of scikit-learn or of other packages.
 
     Keras's third positional argument is an integer or a string.
     """
-    third = arguments[2] if len(arguments) > 2 else None
-    if is_wrong or not isinstance(third, int | str | None):
+    third_argument = arguments[2] if len(arguments) > 2 else None
+    if has_wrong_types or not isinstance(third_argument, int | str | None):
         names = ", ".join(type(argument).__name__ for argument in arguments)
         raise TypeError(f"Expected `{expected_call}`. Received: arguments of types {names}.")

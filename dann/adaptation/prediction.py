@@ -72,10 +72,10 @@ def _compile(network):
 
 @contextlib.contextmanager
 def final_weights(model: Any) -> Iterator[None]:
-    """Gives a model the weights that a training would end with now, during the block.
+    """Temporarily replaces the weights by the final weights if training stopped now.
 
-    With `use_ema=True`, the optimizer ends a training with the averages of the weights. At the end
-    of the block, the model has the weights that it trains with again, bit for bit.
+    With `use_ema=True`, the optimizer sets the weights to their averages at the end of `fit`. On
+    exit, restores the training weights exactly.
 
     Args:
         model: Compiled model.

@@ -80,9 +80,9 @@ def check_optimizer(optimizer: Any, replicas: int) -> None:
         ValueError: If several replicas train, and the optimizer or an inner optimizer clips or
             accumulates.
     """
-    for part in _list_optimizers(optimizer) if replicas > 1 else ():
+    for inner in _list_optimizers(optimizer) if replicas > 1 else ():
         settings = [
-            f"{name}={getattr(part, name)}" for name in _PER_REPLICA if getattr(part, name, None)
+            f"{name}={getattr(inner, name)}" for name in _PER_REPLICA if getattr(inner, name, None)
         ]
         if settings:
             raise ValueError(
@@ -95,14 +95,14 @@ def check_optimizer(optimizer: Any, replicas: int) -> None:
 
 def _list_optimizers(optimizer):
     """Returns an optimizer and its inner optimizers, such as the one in a `LossScaleOptimizer`."""
-    parts = [*getattr(optimizer, "optimizers", ()), getattr(optimizer, "inner_optimizer", None)]
-    inner = [inner for part in parts if part is not None for inner in _list_optimizers(part)]
-    return [optimizer, *inner]
+    children = [*getattr(optimizer, "optimizers", ()), getattr(optimizer, "inner_optimizer", None)]
+    children = [child for child in children if child is not None]
+    return [optimizer, *(inner for child in children for inner in _list_optimizers(child))]
 
 
 @contextlib.contextmanager
 def use_each_device_separately() -> Iterator[None]:
-    """Suspends the distribution of JAX, which cannot split a batch whose size is no multiple."""
+    """Suspends the distribution of JAX, for batch sizes that the devices do not divide."""
     distribution = keras.distribution.distribution()
     keras.distribution.set_distribution(None)
     try:

@@ -1,4 +1,4 @@
-"""Smooth domain-adversarial training: losses at weights moved up the slope of the task's loss.
+"""Smooth domain-adversarial training: losses at adversarially perturbed weights.
 
 Any method accepts `task_radius`. The registered method `sdat` is `CDAN` with a radius of 0.05.
 """
@@ -14,7 +14,7 @@ from dann.adaptation.replicas import average_over_replicas
 from dann.autodiff import gradients
 
 
-def smooth_terms(
+def compute_smooth_terms(
     model: Any, x: Any, labels: Any, sample_weight: Any
 ) -> tuple[dict[str, Any], list]:
     """Returns the terms of a step at the nearby weights where the task's loss is largest.
@@ -56,16 +56,17 @@ def smooth_terms(
             label_losses = [term for name, term in terms.items() if name.endswith("label/loss")]
             return sum_losses([*label_losses, *layer_losses])
 
-    slopes = gradients(task_loss, [ops.convert_to_tensor(weight.value) for weight in weights])
-    slopes = average_over_replicas(slopes)  # so that every replica moves the weights alike
-    dtype = keras.backend.result_type(*(slope.dtype for slope in slopes), "float32")
-    length = ops.sqrt(sum_losses(ops.square(ops.cast(slope, dtype)) for slope in slopes))
-    scale = model.task_radius / ops.maximum(length, 1e-12)  # finite if all slopes are 0
-    moved_weights = [
-        (weight, weight.value + ops.stop_gradient(ops.cast(scale, slope.dtype) * slope))
-        for weight, slope in zip(weights, slopes, strict=True)
+    task_gradients = gradients(task_loss, [ops.convert_to_tensor(w.value) for w in weights])
+    # Averaged, so that every replica perturbs the weights equally.
+    task_gradients = average_over_replicas(task_gradients)
+    dtype = keras.backend.result_type(*(g.dtype for g in task_gradients), "float32")
+    norm = ops.sqrt(sum_losses(ops.square(ops.cast(g, dtype)) for g in task_gradients))
+    scale = model.task_radius / ops.maximum(norm, 1e-12)  # finite if all gradients are 0
+    perturbed_weights = [
+        (weight, weight.value + ops.stop_gradient(ops.cast(scale, gradient.dtype) * gradient))
+        for weight, gradient in zip(weights, task_gradients, strict=True)
     ]
-    with preserve_state(model, moved_weights) as scope:
+    with preserve_state(model, perturbed_weights) as scope:
         terms, layer_losses, states_before = compute_losses(scope)
     # The first pass of the step already updated the state of the networks. The losses update the
     # state that only they use, such as random generators.

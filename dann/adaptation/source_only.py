@@ -58,8 +58,8 @@ class TargetOnly(SourceOnly):
     target: `dann.data.DomainPair.oracle().batches(...)` returns such pairs, and
     `dann.training.train_run` uses them.
 
-    The arguments are the same as in `SourceOnly`. Of the augmentation only the target's layers
-    apply.
+    The arguments are the same as in `SourceOnly`. Only the target's augmentation
+    layers are applied.
     """
 
     def augmentation_layers(self):

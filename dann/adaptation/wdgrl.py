@@ -19,8 +19,8 @@ class WDGRL(AdversarialModel):
     A critic estimates the distance between the features of the domains, and the backbone reduces
     it.
 
-    With features `f`, label head `c`, critic `d` and the points `h`, which are all `f(x_s)`, all
-    `f(x_t)` and a random point on the line from each `f(x_s)` to an `f(x_t)`,
+    With features `f`, label head `c`, critic `d` and the penalty points `h`, which are all features
+    and one random interpolation between each `f(x_s)` and an `f(x_t)`,
 
     - `W = mean_s d(f(x_s)) - mean_t d(f(x_t))`
     - `P = mean_h (||dd(h)/dh|| - 1)^2`, the norm over the features, `h` a constant
@@ -48,7 +48,7 @@ class WDGRL(AdversarialModel):
         gradient_penalty: Factor of the penalty, at least 0. Defaults to `10.0`.
         critic_steps: Steps of the critic per step of the other networks, at least 1. Defaults to
             `5`.
-        seed: Seed of the points between the domains. Defaults to a random one.
+        seed: Seed of the interpolation. Defaults to a random one.
         **options: Options of `AdversarialModel`.
 
     Example:
@@ -85,17 +85,19 @@ class WDGRL(AdversarialModel):
         self.domain_head = make_domain_head(domain_head, self.feature_shape, name="critic")
 
     def make_batch(self, inputs, features, training):
-        batch = super().make_batch(inputs, self._gate_gradient(features, training), training)
-        return batch._replace(logits=self._gate_gradient(batch.logits, training))
+        batch = super().make_batch(
+            inputs, self._stop_gradient_between_updates(features, training), training
+        )
+        return batch._replace(logits=self._stop_gradient_between_updates(batch.logits, training))
 
-    def _gate_gradient(self, tensors, training):
+    def _stop_gradient_between_updates(self, tensors, training):
         """Stops the gradient except on every `critic_steps`-th training step."""
         if not training or self.critic_steps == 1:
             return tensors
         # The reversal counts the steps and has not counted this step yet.
-        is_closed = (self.reversal.step + 1) % self.critic_steps != 0
+        is_critic_step = (self.reversal.step + 1) % self.critic_steps != 0
         return {
-            name: ops.where(is_closed, ops.stop_gradient(tensor), tensor)
+            name: ops.where(is_critic_step, ops.stop_gradient(tensor), tensor)
             for name, tensor in tensors.items()
         }
 
@@ -110,17 +112,17 @@ class WDGRL(AdversarialModel):
     def _penalty(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
         random = keras.random.uniform((count_examples(source), 1), seed=self.generator)
-        share = ops.cast(random, source.dtype)
+        alpha = ops.cast(random, source.dtype)  # (batch, 1)
         # If the target has fewer examples than the source, target examples repeat.
-        partners = ops.arange(count_examples(source)) % count_examples(target)
-        line = source + share * (ops.take(target, partners, axis=0) - source)
-        points = ops.concatenate([source, target, line])  # (3 batch, features)
+        target_rows = ops.arange(count_examples(source)) % count_examples(target)
+        interpolations = source + alpha * (ops.take(target, target_rows, axis=0) - source)
+        points = ops.concatenate([source, target, interpolations])  # (3 batch, features)
 
         def critic_sum(points):
             with preserve_state(self.domain_head):
                 return ops.sum(self.domain_head(points, training=training))
 
-        (slopes,) = gradients(critic_sum, [points])
-        squares = ops.sum(ops.square(ops.cast(slopes, "float32")), axis=-1)
-        # The derivative of the root at 0, the slope of a constant critic, would be NaN.
+        (point_gradients,) = gradients(critic_sum, [points])
+        squares = ops.sum(ops.square(ops.cast(point_gradients, "float32")), axis=-1)
+        # Without 1e-12, the derivative of the root would be NaN at 0, as for a constant critic.
         return ops.mean(ops.square(ops.sqrt(squares + 1e-12) - 1))

@@ -261,4 +261,4 @@ def _start_from_teacher(model: Any, path: pathlib.Path) -> Any:
     path = path.expanduser()
     if path.suffix != ".keras":
         path = RunDirectory(path).classifier_file
-    return model.start_from(load_model(path, compile=False))
+    return model.load_first_stage(load_model(path, compile=False))

@@ -18,7 +18,7 @@ from dann.data.sentiment import sentiment
 from dann.data.smartwatch_activities import smartwatch_activities
 from dann.data.tfds_pair import digits_to_photos, tfds_pair
 
-# What a config may name as its data.
+# Functions that `data._target_` of a config may name.
 READERS = (
     csv_table,
     digits_to_photos,

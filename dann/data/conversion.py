@@ -22,7 +22,9 @@ def as_array(values: Any, domain: str) -> Any:
     if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
         return values
     if np.ma.is_masked(values):
-        raise ValueError(f"The {domain} must have no missing values. Received: a masked array")
+        raise ValueError(
+            f"Expected the {domain} to have no missing values. Received: a masked array"
+        )
     array = values if isinstance(values, np.memmap) else np.asarray(values)
     if array.dtype.kind in "UST":  # Keras accepts strings only as objects
         return array.astype(object)
@@ -31,14 +33,14 @@ def as_array(values: Any, domain: str) -> Any:
             array = array.astype("float64")
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"The {domain} must contain numbers without missing values; `pandas.get_dummies` "
-                "and, for data frames, `dann.data.csv_table` encode categories as numbers. "
-                f"Received: {error}"
+                f"Expected the {domain} to contain numbers without missing values; "
+                "`pandas.get_dummies` and, for data frames, `dann.data.csv_table` encode "
+                f"categories as numbers. Received: {error}"
             ) from None
     if array.dtype.kind in "cmM":  # Keras would drop imaginary parts
         raise ValueError(
-            f"The {domain} must contain real numbers. Received: {array.dtype}. Store real and "
-            "imaginary parts in separate columns, and dates as numbers of days"
+            f"Expected the {domain} to contain real numbers. Received: {array.dtype}. Store real "
+            "and imaginary parts in separate columns, and dates as numbers of days"
         )
     return array if isinstance(array, np.memmap) else check_finite(array, domain)
 
@@ -52,7 +54,7 @@ def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
         extremes = [array.min(), array.max()]
     if not np.isfinite(extremes).all():
         raise ValueError(
-            f"The {domain} must contain finite numbers without missing values. Received: "
+            f"Expected the {domain} to contain finite numbers without missing values. Received: "
             f"{np.count_nonzero(~np.isfinite(array))} of {array.size} values are NaN or infinite"
         )
     return array
@@ -74,7 +76,7 @@ def convert_strings(inputs: Any) -> Any:
         return inputs
     if keras.backend.backend() != "tensorflow":
         raise ValueError(
-            "String inputs need KERAS_BACKEND=tensorflow. Received: the backend "
+            "Expected KERAS_BACKEND=tensorflow for string inputs. Received: the backend "
             f"{keras.backend.backend()}. Convert strings with `domains.map_inputs(function)`"
         )
 
@@ -89,7 +91,7 @@ def reject_text_labels(labels: Any) -> None:
     """Raises `ValueError` if labels, an array or a tensor, are strings."""
     if has_strings(labels) or getattr(labels.dtype, "name", "") == "string":
         raise ValueError(
-            f"Labels must be numbers. Received: {labels.dtype} of shape {labels.shape}. "
+            f"Expected labels to be numbers. Received: {labels.dtype} of shape {labels.shape}. "
             "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels"
         )
 
@@ -117,7 +119,7 @@ def to_class_indices(labels: Any) -> np.ndarray:
     is_integral = indices.dtype.kind in "biuf" and np.array_equal(indices, np.round(indices))
     if indices.size != len(indices) or not is_integral:
         raise ValueError(
-            "Labels must be one class number per example, or one-hot. "
+            "Expected labels to be one class number per example, or one-hot. "
             f"Received: {indices.dtype} of shape {indices.shape}. "
             "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels"
         )

@@ -20,7 +20,7 @@ from dann.data.parts import build_pair, check_disjoint, resolve_files, select_co
 
 _DELIMITERS = ";\t|"  # a header with one of these and no comma needs another `delimiter`
 _WHOLE = r"^([+-]?\d+)\.0+$"
-_MAX_OWN = 0.2  # largest share of a domain's rows whose category the other domain may lack
+_MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
 _MAX_CATEGORIES = 1000
 
 
@@ -52,11 +52,11 @@ def csv_table(
     `None` and so on are missing values. Missing numbers are replaced by the median, and numeric
     columns are then standardized. A categorical column becomes one number per category; a missing
     cell is a category too, and a category that no training row has becomes zeros. Medians, means,
-    deviations and categories come from the training rows of both domains, and do not depend on
-    labels or on test rows. A printed line lists the numeric and the categorical columns.
+    standard deviations and categories come from the training rows of both domains, and do not
+    depend on labels or on test rows. A printed line lists the numeric and the categorical columns.
 
     Spaces around column names, categories and labels are removed, and `1.0` is the same category or
-    label as `1`. Warns about categorical columns that give the domain away, because many rows of
+    label as `1`. Warns about categorical columns that reveal the domain, because many rows of
     one domain have a category that the other domain lacks, such as `F` and `female`; and about
     columns with nearly as many categories as rows, such as free text. The classes are the source's
     labels, in order. Labels of the target may be missing, in some or all rows, and so may their
@@ -97,10 +97,9 @@ def csv_table(
     Raises:
         OSError: If a file does not exist.
         ValueError: If a file is not a table in UTF-8; a file or frame is used for training and
-            testing; columns
-            differ or do not exist; a numeric column contains other cells, or most cells of a column
-            that is not listed as categorical are numbers; a label of the source is missing; or a
-            label of the target is not a class of the source.
+            testing; columns differ or do not exist; a numeric column contains other cells, or most
+            cells of a column that is not listed as categorical are numbers; a label of the source
+            is missing; or a label of the target is not a class of the source.
     """
     has_frame = isinstance(target, pandas.DataFrame)
     kinds = parse_nuisances(nuisances, "a data frame" if has_frame else target)
@@ -109,18 +108,18 @@ def csv_table(
     frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
     check_disjoint(frames, _overlap, "data frames")
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
-    tables = {part: _read(table, delimiter) for part, table in {**frames, **paths}.items()}
+    tables = {part: _read_table(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
     dropped = {drop} if isinstance(drop, str) else {*(drop or ())}
     for name in sorted(dropped - {name for table in tables.values() for name in table}):
         hint = did_you_mean(name, list(tables["source"]))
-        raise ValueError(f"`drop` must contain names of columns.{hint} Received: {name!r}")
-    columns, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds, *dropped}
+        raise ValueError(f"Expected `drop` to contain names of columns.{hint} Received: {name!r}")
+    roles, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds, *dropped}
     parts = {
         # A column that is both nuisance and group keeps its missing values as a nuisance.
         part: {
-            **select_columns(part, table, columns, kinds),
-            **select_columns(part, table.fillna({label: "", groups: ""}), columns, ()),
+            **select_columns(part, table, roles, kinds),
+            **select_columns(part, table.fillna({label: "", groups: ""}), roles, ()),
         }
         for part, table in tables.items()
     }
@@ -129,8 +128,8 @@ def csv_table(
         different = set(names) ^ (set(table) - excluded)
         if different or not names:
             raise ValueError(
-                "All tables must have the same columns, at least one besides the labels. Received: "
-                f"columns of only the source or only the {part} {sorted(different)}"
+                "Expected all tables to have the same columns, at least one besides the labels. "
+                f"Received: columns of only the source or only the {part} {sorted(different)}"
             )
     cells: Any = pandas.concat(tables)[names]
     numbers, texts = _split_columns(cells, numeric, categorical)
@@ -138,8 +137,9 @@ def csv_table(
     print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}: {summary}")
     _warn_about_columns(cells, texts)
     # Split row numbers first, because the encoding needs to know the training rows.
-    for part, columns in parts.items():
-        columns["inputs"] = np.flatnonzero(cells.index.get_level_values(0) == part)[:, np.newaxis]
+    for part, part_columns in parts.items():
+        rows = np.flatnonzero(cells.index.get_level_values(0) == part)
+        part_columns["inputs"] = rows[:, np.newaxis]
     pair = build_pair(
         parts,
         source_name=stems["source"],
@@ -149,7 +149,7 @@ def csv_table(
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features = _encode(cells, train, numbers, texts, max_categories)
-    return pair.map_inputs(lambda part: features[part[:, 0]])
+    return pair.map_inputs(lambda rows: features[rows[:, 0]])
 
 
 def _overlap(frame, other):
@@ -160,14 +160,14 @@ def _overlap(frame, other):
     )
 
 
-def _read(table, delimiter) -> Any:
+def _read_table(table_or_path, delimiter) -> Any:
     """Returns a frame of strings, with NaN for missing cells."""
-    path = table
-    if isinstance(table, pandas.DataFrame):
-        path, table = "a data frame", io.StringIO(table.to_csv(index=False, sep=delimiter))
-    form: Any = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
+    path = file = table_or_path
+    if isinstance(table_or_path, pandas.DataFrame):
+        path, file = "a data frame", io.StringIO(table_or_path.to_csv(index=False, sep=delimiter))
+    csv_options: Any = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
     try:
-        table = pandas.read_csv(table, dtype=str, **form)
+        table = pandas.read_csv(file, dtype=str, **csv_options)
     except ValueError as error:  # empty, or not in UTF-8
         raise ValueError(
             f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
@@ -175,16 +175,16 @@ def _read(table, delimiter) -> Any:
     header = table.columns.str.strip()
     if not isinstance(table.index, pandas.RangeIndex):
         raise ValueError(
-            f"{path} must have as many cells in each row as in the header. Received: more cells. "
-            "Quote cells that contain the delimiter, or set `delimiter` (data.delimiter)"
+            f"Expected {path} to have as many cells in each row as in the header. Received: more "
+            "cells. Quote cells that contain the delimiter, or set `delimiter` (data.delimiter)"
         )
     if len(header) == 1 and any(character in header[0] for character in _DELIMITERS):
         raise ValueError(
-            f"{path} must have several columns. Received: the single column {header[0]!r}. Set "
-            "`delimiter` (data.delimiter) to the character between cells"
+            f"Expected {path} to have several columns. Received: the single column {header[0]!r}. "
+            "Set `delimiter` (data.delimiter) to the character between cells"
         )
     if table.empty:
-        raise ValueError(f"{path} must have rows. Received: only the header {list(header)}")
+        raise ValueError(f"Expected {path} to have rows. Received: only the header {list(header)}")
     table.columns = header
     # pandas and spreadsheets write integers of a column with missing cells as 1.0.
     return table.apply(lambda column: column.str.strip().str.replace(_WHOLE, r"\1", regex=True))
@@ -198,7 +198,7 @@ def _split_columns(cells, numeric, categorical):
         names = [name for name in names if name in requested]
     if not {*requested} <= {*cells.columns} or not names:
         raise ValueError(
-            f"`numeric` and `categorical` must contain columns of {list(cells.columns)}. "
+            f"Expected `numeric` and `categorical` to contain columns of {list(cells.columns)}. "
             f"Received: {requested}"
         )
     numbers = []
@@ -212,7 +212,7 @@ def _split_columns(cells, numeric, categorical):
 
 
 def _warn_about_columns(cells, texts):
-    """Prints columns that give the domain away, and columns that are hardly categories."""
+    """Prints columns that reveal the domain, and columns that are hardly categories."""
     is_target = cells.index.get_level_values(0).str.startswith("target")
     messages = [
         f"column {name!r} has no name in the header. If it contains row numbers,"
@@ -223,9 +223,9 @@ def _warn_about_columns(cells, texts):
         source, target = cells[name][~is_target], cells[name][is_target]
         only_source, only_target = source[~source.isin(target)], target[~target.isin(source)]
         shares = len(only_source) / len(source), len(only_target) / max(len(target), 1)
-        if len(target) and max(shares) > _MAX_OWN:
+        if len(target) and max(shares) > _MAX_EXCLUSIVE_SHARE:
             messages.append(
-                f"column {name!r} gives the domain away: {shares[0]:.0%} of the source's rows "
+                f"column {name!r} reveals the domain: {shares[0]:.0%} of the source's rows "
                 f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
                 f"Source: {_most_frequent(only_source)}; target: {_most_frequent(only_target)}. "
                 "Write equal categories alike, or"
@@ -254,7 +254,7 @@ def _convert_to_numbers(cells: Any, name, is_required):
     numeric_share = to_numeric(digits, errors="coerce").notna().mean()
     if np.isinf(values).any() or (len(texts) and (is_required or numeric_share > 0.5)):
         raise ValueError(
-            f"Column {name!r} must contain finite numbers, such as 1200.5, or empty cells. "
+            f"Expected column {name!r} to contain finite numbers, such as 1200.5, or empty cells. "
             f"Received: {sorted(set(texts))[:3] or 'inf'} in {len(texts)} of {len(values)} rows. "
             "Correct the cells, drop the column or list it in `categorical`"
         )
@@ -269,7 +269,7 @@ def _encode(cells, train, numbers, texts, max_categories):
     options: Any = {"handle_unknown": "ignore", "sparse_output": False}
     encoder = OneHotEncoder(max_categories=max_categories, **options)
     scaler = make_pipeline(imputer, StandardScaler())
-    parts = [("numeric", scaler, numbers), ("categorical", encoder, texts)]
+    transformers = [("numeric", scaler, numbers), ("categorical", encoder, texts)]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused later
-        table = ColumnTransformer(parts).fit(cells.iloc[train])
+        table = ColumnTransformer(transformers).fit(cells.iloc[train])
         return np.asarray(table.transform(cells), dtype=np.float32)

@@ -46,7 +46,7 @@ class DomainPair:
             a table of predictions. Defaults to `None`: positions in these arrays.
 
     Raises:
-        ValueError: If a part is empty, shapes or types differ, or a label is out of range.
+        ValueError: If a set is empty, shapes or types differ, or a label is out of range.
     """
 
     source: str
@@ -65,7 +65,7 @@ class DomainPair:
     nuisances = None  # see `NuisanceTable`
 
     def __post_init__(self):
-        parts = {
+        columns = {
             "source train set": _columns(*self.source_train),
             "source test set": _columns(*self.source_test),
             "target train set": _columns(self.target_train, self.target_train_labels),
@@ -73,7 +73,7 @@ class DomainPair:
             "labeled target set": _columns(*self.target_labelled or self.source_test),
         }
         check_integer("num_classes", self.num_classes, 2)
-        sets = {name: Examples(columns, name) for name, columns in parts.items()}
+        sets = {name: Examples(values, name) for name, values in columns.items()}
         source_spec = sets["source train set"].input_spec()
         for name, examples in sets.items():
             check_matching_inputs(source_spec, examples.input_spec(), name)
@@ -85,7 +85,7 @@ class DomainPair:
                 )
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
-                f"`class_names` must contain {self.num_classes} names, one per class. "
+                f"Expected `class_names` to contain {self.num_classes} names, one per class. "
                 f"Received: {len(self.class_names)} names"
             )
 
@@ -159,7 +159,8 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None or not (labels >= 0).any() or self.target_test[1] is None:
             raise ValueError(
-                f"The oracle needs labels of the target. Received: no labels of {self.target}"
+                "Expected labels of the target for the oracle. Received: no labels of "
+                f"{self.target}"
             )
         rows = np.flatnonzero(labels >= 0)
         inputs = self.target_train if len(rows) == len(labels) else self.target_train[rows]
@@ -177,14 +178,14 @@ class DomainPair:
 
         Args:
             function: Maps inputs `(n, ...)` to an array of `n` rows, such as the `predict` of a
-                frozen network. It is called once per part.
+                frozen network. It is called once per set of examples.
         """
-        parts = {
-            name: (function(part[0]), part[1])
+        examples = {
+            name: (function(columns[0]), columns[1])
             for name in ("source_train", "source_test", "target_test", "target_labelled")
-            if (part := getattr(self, name)) is not None
+            if (columns := getattr(self, name)) is not None
         }
-        return dataclasses.replace(self, target_train=function(self.target_train), **parts)
+        return dataclasses.replace(self, target_train=function(self.target_train), **examples)
 
     def with_target_labelled(self, per_class: int, seed: int = 0) -> "DomainPair":
         """Returns the pair in which training may use the labels of a few target examples.
@@ -199,7 +200,8 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None:
             raise ValueError(
-                f"`target_labelled` needs labels. Received: no labels of {self.target}"
+                "Expected labels of the target for `target_labelled`. Received: no labels of "
+                f"{self.target}"
             )
         counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
         smallest = int(counts[counts > 0].min(initial=len(labels)))

@@ -14,11 +14,11 @@ def emoji(
     cache_dir: str = "~/.cache/dann",
     data_dir: str | None = None,
 ) -> DomainPair:
-    """Pairs two drawing styles of emoji; no concept occurs in two of the four parts.
+    """Pairs two drawing styles of emoji; no concept occurs in two of the four sets.
 
     The styles are `noto`, `twemoji`, `openmoji`, `emojione`, `emojione_v1`, `fluent_flat` and
-    `fluent_high_contrast`; `dann.data.builders.Emoji` says where the drawings come from and how the
-    concepts are split.
+    `fluent_high_contrast`; see `dann.data.builders.Emoji` for the origin of the drawings and the
+    split of the concepts.
 
     Args:
         source: Style of the source.
@@ -33,7 +33,7 @@ def emoji(
     Raises:
         OSError: If a tarball is missing; the message has the command that fetches it.
         ImportError: If resvg-py is not installed.
-        ValueError: If an argument is none of its choices.
+        ValueError: If an argument is not a valid choice.
     """
     from dann.data.builders.emoji import LABELS, SIZES, STYLES
 

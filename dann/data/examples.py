@@ -60,7 +60,7 @@ class Examples:
         if len(counts) != 1 or counts <= {(), (0,)}:
             shapes = keras.tree.map_structure(np.shape, self.columns)
             raise ValueError(
-                f"The {domain} must contain at least one example and arrays of one length. "
+                f"Expected the {domain} to contain at least one example and arrays of one length. "
                 f"Received: shapes {shapes}. Use `dataset.batch(64)` for a dataset of single "
                 "examples, `numpy.stack(rows)` for a list of rows"
             )
@@ -73,8 +73,8 @@ class Examples:
         # Either (n,), or the shape of label maps such as (n, height, width).
         if weights.shape not in (shape[:1], shape) or np.min(weights, initial=0) < 0:
             raise ValueError(
-                f"The {self.domain} must have one weight >= 0 per example, or one per label of a "
-                f"map. Received: shape {weights.shape} with minimum {weights.min()}"
+                f"Expected the {self.domain} to have one weight >= 0 per example, or one per label "
+                f"of a map. Received: shape {weights.shape} with minimum {weights.min()}"
             )
         return weights
 
@@ -148,7 +148,7 @@ def split_columns(data: Any, with_labels: bool, domain: str) -> dict[str, Any]:
     parts: tuple[Any, ...] = data if isinstance(data, tuple) else (data,)
     if with_labels and (len(parts) not in (2, 3) or parts[1] is None):
         raise ValueError(
-            f"The {domain} must be `(inputs, labels)`, optionally with weights, as in "
+            f"Expected the {domain} to be `(inputs, labels)`, optionally with weights, as in "
             "`dann.data.pair((inputs, labels), target_inputs)`, or a dataset of such batches. "
             f"Received: {type(data).__name__} of length {len(parts)}"
         )
@@ -165,8 +165,8 @@ def check_matching_inputs(source: InputSpec, target: InputSpec, domain: str) -> 
     """
     if source != target:
         raise ValueError(
-            "Inputs of both domains must have the same structure, shapes and data types, and data "
-            "frames must have the same columns in the same order. Received: source "
+            "Expected inputs of both domains to have the same structure, shapes and data types, "
+            "and data frames to have the same columns in the same order. Received: source "
             f"{_describe_spec(source, target)}; {domain} {_describe_spec(target, source)}. "
             "`pandas.get_dummies(pandas.concat([source, target]))` makes the columns equal. Pass "
             "several inputs as a dict or a list, because a tuple means `(inputs, labels)`"
@@ -182,16 +182,19 @@ def _describe_spec(spec, reference):
 
 
 def _map_arrays(function, values: Any) -> Any:
-    """Applies a function to each array; a list of arrays is several inputs, one of numbers none."""
+    """Applies a function to each array.
+
+    A list of arrays is treated as several inputs, a list of numbers as a single array.
+    """
     if isinstance(values, dict):
-        return {name: _map_arrays(function, part) for name, part in values.items()}
+        return {name: _map_arrays(function, value) for name, value in values.items()}
     if isinstance(values, tuple | list) and values and all(map(_is_structure, values)):
-        return tuple(_map_arrays(function, part) for part in values)
+        return tuple(_map_arrays(function, value) for value in values)
     return function(values)
 
 
-def _is_structure(part):
-    return isinstance(part, dict) or len(getattr(part, "shape", ())) > 0
+def _is_structure(value):
+    return isinstance(value, dict) or len(getattr(value, "shape", ())) > 0
 
 
 def _describe_input(array, ignore_spatial):

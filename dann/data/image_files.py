@@ -34,9 +34,10 @@ class ImageFiles:
     Indexing, as in `images[3]`, `images[:8]` or `images[indices]`, decodes the images in several
     threads. Each image is rotated by its EXIF orientation, its transparency is removed, and it is
     resized: bilinear, antialiased when it shrinks, without preserving the aspect ratio. A much
-    larger JPEG is first shrunk by the decoder, to no less than the size. Of an animation the first
-    frame is used, and of 16 bits the upper 8. Images with more bits or with floats are refused,
-    because their range of values is unknown. Pillow refuses images of more than 178,956,970 pixels.
+    larger JPEG is first shrunk by the decoder, to no less than the size. Uses the
+    first frame of an animation and the upper 8 bits of 16-bit images. Raises an error for images
+    with more bits or with floating-point values, because their range is unknown. Pillow refuses
+    images of more than 178,956,970 pixels.
 
     Args:
         paths: Paths of bmp, gif, jpg, png, ppm, tiff or webp files, with any file extension.
@@ -161,7 +162,7 @@ def _convert(image, size, mode):
     return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
-def load_or_decode(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any]) -> np.ndarray:
+def load_or_decode(path: pathlib.Path, shape: Sequence[int], chunks: Iterable[Any]) -> np.ndarray:
     """Returns images from a `.npy` file as a memory map; writes the file first if it is missing.
 
     The file is written under another name and then renamed, so it is either complete or absent, and
@@ -171,7 +172,8 @@ def load_or_decode(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any
     Args:
         path: Path of the file.
         shape: Shape of the images.
-        parts: Consecutive parts of the images, uint8; read only if the file is written.
+        chunks: Consecutive images, uint8 `(n, height, width, channels)`; read only if the
+            file is written.
 
     Raises:
         OSError: If the disk is full, or a file has the name of the folder.
@@ -180,11 +182,11 @@ def load_or_decode(path: pathlib.Path, shape: Sequence[int], parts: Iterable[Any
         path.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(path.with_suffix(".lock")):
             if not path.is_file():
-                _write(path, shape, parts)
+                _write(path, shape, chunks)
     return np.load(path, mmap_mode="r")
 
 
-def _write(path, shape, parts):
+def _write(path, shape, chunks):
     megabytes = np.prod(shape) / 1e6
     print(f"Decoding {shape[0]} images once into {path}: {megabytes:.1f} MB", flush=True)
     draft = path.with_suffix(".draft")
@@ -192,7 +194,7 @@ def _write(path, shape, parts):
         with draft.open("wb") as file:
             header = {"descr": "|u1", "fortran_order": False, "shape": tuple(shape)}
             np.lib.format.write_array_header_1_0(file, header)
-            for images in parts:
+            for images in chunks:
                 file.write(images.data)
         draft.replace(path)
     finally:

@@ -37,14 +37,14 @@ def image_folder(
     folder may contain images and no folders, its list file only paths.
 
     The header of every file is read first. Each batch then decodes its own images, unless `cache`
-    is `True`; an image that is damaged after its header stops the training at its batch. See
+    is `True`; an image that is damaged after its header stops training at its batch. See
     `dann.data.ImageFiles` for how images are resized. Labels of the target are used only by the
     test and by oracles, and do not affect the split.
 
     Args:
         root: Folder of the data set.
         source: Name of the source domain, a folder in `root` unless there is a list file.
-        target: Name of the target domain, likewise.
+        target: Name of the target domain, a folder in `root` unless there is a list file.
         image_size: Side, or height and width, of the images in pixels. Defaults to `None`: the
             median height and width of the target's files, each at most 224, which are printed.
         source_list: List file of the source's images. Defaults to `None`: its folder.
@@ -125,9 +125,9 @@ def _common_classes(source, target, classes):
     differ = classes != "shared" and (target_only or (classes == "same" and source_only))
     if differ or len(common) < 2:
         raise ValueError(
-            "Both domains must have the same classes, at least 2, as one folder per class or a "
-            "list file with labels; or set `classes` to 'shared' or 'source'. Received: only in "
-            f"the source: {format_names(source_only)}; only in the target: "
+            "Expected both domains to have the same classes, at least 2, as one folder per class "
+            "or a list file with labels; or set `classes` to 'shared' or 'source'. Received: only "
+            f"in the source: {format_names(source_only)}; only in the target: "
             f"{format_names(target_only)}"
         )
     return common

@@ -76,7 +76,7 @@ def _read_folder(root, domain):
         raise FileNotFoundError(f"Expected a folder of domains (data.root). Received: {root}")
     if not folder.is_dir():
         raise FileNotFoundError(
-            f"A domain must be a folder in {root}. Received: {domain}. Existing folders: "
+            f"Expected a domain to be a folder in {root}. Received: {domain}. Existing folders: "
             f"{format_names(_list_folders(root))}"
         )
     classes = _list_folders(folder)
@@ -88,7 +88,7 @@ def _read_folder(root, domain):
     extensions = ", ".join(EXTENSIONS)
     if not images:
         raise ValueError(
-            f"{folder} must contain a folder of images ({extensions}) per class. "
+            f"Expected {folder} to contain a folder of images ({extensions}) per class. "
             f"Received: no images in {format_names(classes)}"
         )
     if len(images) < len(files):
@@ -124,12 +124,13 @@ def _read_list(root, path):
         label = int(label[0]) if label else None
         if image is None or labels.setdefault(image, label) != label:
             raise ValueError(
-                f"Image {number} of {list_file} must be a line `path label`, with a path relative "
-                f"to {root} or {list_file.parent} and one label per image. Received: {line!r}"
+                f"Expected image {number} of {list_file} to be a line `path label`, with a path "
+                f"relative to {root} or {list_file.parent} and one label per image. Received: "
+                f"{line!r}"
             )
     if not labels or len({label is None for label in labels.values()}) > 1:
         raise ValueError(
-            f"{list_file} must contain lines `path label`, or only `path` in all lines. Received: "
-            f"{len(labels)} images, some without a label"
+            f"Expected {list_file} to contain lines `path label`, or only `path` in all lines. "
+            f"Received: {len(labels)} images, some without a label"
         )
     return labels

@@ -9,7 +9,7 @@ from dann.data.domain_pair import DomainPair
 from dann.data.lazy_array import concatenate
 from dann.data.parts import NAME_CLASSES
 
-_COMPARED = 256  # rows of two targets that are compared
+_NUM_COMPARED_ROWS = 256  # per target
 
 
 def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
@@ -26,7 +26,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
 
     Raises:
         ValueError: If `pairs` is empty, a pair has several sources already, or targets, input
-            shapes or classes differ. Of the targets, 256 rows are compared.
+            shapes or classes differ. Only 256 rows of the targets are compared.
 
     Example:
 
@@ -39,24 +39,25 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     >>> domains.source, domains.num_sources, np.bincount(domains.source_domain).tolist()
     ('source + source', 2, [16, 16])
     """
-    facts = [(p.target, p.input_shape, p.num_classes, p.class_names) for p in pairs]
-    if not facts or facts.count(facts[0]) < len(facts):
+    signatures = [(p.target, p.input_shape, p.num_classes, p.class_names) for p in pairs]
+    if not signatures or signatures.count(signatures[0]) < len(signatures):
         raise ValueError(
-            "Several sources need pairs with the same target name, input shape, number of classes "
-            f"and class names. Received: {facts}. {NAME_CLASSES}"
+            "Expected pairs with the same target name, input shape, number of classes and class "
+            f"names. Received: {signatures}. {NAME_CLASSES}"
         )
     if any(pair.source_domain is not None for pair in pairs):
         raise ValueError(
-            "Each pair must have a single source. Received: a pair of joined sources. Join all "
+            "Expected pairs with a single source. Received: a pair of joined sources. Join all "
             "pairs in one call"
         )
     first = pairs[0]
     for pair in pairs[1:]:
         if not _are_equal(_read_target(pair), _read_target(first)):
             raise ValueError(
-                "Pairs with several sources must share one target, split and scaled alike. "
-                f"Received: other target examples beside {pair.source}. `csv_table` scales by the "
-                "rows of its source too; use `arrays` with inputs that are scaled together"
+                "Expected pairs that share one target, with the same split and scaling. "
+                f"Received: different target examples in the pair of {pair.source}. `csv_table` "
+                "scales by the rows of its source too; use `arrays` with inputs that are scaled "
+                "together"
             )
     sizes = [len(pair.source_train[1]) for pair in pairs]
     return dataclasses.replace(
@@ -80,7 +81,7 @@ def _are_equal(columns, other_columns):
         return False
     for values, other_values in zip(columns, other_columns, strict=True):
         # Evenly spaced rows, because lazy targets are slow to read.
-        rows = np.linspace(0, len(values) - 1, _COMPARED).astype(int)
+        rows = np.linspace(0, len(values) - 1, _NUM_COMPARED_ROWS).astype(int)
         if not np.array_equal(values[rows], other_values[rows]):
             return False
     return True

@@ -59,24 +59,24 @@ def select_rows(values: Any, rows: np.ndarray) -> Any:
     return LazyArray(shape, values.dtype, lambda numbers: values[rows[numbers]])
 
 
-def concatenate(parts: Sequence[Any]) -> Any:
+def concatenate(arrays: Sequence[Any]) -> Any:
     """Joins array-likes along the first axis; only arrays in memory are copied.
 
     Args:
-        parts: Array-likes that differ in their numbers of rows alone.
+        arrays: Array-likes that differ in their numbers of rows alone.
     """
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)
-    row_shape, dtype = parts[0].shape[1:], parts[0].dtype
+    if all(isinstance(array, np.ndarray) for array in arrays):
+        return np.concatenate(arrays)
+    row_shape, dtype = arrays[0].shape[1:], arrays[0].dtype
 
     def read(rows):
         values = np.empty((len(rows), *row_shape), dtype)
         start = 0
-        for part in parts:
-            positions = np.flatnonzero((start <= rows) & (rows < start + len(part)))
+        for array in arrays:
+            positions = np.flatnonzero((start <= rows) & (rows < start + len(array)))
             if positions.size:
-                values[positions] = part[rows[positions] - start]
-            start += len(part)
+                values[positions] = array[rows[positions] - start]
+            start += len(array)
         return values
 
-    return LazyArray((sum(map(len, parts)), *row_shape), dtype, read)
+    return LazyArray((sum(map(len, arrays)), *row_shape), dtype, read)

@@ -12,8 +12,8 @@ from dann.data.pairs import Pairs
 class NuisanceTable(DomainPair):
     """A labeled table with nuisances, for `dann.Invariant`.
 
-    The table is the source. Without its labels it also takes the place of the target, unless new
-    examples do.
+    The `source_*` fields contain the table. The `target_*` fields contain the same inputs without
+    labels; `target_test` contains the new examples if there are any.
 
     Args:
         nuisances: The nuisances of the source's training and test examples.
@@ -45,4 +45,4 @@ class NuisanceTable(DomainPair):
         # Replaced after the checks of `Examples`, because missing numbers are NaN.
         labels = {"label": self.source_train[1], **self.nuisances.train}
         table.examples.columns["labels"] = labels
-        return Pairs({"source": table}, pairs.batch_size, None, pairs.part)
+        return Pairs({"source": table}, pairs.batch_size, None, pairs.shard)

@@ -1,4 +1,4 @@
-"""Nuisances of a labeled table: values that the features of a model are to hide."""
+"""Nuisances of a labelled table: attributes that the features of a model should not reveal."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -64,7 +64,7 @@ def encode_nuisances(
     """
     encoded_kinds, train_values, test_values = {}, {}, {}
     for name, kind in kinds.items():
-        columns = [part[f"nuisance {name}"] for part in (train, test)]
+        columns = [table[f"nuisance {name}"] for table in (train, test)]
         encoded_kinds[name], values = _encode(name, np.concatenate(columns), kind)
         train_values[name], test_values[name] = np.split(values, [len(columns[0])])
     words = [
@@ -83,7 +83,7 @@ def _encode(name, column, kind):
         values = values.astype(str)
     is_numeric = values.dtype.kind in "biuf"
     has_many = values.dtype.kind == "f" or values.nunique() > MAX_CLASSES
-    # Many distinct integers are rather a quantity, such as an age, than classes.
+    # Many distinct integers are treated as numbers, such as an age, not as classes.
     if kind is None and is_numeric and has_many:
         kind = NUMBER
     if is_numeric and kind != NUMBER:
@@ -91,8 +91,8 @@ def _encode(name, column, kind):
     distinct = np.unique(values)
     if len(distinct) < 2 or (kind == NUMBER and not is_numeric):
         raise ValueError(
-            f"The nuisance {name!r} must have at least two different values, and a nuisance of "
-            f"kind 'number' only numbers. Received: {distinct.tolist()[:5]}"
+            f"Expected the nuisance {name!r} to have at least two different values, and a nuisance "
+            f"of kind 'number' only numbers. Received: {distinct.tolist()[:5]}"
         )
     if kind == NUMBER:
         return kind, _fill(values, len(column), np.nan, "float32")

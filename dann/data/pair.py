@@ -43,17 +43,18 @@ def pair(
     start at a given step, and processes cannot share it. Convert a dataset of single examples with
     `dataset.batch(64)` or `numpy.stack(list(dataset))`, and a sparse matrix with `.toarray()`.
 
-    An epoch has as many batches as the source fills; for a dataset, its length times the size of
-    its first batch counts. A dataset without a length makes endless pairs. Examples that do not
-    fill a batch come first in the next epoch. A smaller target is recycled; a larger one continues
-    with new examples in the next epoch. Pass endless pairs to models of other packages, whose `fit`
-    would read the same batches in every epoch. With `steps_per_execution` above 1, Keras rounds the
-    number of batches per epoch up to a multiple of it.
+    The number of batches per epoch is `len(source) // batch_size`. For a dataset, the number of
+    examples is estimated as its length times the size of its first batch; without a length, the
+    pairs repeat endlessly. Examples that do not fill a batch come first in the next epoch. A
+    smaller target is recycled; a larger one continues with new examples in the next epoch. Pass
+    endless pairs to models of other packages, whose `fit` would read the same batches in every
+    epoch. With `steps_per_execution` above 1, Keras rounds the number of batches per epoch up to a
+    multiple of it.
 
     Args:
         source: `(inputs, labels)`; or `(inputs, labels, weights)` with one weight for the label
             loss per example, or per label of maps `(n, ...)`; or a dataset.
-        target: Inputs, or a dataset. Of a tuple such as `(inputs, labels)`, only the inputs are
+        target: Inputs, or a dataset. Only the inputs of a tuple such as `(inputs, labels)` are
             used.
         batch_size: Number of examples of *each* domain per batch. Defaults to `None`: 64, or all
             examples of a smaller source.
@@ -72,7 +73,7 @@ def pair(
             generator, which `keras.utils.set_random_seed` seeds.
         process_id: Number of this process, from 0. Defaults to `0`.
         num_processes: Number of processes that train together, at most `batch_size`. Each process
-            reads its part of every batch; the parts of all processes in order form the batch of a
+            reads its shard of every batch; the shards of all processes in order form the batch of a
             single process. Needs arrays if above 1. Defaults to `1`.
 
     Returns:
@@ -140,7 +141,7 @@ def _group_source(source, source_domain, balanced):
     """Returns the group of each source example, or `None` without groups."""
     if source_domain is None and not balanced:
         return None
-    check_indexed({"source": source}, "balanced` or `source_domain", True)
+    check_indexed({"source": source}, "balanced=True" if balanced else "source_domain")
     groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
     if source_domain is not None:
         domains = np.asarray(source_domain)

@@ -36,14 +36,14 @@ class Pairs(keras.utils.PyDataset):
         domains: dict[str, "IndexedDomain | Stream"],
         batch_size: int,
         num_batches: int | None,
-        part: tuple[int, int] = (0, 1),
+        shard: tuple[int, int] = (0, 1),
         replicas: int = 1,
     ):
         super().__init__()
-        self.domains, self.batch_size, self.part = domains, batch_size, part
+        self.domains, self.batch_size, self.shard = domains, batch_size, shard
         self._num_batches, self.replicas, self._start = num_batches, replicas, 0
-        if part[1] > 1:
-            check_indexed(domains, "num_processes", part[1])
+        if shard[1] > 1:
+            check_indexed(domains, f"num_processes={shard[1]}")
 
     @property
     def start(self) -> int:
@@ -53,7 +53,7 @@ class Pairs(keras.utils.PyDataset):
     def start(self, step: int) -> None:
         check_integer("start", step, 0)
         if step:
-            check_indexed(self.domains, "start", step)
+            check_indexed(self.domains, f"start={step}")
         self._start = step
 
     @property
@@ -77,15 +77,15 @@ class Pairs(keras.utils.PyDataset):
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
 
-    def endless(self, replicas: int = 1) -> "Pairs":
-        """Returns the same batches from `start` on, without end.
+    def repeat(self, replicas: int = 1) -> "Pairs":
+        """Returns an endless sequence of the same batches, beginning at `start`.
 
         Args:
-            replicas: Number of equal parts into which a strategy splits the arrays of a batch. In
-                each part the labels of a labeled target follow the source's labels. Defaults to
+            replicas: Number of equal shards into which a strategy splits the arrays of a batch. In
+                each shard the labels of a labelled target follow the source's labels. Defaults to
                 `1`.
         """
-        pairs = Pairs(self._restart(), self.batch_size, None, self.part, replicas)
+        pairs = Pairs(self._restart(), self.batch_size, None, self.shard, replicas)
         pairs._start = self._start
         return pairs
 
@@ -93,8 +93,8 @@ class Pairs(keras.utils.PyDataset):
         """Raises `ValueError` if the batch size is not a multiple of the number of devices."""
         if self.batch_size % devices:
             raise ValueError(
-                f"The batch size must be a multiple of {devices}, because {devices} devices split "
-                f"each batch into equal parts. Received: batch_size={self.batch_size}"
+                f"Expected `batch_size` to be a multiple of {devices}, because {devices} devices "
+                f"split each batch equally. Received: batch_size={self.batch_size}"
             )
 
     def take(self, n: int) -> tuple[Any, ...]:
@@ -113,10 +113,10 @@ class Pairs(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, ...]:
         columns = {
-            name: domain.batch(self._start + index, self.batch_size, self.part)
+            name: domain.batch(self._start + index, self.batch_size, self.shard)
             for name, domain in self.domains.items()
         }
-        labels = [collect_labels(part) for name, part in columns.items() if name != "target"]
+        labels = [collect_labels(domain) for name, domain in columns.items() if name != "target"]
         inputs = convert_strings(collect_inputs(columns))
         if len(labels) == 1:  # the usual case; concatenation takes a tenth of a batch's time
             return inputs, *labels[0]
@@ -126,8 +126,8 @@ class Pairs(keras.utils.PyDataset):
                 "Received: weights of one of them"
             )
         return inputs, *(
-            keras.tree.map_structure(lambda *leaves: _interleave(leaves, self.replicas), *parts)
-            for parts in zip(*labels, strict=True)
+            keras.tree.map_structure(lambda *leaves: _interleave(leaves, self.replicas), *pair)
+            for pair in zip(*labels, strict=True)  # labels, then weights
         )
 
     def _restart(self):
@@ -137,13 +137,18 @@ class Pairs(keras.utils.PyDataset):
         }
 
 
-def check_indexed(domains: dict[str, Any], name: str, value: Any) -> None:
-    """Raises `ValueError` if an argument needs domains that are read by index, and one is not."""
-    for domain, examples in domains.items():
-        if isinstance(examples, Stream):
+def check_indexed(domains: dict[str, Any], argument: str) -> None:
+    """Raises `ValueError` if a domain is a dataset, which cannot be read by index.
+
+    Args:
+        domains: Domains by name.
+        argument: The argument that requires reading by index, such as `"start=3"`.
+    """
+    for name, domain in domains.items():
+        if isinstance(domain, Stream):
             raise ValueError(
-                f"Argument `{name}` needs domains that are read by index, such as arrays. "
-                f"Received: {name}={value}, and the {domain} is a dataset that is read in order"
+                "Expected domains that are read by index, such as arrays, because of "
+                f"`{argument}`. Received: a dataset, which is read in order, as the {name}"
             )
 
 
@@ -154,7 +159,7 @@ def collect_inputs(columns: dict[str, Any]) -> dict[str, Any]:
     """
     if "target" not in columns:
         return columns["source"]["inputs"]
-    inputs = {name: part["inputs"] for name, part in columns.items()}
+    inputs = {name: domain["inputs"] for name, domain in columns.items()}
     source = columns["source"]
     return {**inputs, "source_domain": source["domain"]} if "domain" in source else inputs
 
@@ -165,7 +170,7 @@ def collect_labels(columns: dict[str, Any]) -> list[Any]:
 
 
 def _interleave(arrays, replicas):
-    """Concatenates the labels of source and labeled target within each replica's part."""
+    """Concatenates the labels of source and labelled target within each replica's shard."""
     pieces = zip(*(np.array_split(array, replicas) for array in arrays), strict=True)
     ordered = [piece for replica_pieces in pieces for piece in replica_pieces]
     # A conversion of floats to integers would lose fractions.
@@ -197,15 +202,15 @@ class IndexedDomain(NamedTuple):
         values = [array[rows].tolist() for array in arrays if isinstance(array, np.ndarray)]
         return [*settings, zlib.crc32(repr(values).encode())]
 
-    def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
+    def batch(self, number: int, size: int, shard: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of one batch.
 
         Args:
             number: Number of the batch, at least 0.
             size: Number of examples per batch.
-            part: `(i, n)` for part `i` of `n` of the batch. Defaults to the whole batch.
+            shard: `(i, n)` for shard `i` of `n` of the batch. Defaults to the whole batch.
         """
-        # Every process draws the whole batch and then reads its own part.
+        # Every process draws the whole batch and then reads its own shard.
         positions = np.arange(number * size, (number + 1) * size)
-        rows = np.array_split(self.order.examples(positions), part[1])[part[0]]
+        rows = np.array_split(self.order.examples(positions), shard[1])[shard[0]]
         return self.examples.rows(rows)

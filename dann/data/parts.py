@@ -66,14 +66,15 @@ def build_pair(
                 table["labels"], table.get("groups"), test_share, seed, is_source=name == "source"
             )
             tables[name], tables[f"{name} test"] = (
-                {key: select_rows(column, part) for key, column in table.items()} for part in rows
+                {key: select_rows(column, indices) for key, column in table.items()}
+                for indices in rows
             )
     _check_groups(tables)
     source, source_test = tables["source"], tables["source test"]
-    kind: Any = DomainPair
+    pair_class: Any = DomainPair
     if kinds:
         nuisances = encode_nuisances(kinds, source, source_test)
-        kind = functools.partial(NuisanceTable, nuisances=nuisances)
+        pair_class = functools.partial(NuisanceTable, nuisances=nuisances)
         tables["target"], tables["target test"] = map(_drop_labels, (source, source_test))
     target, target_test = tables["target"], tables.get("target new", tables["target test"])
     # Only the source determines the classes; the target's labels may be unknown.
@@ -82,10 +83,10 @@ def build_pair(
     target_labels = np.concatenate([target["labels"], target_test["labels"]])
     if target_labels.max(initial=0) >= num_classes:
         raise ValueError(
-            f"Labels of the target must be below {num_classes}, the number of classes. Received: "
-            f"{target_labels.max()}. {NAME_CLASSES}"
+            f"Expected labels of the target to be below {num_classes}, the number of classes. "
+            f"Received: {target_labels.max()}. {NAME_CLASSES}"
         )
-    return kind(
+    return pair_class(
         source=source_name,
         target=target_name,
         source_train=(source["inputs"], source["labels"]),
@@ -146,14 +147,14 @@ def select_columns(
     for role, name in roles.items():
         if name not in table and (is_source or role != "labels"):
             raise ValueError(
-                f"The {part} must have {role} in {name!r}.{did_you_mean(name, list(table))} "
+                f"Expected the {part} to have {role} in {name!r}.{did_you_mean(name, list(table))} "
                 f"Received: {list(table)}"
             )
     return {role: np.asarray(table[name]) for role, name in roles.items() if name in table}
 
 
 def check_disjoint(
-    parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], kind: str
+    parts: Mapping[str, Any], overlap: Callable[[Any, Any], bool], content: str
 ) -> None:
     """Raises `ValueError` if test data and training data overlap.
 
@@ -162,15 +163,15 @@ def check_disjoint(
             `"target test"` and `"target new"`. A domain without a test set also counts as test
             data, because its test set is drawn from it.
         overlap: Returns whether two parts have a common example.
-        kind: Kind of the parts, in the plural, for the message.
+        content: Content of the parts, in the plural, such as "files", for the message.
     """
     test_parts = [name for name in parts if f"{name} test" not in parts]
     train_parts = [name for name in parts if not name.endswith("test")]
     for name, other_name in itertools.product(test_parts, train_parts):
         if name != other_name and overlap(parts[name], parts[other_name]):
             message = (
-                f"The {name} and the {other_name} must be different {kind}, because test data must "
-                f"not be used for training. Received: {kind} with a common part"
+                f"Expected different {content} as the {name} and the {other_name}, because test "
+                f"data must not be used for training. Received: {content} with common examples"
             )
             raise ValueError(message.replace("target new", "new target"))
 
@@ -185,7 +186,7 @@ def _read_columns(name, part):
         columns[key] = np.asarray(column)
         if columns[key].shape != (len(inputs),):
             raise ValueError(
-                f"The {name} must have one of its {key} per input. "
+                f"Expected the {name} to have one of its {key} per input. "
                 f"Received: {len(inputs)} inputs and {key} of shape {columns[key].shape}"
             )
     return columns
@@ -196,8 +197,8 @@ def _read_inputs(name, values):
     values = as_array(values, name)
     if len(values.shape) < (1 if values.dtype == object else 2):
         raise ValueError(
-            f"Inputs of the {name} must be numbers of shape (batch, size, ...) or strings of shape "
-            f"(batch,). Received: {values.dtype} of shape {values.shape}"
+            f"Expected inputs of the {name} to be numbers of shape (batch, size, ...) or strings "
+            f"of shape (batch,). Received: {values.dtype} of shape {values.shape}"
         )
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4:
         return values
@@ -210,7 +211,7 @@ def _number_labels(tables, class_names):
     labels = {name: table["labels"] for name, table in tables.items() if "labels" in table}
     labels = {name: _read_labels(name, values) for name, values in labels.items()}
     if any(name.startswith("source") and name not in labels for name in tables):
-        raise ValueError("The source must be `(inputs, labels)`. Received: no labels")
+        raise ValueError("Expected the source to be `(inputs, labels)`. Received: no labels")
     has_text = any(values.dtype.kind == "U" for values in labels.values())
     if class_names is None and has_text:
         # The target's labels do not determine the classes.
@@ -225,7 +226,7 @@ def _number_labels(tables, class_names):
         unknown = np.count_nonzero(table["labels"] == UNKNOWN)
         if unknown and name.startswith("source"):
             raise ValueError(
-                f"The {name} must have a label for each example. Received: {unknown} of "
+                f"Expected the {name} to have a label for each example. Received: {unknown} of "
                 f"{len(table['labels'])} examples with an empty label or -1. Drop these examples"
             )
     return names
@@ -236,10 +237,10 @@ def _read_labels(name, labels):
     is_text = labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.flat)
     if not is_text and labels.dtype.kind not in "biu":
         raise ValueError(
-            f"Labels of the {name} must be integers or strings. Received: {labels.dtype}, such as "
-            f"{labels[:3].tolist()}. For classes use `labels.astype(int)`; for regression use "
-            "`dann.data.pair((inputs, labels), target_inputs)`, a `label_head` with one output and "
-            "`compile(loss='mse')`"
+            f"Expected labels of the {name} to be integers or strings. Received: {labels.dtype}, "
+            f"such as {labels[:3].tolist()}. For classes use `labels.astype(int)`; for regression "
+            "use `dann.data.pair((inputs, labels), target_inputs)`, a `label_head` with one "
+            "output and `compile(loss='mse')`"
         )
     return labels.astype(str if is_text else np.int64)
 
@@ -250,7 +251,8 @@ def _to_numbers(name, labels, numbers):
     if unexpected:
         classes = [label for label in numbers if label]
         raise ValueError(
-            f"Labels of the {name} must be among {classes}. Received: {unexpected}. {NAME_CLASSES}"
+            f"Expected labels of the {name} to be among {classes}. Received: {unexpected}. "
+            f"{NAME_CLASSES}"
         )
     return np.array([numbers[label] for label in labels], np.int64)
 
@@ -272,11 +274,12 @@ def _check_groups(tables):
     """Checks that no group is in a training set and in a test set, of either domain."""
     groups = {name: {*np.ravel(table.get("groups", ())).tolist()} for name, table in tables.items()}
     for train, test in itertools.product(("source", "target"), ("source test", "target test")):
-        shared = sorted(groups.get(train, set()) & groups.get(test, set()))
-        if shared:
+        common_groups = sorted(groups.get(train, set()) & groups.get(test, set()))
+        if common_groups:
             raise ValueError(
-                "No group may be in a training set and in a test set. Received: groups of the "
-                f"{train} and of the {test} {shared[:5]}. Use different names for different groups"
+                "Expected no group in both a training set and a test set. Received: groups of the "
+                f"{train} and of the {test} {common_groups[:5]}. Use different names for different "
+                "groups"
             )
 
 

@@ -41,8 +41,8 @@ def probe_domains(
     """Measures how well a new classifier distinguishes two domains, by 5-fold cross-validation.
 
     The features are divided by one number, the root of their mean variance, and the classifier
-    minimizes `mean cross-entropy + 0.01 ||w||^2 / 2`, which bounds its slope. A difference that is
-    small compared with the spread of the features therefore hardly changes the loss, although it
+    minimizes `mean cross-entropy + 0.01 ||w||^2 / 2`, which bounds its weights. A difference that
+    is small compared with the spread of the features therefore hardly changes the loss, although it
     can change the accuracy.
 
     Args:
@@ -71,8 +71,8 @@ def probe_domains(
     rng, count = np.random.default_rng(seed), min(len(source), len(target), _MAX_EXAMPLES)
     if count < FOLDS:
         raise ValueError(
-            f"A probe needs at least {FOLDS} examples of each domain. Received: {len(source)} "
-            f"source examples and {len(target)} target examples"
+            f"Expected at least {FOLDS} examples of each domain for a probe. Received: "
+            f"{len(source)} source examples and {len(target)} target examples"
         )
     features = np.concatenate([x[rng.permutation(len(x))[:count]] for x in (source, target)])
     if not np.isfinite(features).all():

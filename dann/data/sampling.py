@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-_BLOCK = 128  # rounds whose group orders are drawn at once
+_ROUNDS_PER_BLOCK = 128  # the group orders of a block are drawn at once
 
 
 class Sampler:
@@ -15,7 +15,9 @@ class Sampler:
 
     Without groups, positions `0` to `n - 1` are one pass over the `n` examples, the next `n`
     positions another pass in another order. With groups, each round draws one example of every
-    group, and each group has its own passes, so a small group repeats more often.
+    group, and each group has its own passes, so a small group repeats more often. For example, with
+    2 groups, position 5 is index 1 of round 2. If `group_orders[2] = [1, 0]`, it draws from group
+    0; if group 0 has 2 examples, this is example 0 of the second pass over the group.
 
     Args:
         groups: The group of each example, `(n,)`; or the number of examples, for no groups.
@@ -47,33 +49,36 @@ class Sampler:
 
     def examples(self, positions: np.ndarray) -> np.ndarray:
         """Returns the indices of the examples at these positions, both `(k,)`."""
-        # With g groups, position p is place p % g of round p // g.
-        rounds, places = np.divmod(positions, len(self.members))
-        groups = places if len(self.members) == 1 else self._group_order(rounds, places)
+        # With g groups, position p has index p % g in round p // g.
+        rounds, indices_in_round = np.divmod(positions, len(self.members))
+        groups = indices_in_round
+        if len(self.members) > 1:
+            groups = self._select_groups(rounds, indices_in_round)
         indices = np.empty(len(positions), np.int64)
         for group in np.unique(groups):
             in_group = np.flatnonzero(groups == group)
-            # Of a group with n members, round r is place r % n of pass r // n.
-            passes, places = np.divmod(rounds[in_group], len(self.members[group]))
+            # A group with n members draws example r % n of pass r // n in round r.
+            passes, indices_in_pass = np.divmod(rounds[in_group], len(self.members[group]))
             for number in np.unique(passes):
                 in_pass = passes == number
-                order = self._pass(int(group), int(number))
-                indices[in_group[in_pass]] = order[places[in_pass]]
+                order = self._get_pass_order(int(group), int(number))
+                indices[in_group[in_pass]] = order[indices_in_pass[in_pass]]
         return indices
 
-    def _group_order(self, rounds, places):
-        blocks, rows = np.divmod(rounds, _BLOCK)
-        groups = np.empty_like(places)
+    def _select_groups(self, rounds, indices_in_round):
+        blocks, rows = np.divmod(rounds, _ROUNDS_PER_BLOCK)
+        groups = np.empty_like(indices_in_round)
         for block in np.unique(blocks):
             in_block = blocks == block
-            groups[in_block] = self._block(int(block))[rows[in_block], places[in_block]]
+            orders = self._get_group_orders(int(block))
+            groups[in_block] = orders[rows[in_block], indices_in_round[in_block]]
         return groups
 
-    def _block(self, number):
-        orders = np.tile(np.arange(len(self.members)), (_BLOCK, 1))  # (rounds, groups)
+    def _get_group_orders(self, number):
+        orders = np.tile(np.arange(len(self.members)), (_ROUNDS_PER_BLOCK, 1))  # (rounds, groups)
         return self._draw(0, number, lambda rng: rng.permuted(orders, axis=1), orders)
 
-    def _pass(self, group, number):
+    def _get_pass_order(self, group, number):
         members = self.members[group]
         return self._draw(1 + group, number, lambda rng: rng.permutation(members), members)
 
@@ -110,7 +115,7 @@ def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.nda
         is_valid = name == "balanced" or (column.ndim == 1 and column.dtype.kind in "iu")
         if column.size != len(labels) or not is_valid:
             raise ValueError(
-                f"Argument `{name}` needs one integer per source example. Received: "
+                f"Expected `{name}` with one integer per source example. Received: "
                 f"{column.dtype} of shape {column.shape}. `np.argmax(labels, axis=-1)` converts "
                 "one-hot labels"
             )

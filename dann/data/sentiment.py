@@ -78,7 +78,7 @@ def sentiment(
     for name, domain in (("source", source), ("target", target)):
         check_choice(name, domain, _FILES)
     if source == target:
-        raise ValueError(f"Source and target must differ. Received: {source} for both")
+        raise ValueError(f"Expected source and target to differ. Received: {source} for both")
     path = _archive(pathlib.Path(data_dir or ".").expanduser().absolute())
     texts = build_pair(
         {"source": _read(path, source), "target": _read(path, target)},
@@ -93,7 +93,7 @@ def sentiment(
         return texts.map_inputs(_word_vectors())
     words = keras.layers.TextVectorization(max_tokens=max_tokens, output_mode=output_mode)
     words.adapt(np.concatenate([texts.source_train[0], texts.target_train]))
-    return texts.map_inputs(lambda part: np.asarray(words(part), np.float32))
+    return texts.map_inputs(lambda texts: np.asarray(words(texts), np.float32))
 
 
 def _archive(folder):
@@ -101,8 +101,8 @@ def _archive(folder):
         if path.is_file():
             return path
     raise FileNotFoundError(
-        f"`data_dir` (paths.data_dir) must contain {_ARCHIVE}. Received: {folder}. Download the "
-        "archive with `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps`"
+        f"Expected `data_dir` (paths.data_dir) to contain {_ARCHIVE}. Received: {folder}. Download "
+        "the archive with `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps`"
     )
 
 
@@ -115,7 +115,7 @@ def _word_vectors():
     # The package contains its tokenizer, but by default looks elsewhere and would download it.
     folder = pathlib.Path(str(wordllama.__file__)).parent
     model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
-    return lambda part: model.embed(part.tolist())
+    return lambda texts: model.embed(texts.tolist())
 
 
 def _read(path, domain):

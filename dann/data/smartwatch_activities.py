@@ -52,7 +52,7 @@ def smartwatch_activities(
     people = set(data["subject"].tolist())
     if not {*source, *target} <= people or {*source} & {*target}:
         raise ValueError(
-            f"Source and target must be different people of {sorted(people)}. "
+            f"Expected source and target to be different people of {sorted(people)}. "
             f"Received: {list(source)} and {list(target)}"
         )
     pair = build_pair(
@@ -64,8 +64,8 @@ def smartwatch_activities(
         **options,
     )
     series = pair.source_train[0]
-    mean, deviation = series.mean(axis=(0, 1)), series.std(axis=(0, 1))
-    return pair.map_inputs(lambda part: (part - mean) / deviation)
+    mean, std = series.mean(axis=(0, 1)), series.std(axis=(0, 1))
+    return pair.map_inputs(lambda inputs: (inputs - mean) / std)
 
 
 def _windows(data, people, window):

@@ -23,9 +23,10 @@ def hold_out(
     Args:
         labels: Labels `(n,)`, -1 where unknown.
         groups: The group of each example, `(n,)`, as numbers or strings, such as persons. Then
-            `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabeled examples
-            of these groups are in neither set. Equal groups give equal draws, whatever the number
-            of examples. `None`: each example is drawn on its own.
+            `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabelled examples
+            of these groups are in neither set. The draw depends only on the
+            names of the groups, not on the number of examples per group. `None`: each example is
+            drawn separately.
         test_share: Share of the examples in the test set, in (0, 1); each set gets at least one.
         seed: Seed of the draw.
         is_source: Whether the domain is a source.
@@ -48,7 +49,7 @@ def hold_out(
         missing = np.setdiff1d(labels[test], labels[train]) if is_source else ()
         if len(missing):
             raise ValueError(
-                "Each class of the source needs a group to train on. Received: none for the "
+                "Expected a group to train on for each class of the source. Received: none for the "
                 f"classes {missing}. Try another `seed` or `test_share`"
             )
         return train, test

@@ -46,13 +46,13 @@ class Stream:
         """Returns a stream of the same batches that begins with the first batch."""
         return Stream(self.batches, self.with_labels, self.domain)
 
-    def batch(self, number: int, size: int, part: tuple[int, int] = (0, 1)) -> Any:
+    def batch(self, number: int, size: int, shard: tuple[int, int] = (0, 1)) -> Any:
         """Returns the columns of the next batch or of one of the last four.
 
         Args:
             number: Number of the batch, at least 0.
             size: Number of examples per batch.
-            part: Must be `(0, 1)`, because processes cannot share a stream.
+            shard: Must be `(0, 1)`, because processes cannot share a stream.
 
         Raises:
             ValueError: If it is any other batch, or no batches remain.
@@ -79,8 +79,8 @@ class Stream:
     def _cut(self, size):
         columns = self._remainder
         while columns is None or len(keras.tree.flatten(columns)[0]) < size:
-            parts = [part for part in (columns, next(self._examples).columns) if part]
-            columns = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
+            batches = [batch for batch in (columns, next(self._examples).columns) if batch]
+            columns = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *batches)
         self._remainder = keras.tree.map_structure(lambda leaf: leaf[size:], columns)
         return keras.tree.map_structure(lambda leaf: leaf[:size], columns)
 
@@ -95,6 +95,6 @@ def _read_endlessly(batches, with_labels, domain):
             yield examples
         if examples is None:
             raise ValueError(
-                f"The {domain} must be an iterable that starts again each time. Received: no "
-                "batches, either because it is empty or because it can be read only once"
+                f"Expected the {domain} to be an iterable that starts again each time. Received: "
+                "no batches, either because it is empty or because it can be read only once"
             )

@@ -28,7 +28,7 @@ def as_tensorflow_dataset(pairs: Pairs) -> Any:
         of at most 256 MiB in total, without a labeled target.
     """
     domains: Any = pairs.domains
-    if keras.backend.backend() != "tensorflow" or pairs.part[1] > 1:
+    if keras.backend.backend() != "tensorflow" or pairs.shard[1] > 1:
         return None
     if not {*domains} <= {"source", "target"} or not _fit_in_memory(domains.values()):
         return None
@@ -54,13 +54,13 @@ def as_tensorflow_dataset(pairs: Pairs) -> Any:
         return tf.data.Dataset.from_tensor_slices(tuple(rows))
 
     def gather_batch(*rows):
-        parts: Any = {
+        batch: Any = {
             name: keras.tree.map_structure(
                 lambda values, numbers=numbers: tf.gather(values, numbers), columns[name]
             )
             for name, numbers in zip(domains, rows, strict=True)
         }
-        return collect_inputs(parts), *collect_labels(parts["source"])
+        return collect_inputs(batch), *collect_labels(batch["source"])
 
     blocks = tf.data.Dataset.counter()
     options = tf.data.Options()

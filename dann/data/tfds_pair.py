@@ -84,7 +84,9 @@ def tfds_pair(
     size, depth = _common_shape(shapes, image_size, channels)
     classes: Any = {name: features[name][key].names for name, (_, key) in keys.items() if key}
     if source not in classes:
-        raise ValueError(f"{source} must have a class label per image. Received: no class labels")
+        raise ValueError(
+            f"Expected {source} to have a class label per image. Received: no class labels"
+        )
     parts, shape = {}, (*size, depth)
     for part, name in names.items():
         images, numbers = _read_split(builders[name], splits[part], keys[name], shape)
@@ -122,8 +124,8 @@ def _read_ranges(builder, split):
 
     splits, path = builder.info.splits, builder.data_path
     return [
-        (path / part.splitname, range(splits[part.splitname].num_examples)[part.from_ : part.to])
-        for part in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
+        (path / rows.splitname, range(splits[rows.splitname].num_examples)[rows.from_ : rows.to])
+        for rows in tfds.core.ReadInstruction.from_spec(split).to_absolute(splits)
     ]
 
 
@@ -191,7 +193,7 @@ def _find_keys(name: str, info: Any) -> tuple[Any, str | None]:
         image, label = info.supervised_keys[:2]
     if image not in images:
         raise ValueError(
-            f"{name} must be a data set of images. "
+            f"Expected {name} to be a data set of images. "
             f"Received: supervised keys {info.supervised_keys} of {dict(features)}"
         )
     is_class = label in list(features) and isinstance(features[label], tfds.features.ClassLabel)
@@ -209,9 +211,9 @@ def _read_split(builder, split, keys, shape):
 
     def read_parts():
         labels, examples = [], _read_examples(builder, split, keys)
-        while part := list(itertools.islice(examples, _CHUNK)):
-            labels += [label for _, label in part]
-            yield np.stack([unify(image, shape[:2], shape[2]) for image, _ in part])
+        while chunk := list(itertools.islice(examples, _CHUNK)):
+            labels += [label for _, label in chunk]
+            yield np.stack([unify(image, shape[:2], shape[2]) for image, _ in chunk])
         # Before the images appear under their final name, which implies that labels exist.
         np.save(labels_path, np.array(labels, np.int64))
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.labels import SIGMOIDS
+from dann.adaptation.labels import MULTI_LABEL_LOSSES
 from dann.adaptation.prediction import predict
 from dann.checks import check_class_range
 from dann.data.conversion import to_class_indices
@@ -155,7 +155,7 @@ def _run_model(model, inputs, needs_features, batch_size):
 
 def _check_one_label_per_example(model, network):
     last_layer = getattr(network, "layers", [network])[-1]
-    several = isinstance(getattr(model, "loss", None), SIGMOIDS)
+    several = isinstance(getattr(model, "loss", None), MULTI_LABEL_LOSSES)
     several = several or getattr(model, "is_multi_label", False)
     if several or getattr(last_layer, "activation", None) is keras.activations.sigmoid:
         raise ValueError(

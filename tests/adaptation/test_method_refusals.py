@@ -166,7 +166,7 @@ OPTIONS = [
     (Invariant, {**NUISANCES, "balanced": "age"}, r"\['site'\].*age"),
     (Invariant, {**NUISANCES, "balanced": "other"}, "other"),
     (Invariant, {**NUISANCES, **TWO_LABELS, "condition_on_label": True}, "and classes if"),
-    (Invariant, {**NUISANCES, **TWO_LABELS, "regularizers": MCC()}, "`MCC` compare"),
+    (Invariant, {**NUISANCES, **TWO_LABELS, "regularizers": MCC()}, "which `MCC` require"),
 ]
 # Method, inputs, labels and loss of `fit`, and words.
 DATA = [
@@ -182,8 +182,8 @@ DATA = [
     (DANN, PAIR, keras.ops.convert_to_tensor(LABELS + 4), None, "Received: 4, 5, 6"),
     (DANN, PAIR, LABELS / 2, None, "0.5"),
     (DANN, PAIR, MULTI_LABEL, CATEGORICAL, "sum to 1"),
-    (CDAN, PAIR, MULTI_LABEL, [SIGMOIDS], "`CDAN` compare"),
-    (CDAN, PAIR, MULTI_LABEL, lambda y, z: SIGMOIDS(y, z), "`CDAN` compare"),
+    (CDAN, PAIR, MULTI_LABEL, [SIGMOIDS], "which `CDAN` require"),
+    (CDAN, PAIR, MULTI_LABEL, lambda y, z: SIGMOIDS(y, z), "which `CDAN` require"),
     (PADA, PAIR, np.eye(3)[LABELS], CATEGORICAL, "`PADA` has a weight for each class"),
     (DANN, SOURCE, LABELS, None, "pairs of source and target"),
     (DANN, {**PAIR, "target": TARGET[:, :2]}, LABELS, None, "target"),
@@ -247,8 +247,8 @@ CALLS = {
     "predict pairs": (lambda: make(DANN).predict(PAIRS), r"predict\(inputs\)"),
     "evaluate a target": (lambda: make(DANN).evaluate(SOURCE, LABELS, TARGET), "evaluate"),
     "evaluate a tuple": (lambda: make(DANN).evaluate((SOURCE, LABELS)), "evaluate"),
-    "labeled target": (lambda: make(DIRTT, radius=1.0)(LABELLED), "without a labeled target"),
-    "other network": (lambda: make(DIRTT, radius=1.0).start_from(OTHER), "shape"),
+    "labelled target": (lambda: make(DIRTT, radius=1.0)(LABELLED), "without a labelled target"),
+    "other network": (lambda: make(DIRTT, radius=1.0).load_first_stage(OTHER), "shape"),
 }
 
 if keras.backend.backend() == "torch":
@@ -299,7 +299,7 @@ CLASS_PARTS = [n for n, part in [*METHODS.items(), *REGULARIZERS.items()] if par
 
 @pytest.mark.parametrize("name", CLASS_PARTS)
 def test_class_comparison_refuses_numbers_and_multi_label(name):
-    with pytest.raises(ValueError, match="compare classes"):
+    with pytest.raises(ValueError, match="one class per example"):
         make_with(name, label_head=linear(4, 1))
-    with pytest.raises(ValueError, match="compare classes"):
+    with pytest.raises(ValueError, match="one class per example"):
         make_with(name).compile("sgd", SIGMOIDS)

@@ -135,7 +135,7 @@ def test_rare_categories_share_a_column(tmp_path):
 @pytest.mark.parametrize(("odd", "count"), [("?", 1), ("12%", 29), ("1,000", 30)])
 def test_mostly_numeric_column_is_not_categorical(files, odd, count):
     write(files[1], [[*row[:2], odd, row[3]] for row in TARGET[:count]] + TARGET[count:])
-    with pytest.raises(ValueError, match="'income' must contain finite numbers.*`categorical`"):
+    with pytest.raises(ValueError, match="'income' to contain finite numbers.*`categorical`"):
         csv_table(*files, "label")
     assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
 
@@ -182,7 +182,7 @@ def test_whole_numbers_are_one_category_and_one_label(tmp_path):
             "['F', 'M']; target: ['female', 'male']",
         ),
         (["F", "M", "M"] * 20, ["female", "M", "M"] * 20, "33% of the source's rows and 33% of"),
-        (["yes", "no"] * 30, [True, False] * 30, "'x' gives the domain away"),
+        (["yes", "no"] * 30, [True, False] * 30, "'x' reveals the domain"),
         ([f"2020-01-{d:02}" for d in range(60)], [f"2021-02-{d}" for d in range(60)], "100%"),
         ([f"note {i}" for i in range(60)], ["good"] * 60, "61 categories in 120 rows"),
         (["a", "b", "b"] * 20, ["a", "a", "b"] * 20, None),

@@ -18,9 +18,7 @@ def with_oracle(labels=LABELS):
 def test_oracle_labels_reach_no_batch():
     assert (PAIR.input_shape, PAIR.name) == ((4, 4, 1), "a → b")
     first, reversed_pair = with_oracle(), with_oracle(LABELS[::-1].copy())
-    batches = zip(
-        first.batches(2, seed=1).endless(), reversed_pair.batches(2, seed=1), strict=False
-    )
+    batches = zip(first.batches(2, seed=1).repeat(), reversed_pair.batches(2, seed=1), strict=False)
     for (inputs, labels), (inputs_again, labels_again) in itertools.islice(batches, 5):
         assert inputs.keys() == {"source", "target"}
         for name, images in inputs.items():

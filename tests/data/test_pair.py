@@ -133,7 +133,7 @@ def test_labelled_target_follows_source_in_each_replica():
     np.testing.assert_array_equal(labels[:4], plain["source"][:, 0] % 10 % 3)
     extra_rows = plain["target_labelled"][:, 0].astype(int) - 200
     np.testing.assert_array_equal(labels[4:], EXTRA[1][extra_rows])
-    inputs, split = pairs.endless(replicas=2)[0]
+    inputs, split = pairs.repeat(replicas=2)[0]
     keras.tree.map_structure(np.testing.assert_array_equal, inputs, plain)
     np.testing.assert_array_equal(split[:4], [*labels[:2], *labels[4:6]])
     np.testing.assert_array_equal(split[4:], [*labels[2:4], *labels[6:]])
@@ -148,7 +148,7 @@ def test_sources_and_classes_are_drawn_in_equal_parts(sources, balanced):
     source = np.arange(100.0)[:, np.newaxis], labels
     options = {"source_domain": domains if sources > 1 else None, "balanced": balanced}
     drawn_rows = set()
-    for inputs, batch_labels in itertools.islice(pair(source, TARGET, 8, **options).endless(), 50):
+    for inputs, batch_labels in itertools.islice(pair(source, TARGET, 8, **options).repeat(), 50):
         rows = inputs["source"][:, 0].astype(int)
         drawn_rows |= {*rows}
         np.testing.assert_array_equal(batch_labels, labels[rows])

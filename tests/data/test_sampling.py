@@ -146,7 +146,7 @@ def test_fit_reads_batches_in_order(fits, repeat):
     model.compile("sgd")
     pairs = pair((values, np.arange(20) % 2), values, 6, seed=2, repeat=repeat)
     expected = 0.0
-    for inputs, _ in itertools.islice(pairs.endless(), 18):
+    for inputs, _ in itertools.islice(pairs.repeat(), 18):
         expected = 0.5 * expected + np.mean([inputs["source"], inputs["target"]])
     for arguments in fits:
         model.fit(pairs, verbose=0, **arguments)

@@ -102,7 +102,7 @@ def test_missing_package_names_the_install_command(folder, monkeypatch):
     ("names", "options", "error", "words"),
     [
         (("amazon", "books"), {}, ValueError, "books"),
-        (("amazon", "amazon"), {}, ValueError, "must differ"),
+        (("amazon", "amazon"), {}, ValueError, "to differ"),
         (("amazon", "nyt"), {"output_mode": "int"}, ValueError, "output_mode"),
         (("amazon", "nyt"), {"data_dir": "nowhere"}, FileNotFoundError, "pip download --no-binary"),
     ],

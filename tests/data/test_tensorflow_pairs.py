@@ -44,7 +44,7 @@ def assert_same(tensor, array):
 def test_dataset_equals_pairs(source, target, options):
     pairs = pair(source, target, 4, seed=3, **options)
     pairs.start = 5
-    endless, dataset = pairs.endless(), as_tensorflow_dataset(pairs)
+    endless, dataset = pairs.repeat(), as_tensorflow_dataset(pairs)
     for step, batch in enumerate(itertools.islice(dataset, 100)):  # more than one block
         expected = endless[step]
         keras.tree.map_structure(assert_same, batch, expected)

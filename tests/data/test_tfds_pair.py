@@ -119,8 +119,8 @@ def test_unknown_target_classes_stay_unknown(shapes):
     [
         ({"target": "ac"}, "among .'a', 'b'.. Received: .'c'"),
         ({"image_size": None}, "Images of several sizes need an `image_size`"),
-        ({"source": "unlabeled", "target": "ab"}, "must have a class label per image"),
-        ({"target": "nested"}, "must be a data set of images"),
+        ({"source": "unlabelled", "target": "ab"}, "to have a class label per image"),
+        ({"target": "nested"}, "to be a data set of images"),
         ({"target": "red"}, "red.* not found"),
         ({"target_test_split": "test+unknown"}, "Received: -1"),
         ({"source_split": "unknown"}, "Received: 4 of 4 examples with an empty label"),

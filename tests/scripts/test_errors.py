@@ -42,7 +42,7 @@ REFUSALS = {
         "method.implementation=other": "Received: implementation='other'",
         "trainer.steps=250 trainer.steps_per_execution=20": "must be multiples of",
         "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
-        "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) must contain mnist/ for mnist",
+        "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) to contain mnist/ for mnist",
         "network=binary_lenet network.binary=false callbacks=binary": "trainable binary layers",
     },
     "reproduce.py": {

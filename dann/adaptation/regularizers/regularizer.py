@@ -6,7 +6,7 @@ from dann.checks import check_number
 from dann.config_mixin import ConfigMixin
 from dann.registry import Registry
 
-# The fact `needs` contains test values for arguments without a default.
+# Metadata: `example_arguments` are values of the required arguments, for tests and documentation.
 REGULARIZERS: Registry[type["Regularizer"]] = Registry(register_with_keras=True)
 
 
@@ -14,9 +14,9 @@ class Regularizer(ConfigMixin):
     """A loss on the target that can be added to any method.
 
     A subclass sets `name`, lists the `arguments` of its constructor, stores them in attributes of
-    these names, and overrides `losses`. Random generators and counters belong into Keras layers
+    these names, and overrides `losses`. Random generators and counters belong in Keras layers
     listed in `layers`, which are saved with the model. Layers that depend on the networks of the
-    model are created in `join`.
+    model are created in `attach`.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
@@ -47,8 +47,8 @@ class Regularizer(ConfigMixin):
     def __init__(self, weight: float = 1.0):
         self.weight = check_number("weight", weight, low=0)
 
-    def join(self, model: Any) -> None:
-        """Prepares for a model; called once, after the model has made its networks."""
+    def attach(self, model: Any) -> None:
+        """Creates layers that depend on the model; called once, after its networks exist."""
 
     def before_step(self, model: Any) -> None:
         """Runs at the beginning of each training step, before the forward pass."""

@@ -30,15 +30,16 @@ class SelfEnsembling(Regularizer):
     A share of a class below 1e-7 is treated as 1e-7 and receives no gradient: `B` preserves a
     class but cannot restore one.
 
-    Before training step `n`, counted from 0, each number `w` of the classifier, a weight or a
-    moving statistic, updates the teacher's number `v`:
+    Before training step `n`, counted from 0, every weight `v` of the teacher, including moving
+    statistics, moves towards the classifier's weight `w`:
 
     - `v = d v + (1 - d) w` with `d = min(decay, n / (n + 1))`
 
     The teacher starts as a copy of the classifier and averages all steps until `n / (n + 1)`
-    reaches `decay`. It runs in inference mode. Its numbers have the types of the classifier's
-    numbers, so in plain bfloat16 they may not change. Its numbers and the number of steps are saved
-    with the model. After training, `teacher.predict(images)` returns the teacher's logits.
+    reaches `decay`. The teacher runs in inference mode. Its weights have the dtypes of the
+    classifier's weights, so in pure bfloat16 small updates can round to zero. The teacher and the
+    step counter are saved with the model. After training, `teacher.predict(images)` returns the
+    teacher's logits.
 
     Without augmentation or dropout the two networks hardly differ, and the loss has little effect.
 
@@ -88,7 +89,7 @@ class SelfEnsembling(Regularizer):
         self.balance = check_number("balance", balance, low=0)
         self.teacher: Any = None
 
-    def join(self, model):
+    def attach(self, model):
         if self.teacher is not None:
             raise ValueError(
                 "Expected a new `SelfEnsembling()` for each model, because a teacher has one "

@@ -8,7 +8,7 @@ from dann.autodiff import gradients
 from dann.checks import check_number
 
 # Length of the first perturbation as a share of the radius. Half precision would round 0.01 away.
-PROBE, PROBE_IN_HALF = 0.01, 1.0
+INITIAL_RADIUS_FRACTION, INITIAL_RADIUS_FRACTION_HALF = 0.01, 1.0
 
 
 @REGULARIZERS.register("vat", example_arguments={"radius": 0.5})
@@ -23,13 +23,13 @@ class VirtualAdversarial(Regularizer):
 
     The radius is the length of the perturbation of a whole input, in the units of the inputs.
     VADA's radius of 3.5 for inputs between -1 and 1 corresponds to about 450 for images of 0 to
-    255, also if the network begins with a `Rescaling`.
+    255, even if the network begins with a `Rescaling` layer.
 
     In half precision, mixed or not, `r = radius * d`, because a hundredth would be rounded away.
 
-    Of several inputs, such as an image and numbers, all floats and bytes are perturbed together,
-    and the radius is the length of the joint perturbation. For maps of logits the mean includes all
-    positions.
+    With several inputs, such as an image and numbers, all floating-point and 8-bit inputs are
+    perturbed together, and the radius is the norm of the joint perturbation. For maps of logits the
+    mean includes all positions.
 
     The classifier runs on inputs without augmentation, twice with the same noise (dropout), with
     the statistics of the batch as in training. Its state does not change.
@@ -114,22 +114,24 @@ class VirtualAdversarial(Regularizer):
 
         def scaled_divergence(*perturbations):
             log_q = log_probabilities(perturbations)
-            # Only the direction of the slope matters. Its size at the logits is set to 256, because
-            # it would underflow in half precision on its way to the inputs.
+            # Only the direction of the gradient matters. Its size at the logits is set to 256,
+            # because it would underflow in half precision on its way to the inputs.
             change = ops.stop_gradient(ops.max(ops.abs(ops.exp(log_q) - p)))
             return 256 / ops.maximum(change, 1e-6) * ops.sum(divergence(log_q))
 
         is_half = any(layer.compute_dtype in HALF_TYPES for layer in model.classifier.layers)
-        length = (PROBE_IN_HALF if is_half else PROBE) * self.radius
+        fraction = INITIAL_RADIUS_FRACTION_HALF if is_half else INITIAL_RADIUS_FRACTION
         shapes = [ops.shape(leaves[index]) for index in indices]
         noise = [keras.random.normal(shape, seed=self.generator) for shape in shapes]
-        probes = [length * direction for direction in _normalize(noise)]
-        directions = _normalize(gradients(scaled_divergence, probes))
+        initial = [
+            fraction * self.radius * direction for direction in _normalize_per_example(noise)
+        ]
+        directions = _normalize_per_example(gradients(scaled_divergence, initial))
         perturbations = [ops.stop_gradient(self.radius * direction) for direction in directions]
         return ops.mean(divergence(log_probabilities(perturbations)))
 
 
-def _normalize(tensors):
+def _normalize_per_example(tensors):
     """Scales the tensors of each example together to length 1; zeros remain zeros."""
     rows = [ops.reshape(x, (ops.shape(x)[0], -1)) for x in tensors]
     joined = ops.concatenate(rows, axis=1)

@@ -36,19 +36,20 @@ def load_builder(
     """
     raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
     stem, _, config = name.partition("/")
-    kind: Any = tfds.builder_cls("mnist_files" if stem == "mnist" and raw else stem)
+    builder_class: Any = tfds.builder_cls("mnist_files" if stem == "mnist" and raw else stem)
     folder = pathlib.Path(cache_dir).expanduser()
     arguments = {"data_dir": folder, "config": config or None}
-    builder = kind(**arguments)
+    builder = builder_class(**arguments)
     if builder.data_path.exists():
         return builder
-    is_own = isinstance(builder, ImageBuilder)
-    if is_own and raw:  # an attempt to download missing files could take minutes
-        missing = [part for part in builder.RAW if not (raw / part).is_dir()]
-        if missing:
+    is_package_builder = isinstance(builder, ImageBuilder)
+    if is_package_builder and raw:  # an attempt to download missing files could take minutes
+        missing_folders = [name for name in builder.RAW if not (raw / name).is_dir()]
+        if missing_folders:
             raise FileNotFoundError(
-                f"`data_dir` (paths.data_dir) must contain {'/ and '.join(missing)}/ for {stem}. "
-                f"Received: {raw}. Leave it out to download the files"
+                "Expected `data_dir` (paths.data_dir) to contain "
+                f"{'/ and '.join(missing_folders)}/ for {stem}. Received: {raw}. Leave it out to "
+                "download the files"
             )
     folder.mkdir(parents=True, exist_ok=True)
     # Two processes that prepare one data set would remove each other's files.
@@ -60,6 +61,6 @@ def load_builder(
             if not has_tensorflow():
                 arguments["file_format"] = "array_record"
             # TFDS prints "Downloading" also for our builders, which download little or nothing.
-            with contextlib.redirect_stdout(io.StringIO() if is_own else sys.stdout):
-                kind(**arguments).download_and_prepare(download_config=settings)
-    return kind(data_dir=folder, config=config or None)
+            with contextlib.redirect_stdout(io.StringIO() if is_package_builder else sys.stdout):
+                builder_class(**arguments).download_and_prepare(download_config=settings)
+    return builder_class(data_dir=folder, config=config or None)

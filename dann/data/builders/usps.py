@@ -55,7 +55,7 @@ def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndar
     """
     if h5py.is_hdf5(path):
         with h5py.File(path) as file:
-            values, labels = (np.asarray(file[f"{split}/{part}"]) for part in ("data", "target"))
+            values, labels = (np.asarray(file[f"{split}/{name}"]) for name in ("data", "target"))
     else:  # values from -1 to 1, labels from 1 to 10
         with bz2.open(path) as file:
             table, labels = load_svmlight_file(file, n_features=_SIZE**2)

@@ -49,5 +49,5 @@ def test_checksums_are_beside_the_builders():
 @pytest.mark.parametrize(("name", "part"), [("mnist", "mnist"), ("mnist_m", "bsds500")])
 def test_missing_raw_files_are_not_downloaded(name, part, raw_files, tmp_path):
     (raw_files / part).rename(tmp_path / "elsewhere")
-    with pytest.raises(FileNotFoundError, match=f"must contain {part}/ for {name}"):
+    with pytest.raises(FileNotFoundError, match=f"to contain {part}/ for {name}"):
         load_builder(name, str(tmp_path / "cache"), str(raw_files))

@@ -17,7 +17,7 @@ def domains(cache):
     return digits_to_photos(str(cache))
 
 
-def test_black_is_grey_and_photos_are_coloured(domains):
+def test_black_config_is_grayscale_and_photo_config_is_color(domains):
     assert domains.input_shape == (16, 16, 3)
     sizes = len(domains.source_train[0]), len(domains.target_train), len(domains.target_test[0])
     assert sizes == (8000, 8000, 599)
@@ -33,7 +33,7 @@ def test_source_target_and_test_digits_are_disjoint():
     assert sum(map(len, parts)) == len(set.union(*parts))
 
 
-def test_digit_without_jitter_keeps_its_ink():
+def test_unaugmented_digit_preserves_total_intensity():
     digit = DATA.images[0] / 16
     enlarged = _enlarge(digit, np.random.default_rng(0), jitter=False)
     assert enlarged.shape == (16, 16)
