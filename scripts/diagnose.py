@@ -1,4 +1,4 @@
-"""Diagnoses a run: whether its reversal works, which side wins, and how gradients behave.
+"""Diagnoses a run: its reversal, the alignment of its features, and the flow of gradients.
 
 python scripts/train.py hydra.run.dir=run
 python scripts/diagnose.py run=run

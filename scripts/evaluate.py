@@ -2,7 +2,7 @@
 
 python scripts/train.py hydra.run.dir=run
 python scripts/evaluate.py run=run                     on the test sets of the run
-python scripts/evaluate.py run=run target=new_photos   on other data like the target
+python scripts/evaluate.py run=run target=new_photos   on new target data
 
 `target` is a folder of images, with or without class folders, a `.npz` file or a `.csv` file, of
 the same kind as the target of the run. Its predicted classes are written to predictions_<name>.csv
@@ -35,7 +35,7 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     run_cfg = load_run_config(cfg.run, cfg.paths)
-    tests = ["source", "target"]
+    domain_names = ["source", "target"]
     if cfg.target is not None:
         reader = run_cfg.data["_target_"]
         if reader not in NEW_TARGET_READERS:
@@ -44,13 +44,14 @@ def main(cfg):
                 f"Received: a run with {reader}"
             )
         run_cfg.data["target_new"] = cfg.target
-        tests = ["target"]
+        domain_names = ["target"]
     domains = build_domains(run_cfg)
     run.check_data(domains.identity)
     if domains.nuisances and cfg.target is None:
-        tests = ["source"]  # one table is both domains
+        # A nuisance table has a single test set, which `source_test` and `target_test` share.
+        domain_names = ["source"]
     class_names = domains.class_names or [str(number) for number in range(domains.num_classes)]
-    for domain in tests:
+    for domain in domain_names:
         inputs, labels = getattr(domains, f"{domain}_test")
         print(f"{domain}: {cfg.target or getattr(domains, domain)}")
         if labels is None:

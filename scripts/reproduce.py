@@ -35,23 +35,25 @@ def main(cfg):
     # All arguments are composed before the first run, so that a mistake ends the script now.
     settings = [collect_settings(compose("train", list(run.arguments))) for run in runs]
 
-    def select_finished():
+    def select_finished_runs():
         return [
             run
-            for run, planned in zip(runs, settings, strict=True)
+            for run, planned_settings in zip(runs, settings, strict=True)
             if run.directory.is_finished()
-            and collect_settings(load_run_config(run.directory.path)) == planned
+            and collect_settings(load_run_config(run.directory.path)) == planned_settings
         ]
 
-    finished = select_finished()
-    missing = [run for run in runs if run not in finished]
+    finished_runs = select_finished_runs()
+    missing_runs = [run for run in runs if run not in finished_runs]
     paths = {key: cfg.paths[key] for key in ("data_dir", "cache_dir")}
-    shared = [f"paths.{key}={quote(path)}" for key, path in paths.items() if path is not None]
+    shared_arguments = [
+        f"paths.{key}={quote(path)}" for key, path in paths.items() if path is not None
+    ]
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)  # an exception ends the running trainings
-    failed = train_runs(missing, TRAIN, shared, cfg.jobs)
-    finished = select_finished()
-    results = collect_results(finished)
+        signal.signal(number, signal.default_int_handler)  # an exception ends the training runs
+    failed_runs = train_runs(missing_runs, TRAIN, shared_arguments, cfg.jobs)
+    finished_runs = select_finished_runs()
+    results = collect_results(finished_runs)
     path = pathlib.Path(cfg.results)
     path.parent.mkdir(parents=True, exist_ok=True)
     results.to_csv(path, index=False)
@@ -60,17 +62,17 @@ def main(cfg):
         folder = pathlib.Path(cfg.runs_dir) / experiment
         overrides = {
             os.path.relpath(run.directory.path, folder): run.arguments
-            for run in finished
+            for run in finished_runs
             if run.experiment == experiment
         }
         ranking = rank_sweep(folder, "agreement", overrides) if overrides else None
         print(f"{experiment}: {ranking or 'not ranked'}")
     print(f"Written to {path} and {path.with_suffix('.md')}")
-    for run in failed:
+    for run in failed_runs:
         log = run.directory.log_file
         last_line = log.read_text().strip().rpartition("\n")[2]
         print(f"error: {log} ends: {last_line}", file=sys.stderr)
-    if failed:
+    if failed_runs:
         sys.exit(1)
 
 

@@ -1,7 +1,7 @@
 """Trains a network on labeled source data and unlabeled target data.
 
 python scripts/train.py                                    the default, in about a minute
-python scripts/train.py method=source_only                 another method
+python scripts/train.py method=source_only                 a different method
 python scripts/train.py -m method=dann,cdan seed=0,1       a sweep, ranked without target labels
 python scripts/train.py trainer.epochs=20                  20 passes over the source
 python scripts/train.py resume=true                        resumes the newest unfinished run
@@ -34,13 +34,13 @@ def main(cfg):
     distribution = training.Distribution(**cfg.distribution)
     distribution.connect()
     if get_process_position()[0] != 0:  # process 0 writes the run
-        discarded = tempfile.TemporaryDirectory()
-        cfg.paths.run_dir = discarded.name
+        temporary_directory = tempfile.TemporaryDirectory()
+        cfg.paths.run_dir = temporary_directory.name
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     if distribution.kind != "multi_host":
         selected = runs.find_run(cfg)
         if selected.is_done:
-            print(f"Finished already: {selected.directory}")
+            print(f"Already finished: {selected.directory}")
             return
         if str(selected.directory.path) != cfg.paths.run_dir:
             print(f"Resumes {selected.directory}")
@@ -66,8 +66,8 @@ def main(cfg):
     adapts = model.terms or model.regularizers or domains.nuisances
     # A second stage continues a trained model, so a baseline would not be comparable.
     if cfg.compare and adapts and "teacher" not in cfg.method:
-        plain = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
-        baseline = runs.find_shared_baseline(cfg) or build(plain)
+        baseline_method = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
+        baseline = runs.find_shared_baseline(cfg) or build(baseline_method)
     training.train_run(
         cfg.paths.run_dir,
         domains,

@@ -1,8 +1,8 @@
-"""Builds the objects of a training from its composed config.
+"""Builds the objects of a training run from its composed config.
 
-A config may come from a stranger, and Hydra calls whatever a `_target_` names. So a `_target_` must
-be on a list: public classes of this package and of Keras, and the functions that build networks or
-read data. Only this module instantiates parts of a config.
+Configs can be untrusted, and Hydra calls any `_target_`. Therefore only targets on an allow-list
+are instantiated: public classes of this package and of Keras, and the functions that build networks
+or read data. Only this module instantiates parts of a config.
 """
 
 import dataclasses
@@ -79,7 +79,7 @@ def instantiate(node: Any, names: Collection[str] | None = None) -> Any:
         names: Names that a `_target_` may have. Defaults to `None`: `get_target_names()`.
 
     Raises:
-        ConfigError: If a `_target_` has another name.
+        ConfigError: If a `_target_` is not on the allow-list.
         hydra.errors.InstantiationException: If a target raises an error.
     """
     check_targets(node, names)
@@ -99,12 +99,15 @@ def check_targets(node: Any, names: Collection[str] | None = None) -> None:
         names: As in `instantiate`.
 
     Raises:
-        ConfigError: If a `_target_` has another name, or a text contains `${`.
+        ConfigError: If a `_target_` is not on the allow-list, or a text contains `${`.
     """
     names = get_target_names() if names is None else names
     for key, value in iterate_entries([as_container(node)]):
         if isinstance(value, str) and "${" in value:
-            raise ConfigError(f"Hydra would resolve this text a second time. Received: {value}")
+            raise ConfigError(
+                "Expected text without `${`, because Hydra would interpolate it again. "
+                f"Received: {value}"
+            )
         if key.endswith("._target_") and value not in names:
             raise ConfigError(
                 "`_target_` must be a public class of dann or keras, or a function of dann.data or "
@@ -162,8 +165,8 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         if OmegaConf.is_dict(part)
     }
     if network["backbone"].keywords.get("input_range") == "auto":
-        pixels = (0, 255) if len(domains.input_shape) == 3 else None
-        network["backbone"] = functools.partial(network["backbone"], input_range=pixels)
+        input_range = (0, 255) if len(domains.input_shape) == 3 else None
+        network["backbone"] = functools.partial(network["backbone"], input_range=input_range)
     backbone = network["backbone"](input_shape=domains.input_shape)
     features, num_classes = backbone.output_shape[-1], domains.num_classes
     # The baseline of a run has no regularizers.
@@ -242,17 +245,20 @@ def build_optimizer(cfg: DictConfig, model: Any) -> keras.optimizers.Optimizer:
     """Builds the optimizer of `cfg`; heads learn at `network.head_rate` times its rate."""
     optimizer = _build_part("optimizer", cfg.optimizer, keras.optimizers.Optimizer)
     if isinstance(optimizer, PerVariable):
-        optimizer.build(model.trainable_variables)  # reports rules that match no variable now
+        optimizer.build(model.trainable_variables)  # raises now if a rule matches no variable
     head_rate = cfg.network.get("head_rate", 1.0)
     return optimizer if head_rate == 1 else faster_heads(model, optimizer, head_rate)
 
 
-def _build_part(key: str, node: Any, kind: type[T], names: Collection[str] | None = None) -> T:
+def _build_part(
+    key: str, node: Any, expected_type: type[T], names: Collection[str] | None = None
+) -> T:
     """Instantiates the node of a key, and checks that the result is of the expected type."""
     plain = as_container(node)
     part = instantiate(OmegaConf.create({key: plain}), names)[key]
-    if not isinstance(part, kind):
-        raise ConfigError(f"{key} must name a {kind.__name__} as `_target_`. Received: {plain}")
+    if not isinstance(part, expected_type):
+        name = expected_type.__name__
+        raise ConfigError(f"{key} must name a {name} as `_target_`. Received: {plain}")
     return part
 
 

@@ -1,4 +1,4 @@
-"""The error of a wrong config, and one-line explanations of Hydra's errors."""
+"""Error for invalid configs, and one-line explanations of Hydra's errors."""
 
 import difflib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from dann.config.schema import CONF
 
 
 class ConfigError(ValueError):
-    """Raised for a wrong config. The message names the key and what to change, on one line."""
+    """Raised for an invalid config. The message names the key and what to change, on one line."""
 
 
 def explain_error(error: Exception) -> str:
@@ -54,8 +54,8 @@ def explain_error(error: Exception) -> str:
 def find_similar_keys(key: str, cfg: Any) -> list[str]:
     """Returns at most three dotted keys of a config that a user may mean.
 
-    A key matches if its last part, or the initials of that (`lr` for `learning_rate`), equals
-    `key`. If no key matches, similar spellings do.
+    A key matches if its last part, or the initials of its last part (`lr` for `learning_rate`),
+    equals `key`. If no key matches, similar spellings do.
     """
     group: Any = OmegaConf.to_container(cfg)
     group.pop("hydra", None)

@@ -13,9 +13,9 @@ from dann.config.schema import TrainConfig
 from dann.training import RunDirectory
 
 # Settings that may change when a run resumes, because the results do not depend on them.
-_FREE = ("resume", "overwrite", "paths", "experiment", "debug", "distribution")
-_FREE_IN_TRAINER = ("check_every", "steps_per_execution")
-_FREE_CALLBACKS = (
+_IGNORED_GROUPS = ("resume", "overwrite", "paths", "experiment", "debug", "distribution")
+_IGNORED_TRAINER_KEYS = ("check_every", "steps_per_execution")
+_LOGGING_CALLBACKS = (
     "dann.training.EpochTable",
     "keras.callbacks.CSVLogger",
     "keras.callbacks.ModelCheckpoint",
@@ -46,7 +46,7 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
     that only write logs or models.
 
     Args:
-        cfg: Composed config of a training.
+        cfg: Composed config of a training run.
     """
     plain: Any = OmegaConf.to_container(cfg)
     plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}  # the paths may change
@@ -54,15 +54,15 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
     if epochs is not None:  # the number of steps is known only after the data are loaded
         plain["trainer"] |= {"steps": epochs, "steps_per_epoch": None}
     settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
-    for key in _FREE:
+    for key in _IGNORED_GROUPS:
         settings.pop(key, None)
-    for key in _FREE_IN_TRAINER:
+    for key in _IGNORED_TRAINER_KEYS:
         settings["trainer"].pop(key, None)
     callbacks = settings.get("callbacks") or {}
     settings["callbacks"] = {
         name: {key: value for key, value in node.items() if key != "verbose"}
         for name, node in callbacks.items()
-        if node and node.get("_target_") not in _FREE_CALLBACKS
+        if node and node.get("_target_") not in _LOGGING_CALLBACKS
     }
     return {
         key: value
@@ -100,16 +100,16 @@ def find_run(cfg: Any) -> SelectedRun:
     differences, is_longer = _compare_settings(cfg, run)
     if differences:
         raise ConfigError(
-            f"Expected the settings of the run in {run}. Choose another hydra.run.dir, or start "
-            "again with resume=false overwrite=true, which deletes that run. "
-            f"Received: {'; '.join(differences)}"
+            f"Expected the settings of the run in {run}. Received: {'; '.join(differences)}. "
+            "Choose another hydra.run.dir, or start again with resume=false overwrite=true, which "
+            "deletes that run"
         )
     return SelectedRun(run, is_done=resumes and run.is_finished() and not is_longer)
 
 
 def _find_unfinished_run(cfg, folder):
     """Returns the newest unfinished run with the settings of `cfg` in a folder."""
-    others = []
+    unfinished_runs = []
     for run in map(RunDirectory, sorted(folder.iterdir(), reverse=True)):
         if run.is_finished() or not run.has_checkpoints():
             continue
@@ -119,27 +119,27 @@ def _find_unfinished_run(cfg, folder):
             continue
         if not differences and not is_longer:
             return run
-        others.append(f"{run} ({(differences or ['fewer steps'])[0]})")
-    unfinished = f". Unfinished runs: {', '.join(others[:3])}" if others else ""
+        unfinished_runs.append(f"{run} ({(differences or ['fewer steps'])[0]})")
+    unfinished = f". Unfinished runs: {', '.join(unfinished_runs[:3])}" if unfinished_runs else ""
     raise ConfigError(f"No unfinished run in {folder.name}/ has these settings{unfinished}")
 
 
 def _compare_settings(cfg, run):
     """Returns the differences from the settings of a run, and whether `cfg` makes it longer."""
-    now, then = collect_settings(cfg), collect_settings(load_run_config(run.path))
-    changed = {key for key in {**then, **now} if then.get(key) != now.get(key)}
+    new, saved = collect_settings(cfg), collect_settings(load_run_config(run.path))
+    changed = {key for key in {**saved, **new} if saved.get(key) != new.get(key)}
     longer: set[str] = set()
     if cfg.resume and run.has_checkpoints():  # otherwise, the run would start again
-        longer = {key for key in changed & {*_LENGTHS} if _is_longer(then.get(key), now[key])}
-        longer |= changed & then.keys() & _find_schedule_keys(cfg)
+        longer = {key for key in changed & {*_LENGTHS} if _is_longer(saved.get(key), new[key])}
+        longer |= changed & saved.keys() & _find_schedule_keys(cfg)
     differences = [
-        f"{key}={now.get(key)} instead of {then.get(key)}" for key in sorted(changed - longer)
+        f"{key}={new.get(key)} instead of {saved.get(key)}" for key in sorted(changed - longer)
     ]
     return differences, not longer.isdisjoint(_LENGTHS)
 
 
-def _is_longer(then, now):
-    return None not in (then, now) and now > then
+def _is_longer(saved, new):
+    return None not in (saved, new) and new > saved
 
 
 def _find_schedule_keys(cfg):
@@ -148,8 +148,9 @@ def _find_schedule_keys(cfg):
     for key in _LENGTHS:
         if (length := OmegaConf.select(cfg, key)) is not None:
             OmegaConf.update(longer, key, length + 1)
-    now, then = collect_settings(longer), collect_settings(cfg)
-    return {key for key in now if now[key] != then.get(key)}.difference(_LENGTHS)
+    longer_settings, settings = collect_settings(longer), collect_settings(cfg)
+    keys = {key for key, value in longer_settings.items() if value != settings.get(key)}
+    return keys.difference(_LENGTHS)
 
 
 def keep_schedules(cfg: Any, directory: str | os.PathLike) -> dict[str, Any]:
@@ -158,20 +159,20 @@ def keep_schedules(cfg: Any, directory: str | os.PathLike) -> dict[str, Any]:
     A run that becomes longer therefore goes on from where its schedules ended.
 
     Args:
-        cfg: Composed config of a training, which changes.
+        cfg: Composed config of a training run, which changes.
         directory: Directory of the run.
 
     Returns:
         The settings that have changed, by their dotted keys.
     """
-    saved = load_run_config(directory)
-    then, now = collect_settings(saved), collect_settings(cfg)
+    saved_cfg = load_run_config(directory)
+    saved, new = collect_settings(saved_cfg), collect_settings(cfg)
     own_keys = {key for key, _ in iterate_entries(OmegaConf.to_container(cfg))}  # not references
-    keys = {key for key in _find_schedule_keys(cfg) & own_keys if then[key] != now[key]}
-    kept = {key: OmegaConf.select(saved, key) for key in sorted(keys)}
-    for key, value in kept.items():
+    keys = {key for key in _find_schedule_keys(cfg) & own_keys if saved[key] != new[key]}
+    saved_lengths = {key: OmegaConf.select(saved_cfg, key) for key in sorted(keys)}
+    for key, value in saved_lengths.items():
         OmegaConf.update(cfg, key, value)
-    return kept
+    return saved_lengths
 
 
 def find_shared_baseline(cfg: Any) -> dict[str, Any] | None:

@@ -37,7 +37,7 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
     jobs still run. `HYDRA_FULL_ERROR=1` prints tracebacks.
 
     Neither this module nor the composition of a config imports Keras, so a script imports
-    everything else inside its function. Help and most errors then take no time.
+    everything else inside its function, so `--help` and most errors do not wait for Keras to load.
 
     Args:
         config_name: Primary config in `conf/`.
@@ -94,8 +94,8 @@ def check_config(cfg: DictConfig) -> None:
     """Checks a composed config for mistakes that would pass unnoticed or fail late.
 
     Raises:
-        ConfigError: If a required value is missing, a `_target_` may not be called, or `run` or
-            `paths.data_dir` is no directory.
+        ConfigError: If a required value is missing, a `_target_` may not be called, or
+            `paths.data_dir` is not a directory.
         omegaconf.errors.OmegaConfBaseException: If an experiment or `+key=value` added a key that
             the schema lacks.
     """
@@ -150,7 +150,7 @@ def _print_errors(user_errors, failures) -> Iterator[None]:
 
 
 def _prepare_process():
-    """Makes Ctrl-C raise, lets closed or narrow outputs take all text, and silences libraries.
+    """Restores Ctrl-C, replaces characters that the terminal cannot encode, and silences logs.
 
     Warnings are printed on one line, as errors are.
     """

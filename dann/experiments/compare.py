@@ -41,9 +41,9 @@ def compare(
 ) -> Comparison:
     """Trains several methods and recommends which one to keep, without target labels.
 
-    A model of the source alone (`source_only`) is trained for each seed, too, as one of the
-    candidates. If `domains` has target labels, an upper bound that learns from them
-    (`target_only`) is also trained, and never chosen. The row `average` is the mean of the class
+    Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
+    `domains` has target labels, also trains an upper bound that learns from them (`target_only`),
+    which is never recommended. The row `average` is the mean of the class
     probabilities of all candidates with one seed. `dann.selection.recommend` makes the
     recommendation.
 
@@ -54,7 +54,7 @@ def compare(
         domains: The data, as `dann.data.arrays` and the other readers return it.
         methods: Names in `dann.adaptation.METHODS`, which use the default arguments of their
             classes; or functions of `(backbone, num_classes)` that return a model, such as the
-            classes; or such functions by a name of your own. `MDAN` receives the number of sources
+            classes; or a dict from names to such functions. `MDAN` receives the number of sources
             of the data. Defaults to `("dann", "cdan")`.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches. Agreement needs at least two seeds, and at least three
@@ -71,7 +71,7 @@ def compare(
         finite has no numbers.
 
     Raises:
-        TypeError: If an argument has another type.
+        TypeError: If an argument has an unexpected type.
         ValueError: If a method is unknown, or a method cannot train on the pair of domains.
 
     Example:

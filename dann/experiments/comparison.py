@@ -28,7 +28,7 @@ class Comparison:
 
     A label-free score ranks the runs. Runs that agree equally, as two runs always do, are ranked by
     InfoMax. If a run has no other seed to agree with, InfoMax ranks all runs, and `note` explains
-    this. Of runs with equal scores the earlier one comes first. Runs that learned from target
+    this. If runs have equal scores, the earlier run comes first. Runs that learned from target
     labels, failed or diverged have no rank. Target accuracies need target labels, so they are
     displayed but rank nothing.
 
@@ -118,7 +118,7 @@ class Comparison:
             # Two runs agree equally with each other, so their spread of 0 has no meaning.
             min_count = 3 if name == AGREEMENT else 2
             columns[title] = [
-                _format_spread(*row, digits=digits, min_count=min_count)
+                _format_mean_and_std(*row, digits=digits, min_count=min_count)
                 for row in table[name].to_numpy()
             ]
         text = pandas.DataFrame(columns).rename_axis(None).to_string()
@@ -191,17 +191,17 @@ def _rows_with(runs, measure):
 
 
 def _choose_score(key, candidates):
-    """Returns the column that ranks the runs, and a note if it is another one than `key`."""
-    lonely = set(candidates["run"]) - set(_rows_with(candidates, AGREEMENT)["run"])
-    if key != AGREEMENT or not lonely or _rows_with(candidates, INFO_MAX).empty:
+    """Returns the column that ranks the runs, and a note if it differs from `key`."""
+    runs_without_agreement = set(candidates["run"]) - set(_rows_with(candidates, AGREEMENT)["run"])
+    if key != AGREEMENT or not runs_without_agreement or _rows_with(candidates, INFO_MAX).empty:
         return key, ""
     note = f"ranked by {INFO_MAX}: agreement needs several seeds of each setting"
-    if len(lonely) < len(candidates):
-        note += f"; runs with one seed: {', '.join(sorted(lonely))}"
+    if len(runs_without_agreement) < len(candidates):
+        note += f"; runs with one seed: {', '.join(sorted(runs_without_agreement))}"
     return INFO_MAX, note
 
 
-def _format_spread(count, mean, std, digits, min_count):
+def _format_mean_and_std(count, mean, std, digits, min_count):
     """Formats a mean and, for at least `min_count` values, their standard deviation."""
-    spread = f" ± {std:{digits}}" if count >= min_count else ""
-    return f"{mean:{digits}}{spread}" if count else "-"
+    deviation = f" ± {std:{digits}}" if count >= min_count else ""
+    return f"{mean:{digits}}{deviation}" if count else "-"

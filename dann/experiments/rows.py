@@ -21,12 +21,12 @@ _METHOD_GROUPS = ("method", "schedule", "regularizer", "selection", "callbacks")
 def compute_agreement(
     runs: Iterable[tuple[Hashable, Hashable, Hashable, Any]],
 ) -> dict[Hashable, float]:
-    """Returns by run how far it agrees with runs of other seeds on the classes of the target.
+    """Returns the agreement of each run with runs of other seeds on the classes of the target.
 
     Args:
         runs: For each run a key; the group in which runs are compared, such as the setting; the
-            seed; and the predictions, as in `dann.selection.agreement`. Of several runs with one
-            group and seed, the first counts.
+            seed; and the predictions, as in `dann.selection.agreement`. If several
+            runs share a group and a seed, only the first is used.
 
     Returns:
         The agreement by key, only for groups with at least two seeds.
@@ -82,11 +82,13 @@ def read_rows(directory: pathlib.Path, overrides: Mapping[str, Sequence[str]]) -
     shared = set.intersection(*(set(setting) for setting, _ in settings.values()))
     rows = []
     for run, (setting, seed) in settings.items():
-        finished = RunDirectory(directory / run)
-        summary = finished.summary() if finished.is_finished() else {}
+        run_directory = RunDirectory(directory / run)
+        summary = run_directory.summary() if run_directory.is_finished() else {}
         # Arguments that all runs share are not part of the name of a setting.
         setting = [argument for argument in setting if argument not in shared]
-        data = [argument for argument in setting if not argument.startswith(_METHOD_GROUPS)]
+        data_arguments = [
+            argument for argument in setting if not argument.startswith(_METHOD_GROUPS)
+        ]
         row = {
             "run": run,
             "overrides": " ".join(overrides[run]),
@@ -97,7 +99,7 @@ def read_rows(directory: pathlib.Path, overrides: Mapping[str, Sequence[str]]) -
             "leakage": summary.get("leakage", {}),
             "seed": seed,
             "setting": " ".join(setting) or "all seeds",
-            "baseline": " ".join(["source only", *data]),
+            "baseline": " ".join(["source only", *data_arguments]),
         }
         if directory / run in agreements:
             row[AGREEMENT] = agreements[directory / run]

@@ -41,7 +41,7 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
     Reference:
         - [Cohen, 1960](https://doi.org/10.1177/001316446002000104).
         - [Jiang et al., 2022](https://arxiv.org/abs/2106.13799), theorem 4.1: the expected
-          disagreement of two trainings is the expected error, if the ensemble is calibrated.
+          disagreement of two training runs is the expected error, if the ensemble is calibrated.
     """
     classes = np.stack([_to_classes(np.asarray(values)) for values in predictions])
     if classes.ndim != 2 or len(classes) < 2 or not classes.size:

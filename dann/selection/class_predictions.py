@@ -4,7 +4,7 @@ import numpy as np
 from scipy import special
 
 from dann.checks import check_number
-from dann.selection.outputs import Outputs, draw_partners
+from dann.selection.outputs import Outputs, draw_permutation_partners
 from dann.selection.scores import SCORES
 
 
@@ -49,7 +49,7 @@ def mix_val(outputs: Outputs, seed: int = 0) -> float:
     if len(classes) < 2:
         raise ValueError("Expected at least 2 target examples. Received: 1")
     right = outputs.mixed_logits.argmax(axis=1) == classes
-    same_class = classes == classes[draw_partners(len(classes), seed)]
+    same_class = classes == classes[draw_permutation_partners(len(classes), seed)]
     kinds = [kind for kind in (same_class, ~same_class) if kind.any()]
     return float(sum(right[kind].mean() for kind in kinds) / 2)
 

@@ -16,7 +16,7 @@ _REGRESSION_LOSSES = "mse", "mae", "mean_squared_error", "mean_absolute_error", 
 
 
 class NotFiniteError(ValueError):
-    """The outputs of a model are NaN or infinite."""
+    """Raised if outputs of a model are NaN or infinite."""
 
 
 class Outputs(NamedTuple):
@@ -106,22 +106,22 @@ def check_unlabelled(target: Any) -> None:
         )
 
 
-def mix(inputs: Any, share: float = 0.55, seed: int = 0) -> Any:
+def mix(inputs: Any, weight: float = 0.55, seed: int = 0) -> Any:
     """Returns array-likes of each example mixed with a partner. Rows are computed when read."""
-    partners = draw_partners(len(keras.tree.flatten(inputs)[0]), seed)
+    partners = draw_permutation_partners(len(keras.tree.flatten(inputs)[0]), seed)
 
-    def mix_part(part):
+    def mix_array(array):
         def read(rows):
-            first = np.asarray(part[rows], "float32")
-            second = np.asarray(part[partners[rows]], "float32")
-            return share * first + (1 - share) * second
+            first = np.asarray(array[rows], "float32")
+            second = np.asarray(array[partners[rows]], "float32")
+            return weight * first + (1 - weight) * second
 
-        return LazyArray(part.shape, np.dtype("float32"), read)
+        return LazyArray(array.shape, np.dtype("float32"), read)
 
-    return keras.tree.map_structure(mix_part, inputs)
+    return keras.tree.map_structure(mix_array, inputs)
 
 
-def draw_partners(count: int, seed: int = 0) -> np.ndarray:
+def draw_permutation_partners(count: int, seed: int = 0) -> np.ndarray:
     """Returns the number of another example for each of `count` examples, drawn at random."""
     order = np.random.default_rng(seed).permutation(count)
     partners = np.empty(count, int)
@@ -155,9 +155,9 @@ def _run_model(model, inputs, needs_features, batch_size):
 
 def _check_one_label_per_example(model, network):
     last_layer = getattr(network, "layers", [network])[-1]
-    several = isinstance(getattr(model, "loss", None), MULTI_LABEL_LOSSES)
-    several = several or getattr(model, "is_multi_label", False)
-    if several or getattr(last_layer, "activation", None) is keras.activations.sigmoid:
+    is_multi_label = isinstance(getattr(model, "loss", None), MULTI_LABEL_LOSSES)
+    is_multi_label = is_multi_label or getattr(model, "is_multi_label", False)
+    if is_multi_label or getattr(last_layer, "activation", None) is keras.activations.sigmoid:
         raise ValueError(
             "Expected logits of classes, one class per example. Received: several labels per "
             "example, or outputs of a sigmoid. For two classes write `num_classes=2`."
@@ -179,10 +179,10 @@ def _to_logits(values):
 
 def check_finite_outputs(name: str, values: np.ndarray) -> np.ndarray:
     """Returns outputs `(n, ...)` in float64, and raises `NotFiniteError` if one is not finite."""
-    broken = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
-    if broken:
+    num_nonfinite = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
+    if num_nonfinite:
         raise NotFiniteError(
-            f"Expected finite {name}. Received: NaN or infinite values for {broken} of "
-            f"{len(values)} inputs. Has the training diverged?"
+            f"Expected finite {name}. Received: NaN or infinite values for {num_nonfinite} of "
+            f"{len(values)} inputs. The model has probably diverged."
         )
     return values.astype("float64")

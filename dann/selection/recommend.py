@@ -12,7 +12,7 @@ from dann.selection.outputs import Outputs
 
 AVERAGE = "average"
 # A discriminator above this accuracy separates the domains: the features are not aligned.
-SEPARATED = 0.97
+MAX_DOMAIN_ACCURACY = 0.97
 
 
 class Recommendation(NamedTuple):
@@ -40,8 +40,8 @@ def suggest_source_only(
     This is the only rule about the source-only model in this package. It reads no target labels, so
     it can be wrong. Either of these signs is a reason:
 
-    - There is no shift: the 95% interval of the accuracy of a fresh domain probe on the features of
-      the source-only model contains 0.5.
+    - There is no shift: the 95% interval of the accuracy of a newly trained domain probe on the
+      features of the source-only model contains 0.5.
     - The adaptation failed: the adapted model has a lower InfoMax than the source-only model, and
       its discriminator still separates the domains, with an accuracy above 0.97. Either of the two
       alone also occurs where the method helps.
@@ -68,7 +68,7 @@ def suggest_source_only(
         and source_only_info_max is not None
         and info_max < source_only_info_max
         and domain_accuracy is not None
-        and domain_accuracy > SEPARATED
+        and domain_accuracy > MAX_DOMAIN_ACCURACY
     ):
         return (
             f"because its InfoMax is {source_only_info_max:.2f} against {info_max:.2f} and the "
@@ -84,10 +84,11 @@ def recommend(
 ) -> Recommendation:
     """Recommends which of several candidates to keep. It reads no target labels.
 
-    1. If a fresh probe cannot separate the domains by the features of the source-only model, there
-       is no visible shift, and the source-only model is recommended; see `suggest_source_only`.
+    1. If a newly trained probe cannot separate the domains by the features of the source-only
+       model, there is no visible shift, and the source-only model is recommended; see
+       `suggest_source_only`.
     2. Otherwise, the mean class probabilities of all runs of all candidates, including source only,
-       are recommended. Candidates that make different mistakes outvote each other's mistakes.
+       are recommended. Averaging reduces errors if the candidates make different mistakes.
 
     docs/when-to-adapt.md compares this rule with other rules, on tasks that were not used to choose
     it.

@@ -1,4 +1,4 @@
-"""The devices of the backend, and the distribution of a training over several devices."""
+"""The devices of the backend, and the distribution of training over several devices."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,7 @@ KINDS = (None, "data_parallel", "multi_host")
 
 @dataclasses.dataclass(eq=False)
 class Distribution:
-    """Distributes each batch of a training over several devices.
+    """Distributes each batch over several devices.
 
     Each device has a copy of all weights and gets an equal part of every batch, which is as large
     as on one device. It uses `tf.distribute.MirroredStrategy` on TensorFlow and
@@ -33,8 +33,8 @@ class Distribution:
             `"multi_host"`, the devices of several processes.
         devices: A number of devices, at least 1, or `"all"` (default). Without accelerators, the
             processor is split into this number of logical devices. They share its cores, so they
-            test whether a training is correct, not its speed. With `"multi_host"`, the number of
-            devices per process.
+            test whether distributed training is correct, not its speed. With `"multi_host"`, the
+            number of devices per process.
         coordinator: Address of process 0, `"host:port"`, with a free port. Defaults to `None`: the
             address that the scheduler (SLURM, Open MPI, Kubernetes) passes to JAX.
         num_processes: Number of processes. Defaults to `None`: the number from the scheduler.
@@ -81,7 +81,8 @@ class Distribution:
                 "KERAS_BACKEND=jax."
             )
         if self.devices != "all":
-            with contextlib.suppress(RuntimeError):  # too late to split; they are counted below
+            # A backend that has already started cannot split. `_device_names` counts the devices.
+            with contextlib.suppress(RuntimeError):
                 _SPLITS[backend](self.devices)
         if self.kind == "multi_host":
             import jax  # pyright: ignore[reportMissingImports]

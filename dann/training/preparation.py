@@ -1,4 +1,4 @@
-"""Prepares a training: resets Keras, checks the settings and compiles the model."""
+"""Prepares a training run: resets Keras, checks the settings and compiles the model."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -32,7 +32,7 @@ def print_results(
     if "target/accuracy" not in row and not domains.nuisances:
         print("target accuracy: unknown (no labels)")
         print(format_label_free_scores(row, table))
-    if hint := source_only_hint(row, domain_accuracy):
+    if hint := suggest_baseline(row, domain_accuracy):
         print(hint)
 
 
@@ -117,8 +117,8 @@ def describe_separation(row: Mapping[str, Any]) -> str | None:
     )
 
 
-def source_only_hint(row: Mapping[str, Any], domain_accuracy: Sequence[float]) -> str | None:
-    """Returns a line that hints at the source-only model, by `dann.selection.suggest_source_only`.
+def suggest_baseline(row: Mapping[str, Any], domain_accuracy: Sequence[float]) -> str | None:
+    """Returns a hint to use the source-only model, or `None`; see `suggest_source_only`.
 
     Args:
         row: Summary of a run with a baseline.

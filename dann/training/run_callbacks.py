@@ -141,7 +141,7 @@ def _format_time(seconds):
 class EpochTable(keras.callbacks.Callback):
     """Writes the logs as a CSV file with one row per epoch.
 
-    A training that resumes restores the rows of its epochs and drops later ones, which Keras's
+    A resumed run restores the rows up to the checkpoint and deletes later rows, which Keras's
     `CSVLogger` cannot do.
 
     Args:

@@ -20,7 +20,7 @@ from dann.training.run_directory import RunDirectory
 
 _POINTS = 500  # per domain in the figure of the features
 _MAX_NAMED_CLASSES = 20  # with more classes, figures show neither names nor numbers
-_GREY = "0.35"
+_GRAY = "0.35"
 _LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.6, "linewidth": 0}
 
 
@@ -39,11 +39,11 @@ def draw(
         run: The run directory.
         domains: The data. With nuisances there is one table, so the figures that compare two
             domains are left out.
-        history: As in `save_curves`.
-        epoch_ends: As in `save_curves`.
-        predicted: As in `save_confusion`.
-        views: As in `save_features`.
-        seed: As in `save_features`.
+        history: Logs by name, one value per epoch.
+        epoch_ends: Number of completed steps at the end of each epoch.
+        predicted: See `save_confusion`.
+        views: Names of models and their features; see `save_features`.
+        seed: Seed of the choice of examples.
     """
     figures = {
         "curves": partial(save_curves, history, epoch_ends),
@@ -59,7 +59,7 @@ def draw(
                 rc_context({"text.parse_math": False}),  # names may contain dollar signs
             ):
                 save(path)
-        except Exception as error:  # the training is complete without the figure
+        except Exception as error:  # training is complete without the figure
             print(f"warning: no figure {name}: {error}", file=sys.stderr)
 
 
@@ -229,7 +229,7 @@ def save_features(
     source, target = (classes for _, classes in _select_examples(domains))
     palette = colormaps["tab10" if domains.num_classes <= 10 else "turbo"]
     palette = palette.resampled(domains.num_classes)
-    color = [_GREY if number == UNKNOWN else palette(number) for number in target]
+    color = [_GRAY if number == UNKNOWN else palette(number) for number in target]
     figure = Figure(figsize=(5.5 * len(views), 5.5), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     for axes, (title, features) in zip(panels, views, strict=True):
@@ -249,7 +249,7 @@ def save_features(
                 center = np.median(circles[source == number], axis=0)
                 axes.text(*center, name, size=9, ha="center", va="center", bbox=_LABEL)
     for marker, domain in (("o", domains.source), ("x", domains.target)):
-        panels[0].plot([], [], marker, color=_GREY, fillstyle="none", label=domain)
+        panels[0].plot([], [], marker, color=_GRAY, fillstyle="none", label=domain)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=120)
 

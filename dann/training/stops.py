@@ -1,4 +1,4 @@
-"""Callbacks that end a training between two steps: on non-finite numbers, and on signals."""
+"""Callbacks that end training between two steps: on non-finite numbers, and on signals."""
 
 import contextlib
 import signal
@@ -34,8 +34,8 @@ class StopOnNonFinite(keras.callbacks.Callback):
     raises no error, because neither the loss nor a weight is infinite.
 
     `keras.callbacks.TerminateOnNaN` checks only the loss, and waits for it at every step. It misses
-    weights that become NaN in the last step or before a sign. By default it ends `fit` normally, so
-    that a script saves and reports a broken model.
+    weights that become NaN in the last step, or in layers followed by a binary sign, which hides
+    NaN. By default it ends `fit` normally, so that a script saves and reports a broken model.
 
     Args:
         every_n_steps: Number of steps between checks, at least 1. If `steps_per_execution` is

@@ -4,7 +4,7 @@ from typing import Any
 
 @dataclasses.dataclass
 class Trainer:
-    """Settings of a training: its length, batches and compilation.
+    """Settings of a training run: its length, batches and compilation.
 
     Attributes:
         steps: Number of training steps.

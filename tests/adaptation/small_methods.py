@@ -37,7 +37,7 @@ EXTRA = {
 }
 
 
-def small(name, **kwargs):
+def build_small_model(name, **kwargs):
     """Returns a small model of a registered method."""
     metadata, kind = adaptation.METHODS.metadata[name], adaptation.METHODS[name]
     arguments = {"backbone": backbone(), "num_classes": 3}
@@ -46,9 +46,9 @@ def small(name, **kwargs):
 
 
 METADATA, CLASSES = adaptation.METHODS.metadata, dict(adaptation.METHODS)
-METHODS = {name: functools.partial(small, name) for name in sorted(CLASSES)}
+METHODS = {name: functools.partial(build_small_model, name) for name in sorted(CLASSES)}
 SCHEDULED = {"strength": GaninSchedule(100), "joint_forward": False}
-METHODS["dann_schedule"] = functools.partial(small, "dann", **SCHEDULED)
+METHODS["dann_schedule"] = functools.partial(build_small_model, "dann", **SCHEDULED)
 VARIANTS = {name for name, metadata in METADATA.items() if "arguments" in metadata} | {
     "dann_schedule"
 }

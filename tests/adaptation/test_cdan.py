@@ -34,7 +34,7 @@ def products(features, predictions, projections):
 @pytest.mark.parametrize("max_units", [EXACT, RANDOMIZED])
 @pytest.mark.parametrize(("conditioning", "smoothing"), [(False, 0), (True, 0), (True, 0.1)])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, conditioning, smoothing, max_units):
+def test_cdan_loss_and_gradients_match_the_formula(mode, conditioning, smoothing, max_units):
     """Predictions and entropies are constants in the domain loss."""
     settings = {"entropy_conditioning": conditioning, "domain_label_smoothing": smoothing}
     model = linear_cdan(max_units, **settings)

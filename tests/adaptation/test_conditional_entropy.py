@@ -13,7 +13,7 @@ from dann.adaptation.batch import Batch
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode):
+def test_conditional_entropy_loss_and_gradients_match_the_formula(mode):
     model = regularized_model(ConditionalEntropy(1.7))
     check_regularizer(model, mode, lambda a, b: entropy(softmax(TARGET @ a @ b)))
 

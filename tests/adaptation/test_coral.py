@@ -17,7 +17,7 @@ def coral(source, target):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode):
+def test_coral_loss_and_gradients_match_the_formula(mode):
     model = regularized_model(CORAL(1.7))
     check_regularizer(model, mode, lambda a, b: coral(SOURCE @ a, TARGET @ a))
 

@@ -32,7 +32,7 @@ def discrepancy(a, b):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode):
+def test_daln_loss_and_gradients_match_the_formula(mode):
     model = linear_daln()
     a, b = read_weights(model)
     label_a, label_b = central_differences(label_loss, [a, b])

@@ -39,7 +39,7 @@ def test_strength_can_be_read_and_set():
     ],
 )
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, settings):
+def test_dann_loss_and_gradients_match_the_formula(mode, settings):
     model = linear_dann(**settings)
     a, _, w = weights = read_weights(model)
     is_correct = np.concatenate([SOURCE @ a @ w < 0, TARGET @ a @ w > 0])

@@ -45,7 +45,7 @@ def make_terms(a, b):
     ("target_weight", "tolerance"), [(1.7, {"rtol": 2e-3, "atol": 1e-4}), (0.0, {"rtol": 1e-4})]
 )
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, target_weight, tolerance, monkeypatch):
+def test_dirt_t_loss_and_gradients_match_the_formula(mode, target_weight, tolerance, monkeypatch):
     # XLA draws different numbers from the same seed.
     noise = keras.ops.convert_to_tensor(DIRECTION)
     monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)

@@ -42,7 +42,7 @@ def negative_divergence(a, w, classes, divergence):
 
 @pytest.mark.parametrize("divergence", DIVERGENCES)
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, divergence):
+def test_fdal_loss_and_gradients_match_the_formula(mode, divergence):
     model = linear_model(FDAL, critic=linear(4, 3, "critic"), divergence=divergence)
     model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
     classes = predict_classes(*read_weights(model)[:2])

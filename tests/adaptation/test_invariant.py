@@ -40,7 +40,7 @@ CASES = {
 }
 
 
-def small(nuisances, strength=0.7, **kwargs):
+def build_small_model(nuisances, strength=0.7, **kwargs):
     """Returns f = x A, c = f B, h_n = f W_n, without biases."""
     length = 15 if kwargs.get("condition_on_label") else 4
     heads = {name: linear(length, 2 if name == "site" else 1) for name in nuisances}
@@ -54,9 +54,9 @@ def compute_expected(model, weights, y, sample_weights):
     sample_weights = sample_weights or {name: np.ones(7) for name in y}
 
     def label_loss(a, b):
-        chances = softmax(X @ a @ b)
+        probabilities = softmax(X @ a @ b)
         return -np.mean(
-            [sample_weights["label"][i] * np.log(chances[i, y["label"][i]]) for i in rows]
+            [sample_weights["label"][i] * np.log(probabilities[i, y["label"][i]]) for i in rows]
         )
 
     def complete_rows(name):
@@ -80,12 +80,12 @@ def compute_expected(model, weights, y, sample_weights):
         weight = sample_weights[name][rows_with_value].astype("float64")
 
         def class_loss(a, w):
-            chances = softmax(head_inputs(a)[rows_with_value] @ w)
-            rarity = [
+            probabilities = softmax(head_inputs(a)[rows_with_value] @ w)
+            balance_weights = [
                 1 / (2 * np.mean(values == v)) if name in model.balanced else 1 for v in values
             ]
-            label_chances = chances[np.arange(len(rows_with_value)), values.astype(int)]
-            return -np.mean(weight * rarity * np.log(label_chances))
+            label_chances = probabilities[np.arange(len(rows_with_value)), values.astype(int)]
+            return -np.mean(weight * balance_weights * np.log(label_chances))
 
         def number_loss(a, w):
             scaled = (values - values.mean()) / values.std()
@@ -110,14 +110,14 @@ def compute_expected(model, weights, y, sample_weights):
 @pytest.mark.parametrize("mode", MODES)
 def test_losses_and_gradients_match_the_formula(case, mode):
     nuisances, settings, y, weights = CASES[case]
-    model = small(nuisances, **settings)
+    model = build_small_model(nuisances, **settings)
     expected = compute_expected(model, read_weights(model), y, weights)
     check_step(model, mode, *expected, x=X, y=y, sample_weight=weights)
 
 
 def test_accuracy_and_chance_use_known_values():
     for balanced, chance in (((), 3 / 5), ("site", 1 / 2)):
-        model = small(SITE, balanced=balanced)
+        model = build_small_model(SITE, balanced=balanced)
         a, _, w = read_weights(model)
         rows_with_value = MASKED["site"] >= 0
         site = MASKED["site"][rows_with_value]
@@ -133,7 +133,7 @@ def test_accuracy_and_chance_use_known_values():
 
 
 def test_statistics_cover_all_batches():
-    model = small(SITE | AGE)
+    model = build_small_model(SITE | AGE)
     model.compile("sgd")
     model.fit(X, MASKED, batch_size=3, epochs=2, verbose=0)
     ages = MASKED["age"][~np.isnan(MASKED["age"])]
@@ -145,7 +145,7 @@ def test_statistics_cover_all_batches():
 
 
 def test_missing_labels_have_no_weight():
-    model = small(SITE)
+    model = build_small_model(SITE)
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"])
     rows_with_value = MASKED["label"] >= 0
     logs = model.fit(X, MASKED, batch_size=7, verbose=0).history
@@ -165,7 +165,7 @@ def test_class_weights_equal_label_sample_weights():
     y = {name: MASKED[name] for name in weights}
     logs = []
     for options in ({"class_weight": factors}, {"sample_weight": weights}):
-        model = small(SITE)
+        model = build_small_model(SITE)
         model.compile(keras.optimizers.SGD(0.0))
         logs.append(model.fit(X, y, batch_size=7, verbose=0, **options).history)
     assert logs[0] == {name: pytest.approx(value) for name, value in logs[1].items()}
@@ -175,11 +175,11 @@ def test_class_weights_equal_label_sample_weights():
 def test_labels_may_be_vectors(labels):
     y = {**Y, "label": np.eye(3, dtype="float32")[Y["label"]]}
     loss = keras.losses.CategoricalCrossentropy(from_logits=True)
-    model = small(SITE, condition_on_label=True)
+    model = build_small_model(SITE, condition_on_label=True)
     if labels == "multi-label":
         loss = keras.losses.BinaryCrossentropy(from_logits=True)
     logs, _ = step(model, "graph", X, y, loss=loss)
-    losses = keras.losses.get(loss)(y["label"], small(SITE)(X))
+    losses = keras.losses.get(loss)(y["label"], build_small_model(SITE)(X))
     expected = float(np.mean(keras.ops.convert_to_numpy(losses)))
     assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
 
@@ -225,7 +225,7 @@ def test_regularizers_and_smooth_steps_apply():
 
 
 def test_nuisance_out_of_range_is_refused_or_nan():
-    model = small(SITE)
+    model = build_small_model(SITE)
     wrong = {**Y, "site": np.array([0, 1, 2, 0, 1, 0, 1])}
     model.compile("sgd")
     with pytest.raises(ValueError, match="'site' to be integers from 0 to 1"):
@@ -235,7 +235,7 @@ def test_nuisance_out_of_range_is_refused_or_nan():
 
 
 def test_labels_without_names_are_refused():
-    model = small(SITE)
+    model = build_small_model(SITE)
     model.compile("sgd")
     with pytest.raises(ValueError, match="Expected a dict of labels"):
         model.fit(X, Y["label"], verbose=0)

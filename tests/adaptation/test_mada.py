@@ -28,7 +28,7 @@ def domain_loss(a, *heads, predictions, smoothing):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, smoothing):
+def test_mada_loss_and_gradients_match_the_formula(mode, smoothing):
     settings = {"domain_head": linear(4, 1, "domain_head"), "domain_label_smoothing": smoothing}
     model = linear_model(MADA, **settings)
     a, b, *heads = read_weights(model)

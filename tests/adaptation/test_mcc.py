@@ -14,7 +14,7 @@ from dann.adaptation.batch import Batch
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, temperature):
+def test_mcc_loss_and_gradients_match_the_formula(mode, temperature):
     model = regularized_model(MCC(1.7, temperature))
 
     def predictions(a, b):

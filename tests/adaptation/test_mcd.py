@@ -36,7 +36,7 @@ def compute_gradients(weights):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode):
+def test_mcd_loss_and_gradients_match_the_formula(mode):
     model = linear_mcd()
     a, b, c = read_weights(model)
     losses = {"label/loss": label_loss(a, b), "second_label/loss": label_loss(a, c)}

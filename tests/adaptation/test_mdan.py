@@ -59,7 +59,7 @@ def compute_expected(weights, weighting, smoothing=0.0):
 
 @pytest.mark.parametrize(("weighting", "smoothing"), [("soft", 0.0), ("hard", 0.0), ("soft", 0.1)])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(weighting, smoothing, mode):
+def test_mdan_loss_and_gradients_match_the_formula(weighting, smoothing, mode):
     model = linear_mdan(weighting, domain_label_smoothing=smoothing)
     label, domain, gradients = compute_expected(read_weights(model), weighting, smoothing)
     check_step(model, mode, {"label/loss": label, "domain/loss": domain}, gradients, x=PAIRS)
@@ -108,7 +108,7 @@ def test_absent_source_has_no_weight(weighting):
     assert_all_close(slopes, gradients)
 
 
-@torch_skips.nan_of_unknown_domains
+@torch_skips.unknown_domain_nan
 def test_source_out_of_range_gives_nan():
     pairs = {**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])}
     logs, _ = step(linear_mdan(), "graph", pairs)

@@ -28,7 +28,7 @@ def disparity_loss(a, w, classes, gamma):
 
 @pytest.mark.parametrize("gamma", [4.0, 1.5])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, gamma):
+def test_mdd_loss_and_gradients_match_the_formula(mode, gamma):
     model = linear_mdd(gamma=gamma)
     a, b, _ = read_weights(model)
     classes = [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]

@@ -37,7 +37,7 @@ def domain_loss(a, w, smoothing=0.0):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, smoothing):
+def test_pada_loss_and_gradients_match_the_formula(mode, smoothing):
     model = linear_pada(domain_label_smoothing=smoothing)
     loss = functools.partial(domain_loss, smoothing=smoothing)
     check_adversarial_step(model, mode, "domain/loss", loss, label_loss)

@@ -63,7 +63,7 @@ def test_config_contains_import_hint():
     assert with_dropout().get_config()["load_after"] == "import dann"
 
 
-def test_string_in_config_is_no_custom_object(tmp_path):
+def test_string_in_config_stays_a_string(tmp_path):
     model = dann.DANN(mlp_backbone((4,), (6,)), num_classes=2, name="turned")
     model.save(tmp_path / "a.keras")
     reloaded_model = keras.models.load_model(tmp_path / "a.keras", custom_objects={"turned": abs})

@@ -30,7 +30,7 @@ def compute_loss(p, q, threshold, balance=0.005):
 # The decays are below and above 3 / 4, the value of n / (n + 1) at step 3.
 @pytest.mark.parametrize("decay", [0.4, 0.95])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, decay):
+def test_self_ensembling_loss_and_gradients_match_the_formula(mode, decay):
     regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay, balance=0.4)
     model = regularized_model(regularizer)
     teacher, rng = regularizer.teacher.network, np.random.default_rng(5)

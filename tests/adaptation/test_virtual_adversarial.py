@@ -27,7 +27,7 @@ WEIGHT, RADIUS = 1.7, 0.8
 
 @pytest.mark.parametrize("source_weight", [0.0, 0.6])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, source_weight, monkeypatch):
+def test_virtual_adversarial_loss_and_gradients_match_the_formula(mode, source_weight, monkeypatch):
     # XLA draws different numbers from the same seed.
     directions = np.random.default_rng(8).normal(size=(2, *TARGET.shape)).astype("float32")
     draws = itertools.cycle(directions if source_weight else directions[:1])

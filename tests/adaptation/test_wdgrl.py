@@ -63,7 +63,7 @@ def compute_gradients(weights, shares):
 
 @pytest.mark.parametrize("joint_forward", [True, False])
 @pytest.mark.parametrize("mode", MODES)
-def test_loss_and_gradients_match_the_formula(mode, joint_forward, monkeypatch):
+def test_wdgrl_loss_and_gradients_match_the_formula(mode, joint_forward, monkeypatch):
     shares = set_shares(monkeypatch, 5)
     model = wdgrl(joint_forward=joint_forward)
     a, b, u, v = read_weights(model)

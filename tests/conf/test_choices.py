@@ -49,7 +49,7 @@ def test_choices_and_registered_names_are_equal(group):
 @pytest.mark.parametrize(
     ("group", "name"), [(group, name) for group, names in GROUPS.items() for name in names]
 )
-def test_a_choice_builds_the_registered_class(group, name):
+def test_choice_builds_the_registered_class(group, name):
     node = load_choice(group, name)
     assert getattr(dann, node["_target_"].removeprefix("dann.")) is GROUPS[group][name]
     variant = GROUPS[group].metadata[name].get("arguments", {})
@@ -60,7 +60,7 @@ METHOD_SCHEDULES = {"daln": "constant", "fdal": "fdal", "mcd": "mcd", "mdd": "md
 
 
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"dirt_t", "source_only", "target_only"}))
-def test_the_final_strength_is_the_default_of_the_class(method):
+def test_final_strength_is_the_default_of_the_class(method):
     cfg = compose_config(f"method={method}")
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
     needs = {
@@ -73,7 +73,7 @@ def test_the_final_strength_is_the_default_of_the_class(method):
 
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"dirt_t"}))
-def test_a_method_has_a_replaceable_schedule(method):
+def test_method_has_a_replaceable_schedule(method):
     schedule = compose_config(f"schedule={METHOD_SCHEDULES.get(method, 'ganin')}").schedule
     assert compose_config(f"method={method}").schedule == schedule
     assert compose_config(f"method={method}", "schedule=warm_start").schedule.low == 0
@@ -83,7 +83,7 @@ def test_all_computes_every_score():
     assert resolve_scores(compose_config("selection=all").selection.scores) == dict(SCORES)
 
 
-def test_the_default_ranks_by_agreement_or_info_max():
+def test_default_ranks_by_agreement_or_info_max():
     selection = compose_config().selection
     assert selection.rank_by == "agreement"
     assert "info_max" in resolve_scores(selection.scores)

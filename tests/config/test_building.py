@@ -97,7 +97,7 @@ INVALID_PARTS = [
 @pytest.mark.parametrize(
     ("key", "overrides"), INVALID_PARTS, ids=[overrides[-1] for _, overrides in INVALID_PARTS]
 )
-def test_an_invalid_part_is_named_by_its_key(key, overrides):
+def test_invalid_part_is_named_by_its_key(key, overrides):
     cfg = compose_config(*overrides)
     with pytest.raises((ConfigError, InstantiationException)) as raised:  # noqa: PT012
         if key == "data":
@@ -108,7 +108,7 @@ def test_an_invalid_part_is_named_by_its_key(key, overrides):
     assert explain_error(raised.value).startswith((f"{key}: ", f"{key} must name"))
 
 
-def test_a_callback_that_is_null_is_left_out():
+def test_callback_that_is_null_is_left_out():
     cfg = compose_config("callbacks.tensorboard=null")
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
     assert len(building.build_callbacks(cfg, model)) == len(cfg.callbacks) - 1
@@ -120,7 +120,7 @@ def test_default_callbacks_write_where_a_run_directory_looks():
     assert callbacks.tensorboard.log_dir == str(run.tensorboard)
 
 
-def test_the_default_is_dann_with_its_schedule_over_the_run():
+def test_default_is_dann_with_its_schedule_over_the_run():
     model = build("trainer.steps=70")
     assert type(model) is DANN
     high = compose_config().schedule.high
@@ -129,12 +129,12 @@ def test_the_default_is_dann_with_its_schedule_over_the_run():
 
 @pytest.mark.parametrize(("shape", "rescales"), [((16, 16, 3), True), ((5,), False)])
 @pytest.mark.parametrize("network", ["mlp", "binary_mlp"])
-def test_a_perceptron_rescales_pixels_but_no_columns(network, shape, rescales):
+def test_perceptron_rescales_pixels_but_no_columns(network, shape, rescales):
     layers = build(f"network={network}", shape=shape).backbone.layers
     assert any(isinstance(layer, keras.layers.Rescaling) for layer in layers) == rescales
 
 
-def test_the_experiment_of_the_paper_has_its_network_and_the_recipe():
+def test_experiment_of_the_paper_has_its_network_and_the_recipe():
     cfg = compose_config("experiment=mnist_to_mnist_m")
     optimizer = building.instantiate(cfg.optimizer)
     assert float(optimizer.learning_rate) == pytest.approx(0.03)
@@ -145,7 +145,7 @@ def test_the_experiment_of_the_paper_has_its_network_and_the_recipe():
     assert model.count_params() == 205_893  # figure 4a, and two variables of the reversal
 
 
-def test_a_sharpening_estimator_gets_the_length_of_the_run():
+def test_sharpening_estimator_gets_the_length_of_the_run():
     node = "{_target_:dann.gradients.estimators.EDE,total_steps:${trainer.steps}}"
     estimator = f"network.backbone.input_estimator={node}"
     model = build("network=binary_lenet", estimator, "trainer.steps=77")
@@ -155,7 +155,7 @@ def test_a_sharpening_estimator_gets_the_length_of_the_run():
     assert lengths == [77] * 5  # two in the backbone, three in the label head
 
 
-def test_the_augmentation_reaches_both_domains():
+def test_augmentation_reaches_both_domains():
     model = build("augmentation=affine")
     for domain in ("source", "target"):
         names = [type(layer).__name__ for layer in model.augmentation[domain].layers]
@@ -173,7 +173,7 @@ def test_regularizers_are_chosen_by_name():
     assert type(mcc) is MCC
 
 
-def test_the_baseline_of_a_regularized_method_has_no_regularizer():
+def test_baseline_of_a_regularized_method_has_no_regularizer():
     cfg = compose_config("regularizer=mcc")
     baseline = {"_target_": "dann.SourceOnly", "_partial_": True}
     model = building.build_model(cfg, baseline, minimal_domains((28, 28, 1), 10))
@@ -183,7 +183,7 @@ def test_the_baseline_of_a_regularized_method_has_no_regularizer():
 @pytest.mark.parametrize(
     ("override", "radius"), [("method=sdat", 0.05), ("+method.task_radius=0.02", 0.02)]
 )
-def test_the_radius_of_the_smoothed_task_reaches_the_model(override, radius):
+def test_radius_of_the_smoothed_task_reaches_the_model(override, radius):
     assert build(override).task_radius == radius
 
 
@@ -197,7 +197,7 @@ def test_domains_are_sampled_as_configured(tmp_path):
 APPLICATION = ("network=keras_application", "network.name=MobileNet")
 
 
-def test_an_application_loads_weights_and_trains_the_named_stages(tmp_path):
+def test_application_loads_weights_and_trains_the_named_stages(tmp_path):
     path, shape = tmp_path / "mobile_net.weights.h5", (32, 32, 3)
     network = keras.applications.MobileNet(weights=None, include_top=False, input_shape=shape)
     network.save_weights(path)
@@ -261,7 +261,7 @@ def test_step_intervals_of_callbacks_are_collected(overrides, intervals):
     assert building.get_step_intervals(compose_config(*overrides)) == intervals
 
 
-def test_a_text_instead_of_a_boolean_is_refused():
+def test_text_instead_of_a_boolean_is_refused():
     with pytest.raises(ConfigError, match="true or false. Received: entropy_conditioning=no"):
         build("method=cdan", "method.entropy_conditioning=no")
     column = {"label": "no"}  # a reader accepts any text

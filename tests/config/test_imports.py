@@ -49,7 +49,7 @@ def build_models():
 
 
 @pytest.mark.tensorflow
-def test_a_fresh_process_loads_saved_models_in_safe_mode(tmp_path):
+def test_fresh_process_loads_saved_models_in_safe_mode(tmp_path):
     paths, expected = [], []
     for model in build_models():
         paths.append(tmp_path / f"{type(model).__name__}.keras")
@@ -62,5 +62,5 @@ def test_a_fresh_process_loads_saved_models_in_safe_mode(tmp_path):
     assert [float(x) for _, x in printed] == pytest.approx([x for _, x in expected], rel=1e-5)
 
 
-def test_a_script_that_loads_a_run_knows_every_class():
+def test_script_that_loads_a_run_knows_every_class():
     assert run_python(LAZY, DANN_LAZY_IMPORT="1") == "[]\n"

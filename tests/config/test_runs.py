@@ -85,12 +85,12 @@ def test_other_settings_are_refused(start, then, now, words):
         (["trainer.epochs=2"], ["trainer.epochs=3"]),
     ],
 )
-def test_a_resumed_run_may_be_longer_or_log_elsewhere(start, then, now):
+def test_resumed_run_may_be_longer_or_log_elsewhere(start, then, now):
     run = start(*then)
     assert runs.find_run(compose_for(run, *now, "resume=true")) == (mock.ANY, False)
 
 
-def test_a_finished_run_is_done_unless_it_becomes_longer(start):
+def test_finished_run_is_done_unless_it_becomes_longer(start):
     run = start(*FIXED)
     run.write_summary({"steps": 1000})
     resume, longer = [*FIXED, "resume=true"], [*FIXED, "resume=true", "trainer.steps=3000"]
@@ -103,7 +103,7 @@ def test_a_finished_run_is_done_unless_it_becomes_longer(start):
         runs.find_run(compose_for(run, *longer))
 
 
-def test_a_longer_run_keeps_its_schedules(start):
+def test_longer_run_keeps_its_schedules(start):
     run = start()
     longer = compose_for(run, "trainer.steps=3000", "resume=true")
     keys = "optimizer.learning_rate.total_steps", "schedule.total_steps"
@@ -123,7 +123,7 @@ def test_a_longer_run_keeps_its_schedules(start):
 
 
 @pytest.mark.parametrize("flag", ["overwrite=false", "resume=true"])
-def test_a_directory_of_other_files_is_refused(hydra, tmp_path, flag):
+def test_directory_of_other_files_is_refused(hydra, tmp_path, flag):
     (tmp_path / "figures").mkdir()
     with pytest.raises(FileExistsError, match="which contains figures"):
         runs.find_run(compose_for(tmp_path, flag))
@@ -169,7 +169,7 @@ def test_every_group_that_results_depend_on_is_compared():
     assert groups - free == set(cfg) - free
 
 
-def test_the_config_of_a_run_builds_its_data_elsewhere(tmp_path, cache):
+def test_config_of_a_run_builds_its_data_elsewhere(tmp_path, cache):
     cfg = compose_config(
         "balanced=true", f"paths.cache_dir={tmp_path}/theirs", "paths.data_dir=theirs"
     )
@@ -185,7 +185,7 @@ def test_the_config_of_a_run_builds_its_data_elsewhere(tmp_path, cache):
 
 
 @pytest.mark.parametrize("text", ["data: [", "- 1", "seed: abc", "nothing: 1", "data: !!python/x"])
-def test_an_unreadable_config_is_named(text, tmp_path):
+def test_unreadable_config_is_named(text, tmp_path):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra/config.yaml").write_text(text)
     with pytest.raises(ConfigError, match="Cannot read"):

@@ -76,7 +76,7 @@ def test_target_test_set_has_only_labelled_examples(labels, unknown):
     assert np.bincount(domains.target_train_labels + 1)[0] == 50
 
 
-def test_a_target_may_have_no_labels():
+def test_target_may_have_no_labels():
     expected = arrays((X, NAMED), (X + 9, NAMED))
     for target in (X + 9, (X + 9, None), (X + 9, [""] * 60)):
         domains = arrays((X, NAMED), target)

@@ -60,7 +60,7 @@ def test_columns_are_encoded_by_training_rows(files):
 
 
 @pytest.mark.parametrize("column", ["empty", "absent"])
-def test_a_target_may_have_no_labels(files, column):
+def test_target_may_have_no_labels(files, column):
     expected = csv_table(*files, "label")
     width = 3 if column == "absent" else 4
     write(files[1], [[*row[:3], ""][:width] for row in TARGET], HEADER[:width])

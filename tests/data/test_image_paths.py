@@ -51,7 +51,7 @@ def test_deep_files_and_links_are_found(root):
     assert bikes == ["0.png", "1.png", "b.png", "left/old/a.PNG"]
 
 
-def test_a_folder_without_folders_has_no_classes(root):
+def test_folder_without_folders_has_no_classes(root):
     (root / "photo/cup/.hidden").mkdir()
     images = read_images(root / "photo", "cup")
     assert (set(images.values()), label_names(images)) == ({None}, {})

@@ -93,8 +93,8 @@ def test_classes_match_by_name_and_sizes_are_unified(shapes, target):
     assert [len(domains.source_train[0]), len(domains.target_test[0])] == [4, 2]
 
 
-@pytest.mark.parametrize("target", ["unlabeled", "numbered"])
-def test_a_target_may_have_no_classes(shapes, target):
+@pytest.mark.parametrize("target", ["unlabelled", "numbered"])
+def test_target_may_have_no_classes(shapes, target):
     domains = shapes(target=target)
     assert domains.target_train_labels is domains.target_test[1] is None
     assert (len(domains.target_train), len(domains.target_test[0])) == (4, 2)

@@ -57,7 +57,7 @@ CASES = [(script, *case) for script, cases in REFUSALS.items() for case in cases
 @pytest.mark.parametrize(
     ("script", "command", "words"), CASES, ids=[command for _, command, _ in CASES]
 )
-def test_a_wrong_command_prints_one_line(script, command, words, tmp_path, run_here, check_refused):
+def test_wrong_command_prints_one_line(script, command, words, tmp_path, run_here, check_refused):
     check_refused(run_here(script, command.split(), tmp_path), words)
     assert list(tmp_path.iterdir()) == []
 
@@ -79,9 +79,7 @@ def test_a_wrong_command_prints_one_line(script, command, words, tmp_path, run_h
         ("file", "hydra.run.dir=file/run", "[Errno 20] Not a directory: "),
     ],
 )
-def test_files_of_others_stay_as_they_are(
-    file, overrides, words, tmp_path, run_here, check_refused
-):
+def test_unrelated_files_are_preserved(file, overrides, words, tmp_path, run_here, check_refused):
     (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
     (tmp_path / file).write_text("mine")
     check_refused(run_here("train.py", overrides.split(), tmp_path), words)
@@ -123,7 +121,7 @@ def test_help_and_wrong_commands_import_no_keras(command, scripts, tmp_path):
     assert last_lines[0] == "1" or arguments == ["--help"]
 
 
-def test_a_bug_shows_its_traceback(tmp_path, run_here, monkeypatch):
+def test_bug_shows_its_traceback(tmp_path, run_here, monkeypatch):
     monkeypatch.setattr("dann.config.building.build_domains", lambda cfg: {}["no such key"])
     with pytest.raises(KeyError):
         run_here("train.py", [], tmp_path)
@@ -131,14 +129,14 @@ def test_a_bug_shows_its_traceback(tmp_path, run_here, monkeypatch):
 
 @pytest.mark.usefixtures("prepared_digits")
 @pytest.mark.parametrize("encoding", ["ascii", None])
-def test_a_run_needs_no_output(encoding, tmp_path, run_well):
+def test_run_needs_no_output(encoding, tmp_path, run_well):
     output = encoding and io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     run_well("train.py", SHORT, tmp_path, output)
     assert (tmp_path / "run/summary.json").is_file()
 
 
 @pytest.mark.usefixtures("prepared_digits")
-def test_a_full_disk_ends_a_run_with_one_line(tmp_path, run_apart):
+def test_full_disk_ends_a_run_with_one_line(tmp_path, run_apart):
     metrics = "callbacks.metrics.filename=/dev/full"  # each write reports a full disk
     result = run_apart("train.py", [*SHORT, metrics], tmp_path)
     assert result.returncode == 1

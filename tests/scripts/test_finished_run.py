@@ -29,7 +29,7 @@ def folder(tmp_path_factory, run_well, with_features):
     return folder
 
 
-def test_the_diagnostics_callback_adds_columns_to_the_metrics(folder):
+def test_diagnostics_callback_adds_columns_to_the_metrics(folder):
     rows = list(csv.DictReader((folder / "run/metrics.csv").read_text().splitlines()))
     assert len(rows) == 2
     for row in rows:
@@ -112,7 +112,7 @@ def test_evaluation_changes_no_file_of_the_run(folder, tmp_path, run_here, run_w
     assert (tmp_path / "run/predictions_new.csv").read_text() == "mine"
 
 
-def test_a_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):
+def test_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):
     # At a learning rate of 0 the weights do not change.
     still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
     second = ["method=dirt_t", "method.teacher=run", "hydra.run.dir=second"]
@@ -162,7 +162,7 @@ def test_the_schema_lists_every_export_format():
         ),  # code
     ],
 )
-def test_a_classifier_that_cannot_be_packed_is_refused(
+def test_classifier_that_cannot_be_packed_is_refused(
     layer, words, copy_run, run_here, check_refused
 ):
     folder = copy_run(layer)
@@ -201,7 +201,7 @@ CASES = [(script, *case) for script, cases in REFUSALS.items() for case in cases
 @pytest.mark.parametrize(
     ("script", "command", "words"), CASES, ids=[" ".join(case[:2]) for case in CASES]
 )
-def test_a_wrong_command_prints_one_line(script, command, words, folder, run_here, check_refused):
+def test_wrong_command_prints_one_line(script, command, words, folder, run_here, check_refused):
     (folder / "empty").mkdir(exist_ok=True)
     (folder / "broken/checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "broken/checkpoints/last.keras").write_text("no archive")

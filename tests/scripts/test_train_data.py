@@ -42,7 +42,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_run_on_files_writes_a_summary(kind, folder, run_well):
+def test_run_on_files_writes_a_summary(kind, folder, run_well):
     run_well("train.py", [*SHORT, *FILES[kind]], folder)
     summary = json.loads((folder / "run/summary.json").read_text())
     assert (summary["method"], summary["steps"]) == ("dann", 4)

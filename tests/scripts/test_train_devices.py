@@ -22,7 +22,7 @@ def train(run_apart, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_run_on_two_devices_resumes_on_one(train, tmp_path, backend):
+def test_run_on_two_devices_resumes_on_one(train, tmp_path, backend):
     for steps, settings in ((4, TWO), (6, ["trainer.steps=6", "resume=true"])):
         result = train(backend, *QUICK, "callbacks=diagnostics", *settings)
         assert result.returncode == 0, result.stderr
@@ -70,7 +70,7 @@ def processes(begin, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_of_two_processes_writes_the_run(processes, tmp_path):
+def test_first_of_two_processes_writes_the_run(processes, tmp_path):
     settings = [*QUICK[:1], *QUICK[2:], "compare=false", "trainer.oracle_curve=true"]
     statuses, outputs = processes(2, *settings)
     assert statuses == [0, 0], outputs

@@ -36,7 +36,7 @@ def read_summary(run):
     return json.loads((run / "summary.json").read_text())
 
 
-def test_a_run_reports_leakage_before_and_after(folder, run_well):
+def test_run_reports_leakage_before_and_after(folder, run_well):
     overrides = ["data.groups=person", "method.condition_on_label=true", "hydra.run.dir=run"]
     output = run_well("train.py", [*SHORT, *CSV, *overrides], folder)
     summary = read_summary(folder / "run")
@@ -63,7 +63,7 @@ def test_a_run_reports_leakage_before_and_after(folder, run_well):
     assert len(pandas.read_csv(folder / "run/predictions_new.csv")) == 150
 
 
-def test_a_stopped_run_resumes_with_equal_results(folder, run_here, run_well):
+def test_stopped_run_resumes_with_equal_results(folder, run_here, run_well):
     longer = [*SHORT, *CSV, "trainer.steps=6", "trainer.steps_per_epoch=2", "compare=false"]
     run_well("train.py", [*longer, "hydra.run.dir=whole"], folder)
     again = [*longer, "hydra.run.dir=parts"]
@@ -80,7 +80,7 @@ def test_a_stopped_run_resumes_with_equal_results(folder, run_here, run_well):
     assert leakages[0] == leakages[1]
 
 
-def test_a_sweep_over_strengths_draws_a_tradeoff(folder, run_well):
+def test_sweep_over_strengths_draws_a_tradeoff(folder, run_well):
     jobs = ["-m", "method.strength=0,1", "hydra.sweep.dir=sweep"]
     output = run_well("train.py", [*jobs, *SHORT, *CSV], folder)
     assert output.count(": strength 0, 4 steps") == 1  # the jobs share the baseline

@@ -15,7 +15,7 @@ LINE = [
 ]
 
 
-def test_a_run_stopped_by_a_scheduler_resumes(
+def test_run_stopped_by_a_scheduler_resumes(
     tmp_path, with_features, begin, run_here, run_well, check_refused
 ):
     folder = with_features(tmp_path)
@@ -36,7 +36,7 @@ def test_a_run_stopped_by_a_scheduler_resumes(
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == 400
     # A finished run needs nothing that only a training needs.
     third = run_well("train.py", [*LINE, "callbacks.metrics.filename=/nope/x.csv"], folder)
-    assert third == "Finished already: run\n"
+    assert third == "Already finished: run\n"
 
 
 @pytest.mark.parametrize("seconds", [0.8, 2.5])
@@ -71,7 +71,7 @@ def test_only_overwrite_replaces_a_finished_run(
     assert (folder / "run/notes.txt").read_text() == "mine"
 
 
-def test_a_finished_run_becomes_longer(tmp_path, with_features, run_well):
+def test_finished_run_becomes_longer(tmp_path, with_features, run_well):
     folder = with_features(tmp_path)
     short = [*LINE[:4], "debug=fast", "callbacks=none", "hydra.run.dir=run", "trainer.steps=3"]
     run_well("train.py", short, folder)
@@ -80,4 +80,4 @@ def test_a_finished_run_becomes_longer(tmp_path, with_features, run_well):
     assert "Resumes with schedule.total_steps=3, as the run began\n" in output
     assert re.findall(r"^epoch (\d)/3", output, re.MULTILINE) == ["2", "3", "2", "3"]
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == 6
-    assert run_well("train.py", longer, folder) == "Finished already: run\n"
+    assert run_well("train.py", longer, folder) == "Already finished: run\n"

@@ -11,7 +11,7 @@ DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]
 
 
-def test_a_sweep_is_ranked_and_shares_baselines(tmp_path, run_here, with_features):
+def test_sweep_is_ranked_and_shares_baselines(tmp_path, run_here, with_features):
     folder = with_features(tmp_path)
     jobs = ["-m", "method=dann,els,dirt_t", "seed=0,1", "hydra.sweep.dir=sweep"]
     result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)
@@ -37,7 +37,7 @@ def test_a_sweep_is_ranked_and_shares_baselines(tmp_path, run_here, with_feature
     assert folders == {"0_dann_seed0", "1_dann_seed1", "2_els_seed0", "3_els_seed1"}
 
 
-def test_a_job_of_source_only_is_the_shared_baseline(tmp_path, run_here, with_features):
+def test_job_of_source_only_is_the_shared_baseline(tmp_path, run_here, with_features):
     folder = with_features(tmp_path)
     jobs = ["-m", "method=source_only,dann", "hydra.sweep.dir=sweep"]
     result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)

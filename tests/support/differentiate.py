@@ -51,8 +51,8 @@ def compile_function(function, compiled):
 
 
 def _differentiated(function, upstream, compiled):
-    of_backend = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}[BACKEND]
-    return of_backend(function, upstream, compiled)
+    differentiate_on_backend = {"tensorflow": _tensorflow, "jax": _jax, "torch": _torch}[BACKEND]
+    return differentiate_on_backend(function, upstream, compiled)
 
 
 def _tensorflow(function, upstream, compiled):

@@ -26,9 +26,9 @@ def dann_by_hand(weights, source, labels, target, smoothing=0.0, weight=None, po
     pool = np.eye(len(rows)) if pool is None else pool
     weight = np.ones(n) if weight is None else weight
     features = rows @ a
-    chances = softmax(features[:n] @ b)
-    label_loss = -np.mean(weight * np.log(chances[np.arange(n), labels]))
-    label_slope = weight[:, None] * (chances - np.eye(3)[labels]) / n
+    probabilities = softmax(features[:n] @ b)
+    label_loss = -np.mean(weight * np.log(probabilities[np.arange(n), labels]))
+    label_slope = weight[:, None] * (probabilities - np.eye(3)[labels]) / n
     score = pool @ features @ w
     is_target = pool @ (np.arange(len(rows)) >= n)
     domain = (smoothing + (1 - 2 * smoothing) * is_target)[:, None]

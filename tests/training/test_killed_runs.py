@@ -47,13 +47,13 @@ def domains(shape, num_sources=1):
     return DomainPair("a", "b", train, tests[0], inputs + 1, tests[1], 3, source_domain=numbers)
 
 
-def plain(method, **kwargs):
+def build_plain_model(method, **kwargs):
     kwargs.setdefault("strength", GaninSchedule(TRAINER.steps))
     kwargs = {key: value for key, value in kwargs.items() if value is not None}
     return method(mlp_backbone((5,), hidden_units=(8,)), num_classes=3, **kwargs)
 
 
-def everything():
+def build_regularized_model():
     hidden = [keras.layers.Dense(8, activation="relu"), keras.layers.BatchNormalization()]
     layers = [keras.Input((5,)), *hidden, keras.layers.Dropout(0.3)]
     noise = {name: [keras.layers.GaussianNoise(0.2)] for name in ("source", "target")}
@@ -74,12 +74,12 @@ def bop_and_adam():
 
 
 KINDS = {
-    "dann": (lambda: plain(dann.DANN), sgd),
-    "everything": (everything, lambda: keras.optimizers.Adam(1e-2, use_ema=True)),
-    "mdan": (lambda: plain(dann.MDAN, num_sources=2), sgd),
-    "wdgrl": (lambda: plain(dann.WDGRL), lambda: keras.optimizers.Adam(1e-2)),
+    "dann": (lambda: build_plain_model(dann.DANN), sgd),
+    "everything": (build_regularized_model, lambda: keras.optimizers.Adam(1e-2, use_ema=True)),
+    "mdan": (lambda: build_plain_model(dann.MDAN, num_sources=2), sgd),
+    "wdgrl": (lambda: build_plain_model(dann.WDGRL), lambda: keras.optimizers.Adam(1e-2)),
     "bop": (binary, bop_and_adam),
-    "mixed_float16": (lambda: plain(dann.DANN), sgd),
+    "mixed_float16": (lambda: build_plain_model(dann.DANN), sgd),
 }
 MOMENTS = (
     "the second step of the second epoch",
@@ -118,7 +118,10 @@ def train(folder, kind):
     build, optimizer = KINDS[kind]
     precision = kind if kind == "mixed_float16" else "float32"
     models = []
-    for make in (build, *([lambda: plain(dann.SourceOnly, strength=None)] * (kind == "dann"))):
+    for make in (
+        build,
+        *([lambda: build_plain_model(dann.SourceOnly, strength=None)] * (kind == "dann")),
+    ):
         training.start(1, precision)
         models.append(training.compile_model(make(), optimizer(), TRAINER))
     callbacks = [training.EpochTable(folder / "metrics.csv")]
@@ -176,7 +179,7 @@ CASES += [("jax", "dann"), ("jax", "everything")]
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forks of a process")
 @pytest.mark.parametrize(("backend", "kind"), CASES)
-def test_five_kills_change_no_bit(kind, backend, tmp_path):
+def test_killed_run_resumes_with_identical_results(kind, backend, tmp_path):
     pytest.importorskip(backend)
     environment = {**os.environ, "KERAS_BACKEND": backend}
     command = [sys.executable, __file__, str(tmp_path), kind]

@@ -56,7 +56,7 @@ def get_bytes(model):
 
 
 def run(folder, *callbacks, epochs=3, **options):
-    """Starts a training of 3 epochs of 4 steps."""
+    """Starts a training run of 3 epochs of 4 steps."""
     model, pairs = build(**options)
     folder.mkdir(exist_ok=True)
     table = EpochTable(folder / "metrics.csv")
@@ -66,7 +66,7 @@ def run(folder, *callbacks, epochs=3, **options):
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory):
-    """The bytes, history and table of a training without a stop, and its folder."""
+    """The bytes, history and table of a training run without a stop, and its folder."""
     folder = tmp_path_factory.mktemp("complete")
     model, history = run(folder)
     return get_bytes(model), history.history, (folder / "metrics.csv").read_text(), folder
@@ -179,7 +179,7 @@ def test_saved_attributes_of_callbacks_are_restored(tmp_path):
     assert (counter.array.tolist(), counter.array.dtype) == ([3, 3], np.float16)
 
 
-def test_a_shorter_last_epoch_is_repeated_in_a_longer_training(complete, tmp_path):
+def test_shorter_last_epoch_is_repeated_in_a_longer_run(complete, tmp_path):
     for _ in range(2):  # the second call only loads the final state
         model, pairs = build()
         settings = {**SETTINGS, "epochs": 2, "callbacks": [EpochTable(tmp_path / "metrics.csv")]}
@@ -246,7 +246,7 @@ def test_training_resumes_in_a_moved_directory(tmp_path, complete):
     check_equal(complete, new, *run(new))
 
 
-def test_weights_that_are_not_finite_are_no_checkpoint(tmp_path):
+def test_nonfinite_weights_are_not_checkpointed(tmp_path):
     model, pairs = build()
     weight = model.trainable_variables[0]
     spoils = At(6, lambda: weight.assign(weight * np.nan))

@@ -60,7 +60,7 @@ def test_overwriting_keeps_files_that_no_run_wrote(domains, tmp_path):
     assert {name for name in names if not name.startswith("checkpoints/")} == results | foreign
 
 
-def test_a_run_overwrites_no_file_of_others(domains, tmp_path):
+def test_run_preserves_unrelated_files(domains, tmp_path):
     (tmp_path / "figures").mkdir()
     for name in ("summary.json", "figures/samples.png"):
         (tmp_path / name).write_text("mine")
@@ -111,7 +111,7 @@ def test_diverged_training_leaves_no_summary_and_no_checkpoint(domains, tmp_path
     assert not {"best.keras", "summary.json"} & {path.name for path in tmp_path.iterdir()}
 
 
-def test_logits_that_are_not_finite_are_no_result(domains, tmp_path):
+def test_nonfinite_logits_raise(domains, tmp_path):
     """Finite weights can return infinite logits."""
     model = build_model(DANN)
     weights = model.label_head.weights
@@ -142,7 +142,7 @@ def test_oracle_curve_ends_at_the_target_accuracy(domains, tmp_path):
 
 
 @pytest.mark.parametrize("per_epoch", [2, 9])
-def test_the_last_epoch_has_the_remaining_steps(per_epoch, domains, tmp_path):
+def test_last_epoch_has_the_remaining_steps(per_epoch, domains, tmp_path):
     trainer = dataclasses.replace(TRAINER, oracle_curve=True, steps_per_epoch=per_epoch, steps=5)
     model, selection = build_model(DANN), dataclasses.replace(SELECTION, keep="info_max")
     summary = train_small(tmp_path, domains, model, trainer=trainer, selection=selection)

@@ -108,13 +108,13 @@ def test_only_written_files_are_deleted(run):
     assert {path for path in run.path.rglob("*") if path.is_file()} == {*foreign}
 
 
-def test_a_file_that_is_not_written_is_not_listed(run):
+def test_file_that_is_not_written_is_not_listed(run):
     with run.manifest.write(run.summary_file):
         pass
     assert run.manifest.files() == {}
 
 
-def test_a_manifest_reaches_no_file_outside_the_directory(run, tmp_path):
+def test_manifest_deletes_no_file_outside_the_directory(run, tmp_path):
     precious = tmp_path / "project/samples.png"
     for path in (precious, run.path / "folder/data.csv"):
         touch(path)
@@ -127,7 +127,7 @@ def test_a_manifest_reaches_no_file_outside_the_directory(run, tmp_path):
     assert (run.path / "folder/data.csv").exists()
 
 
-def test_a_run_does_not_write_through_a_link(run, tmp_path):
+def test_run_does_not_write_through_a_link(run, tmp_path):
     run.write_summary({})
     (tmp_path / "project").mkdir()
     run.figures.symlink_to(tmp_path / "project")
@@ -135,7 +135,7 @@ def test_a_run_does_not_write_through_a_link(run, tmp_path):
         run.check_free(overwrite=True)
 
 
-def test_a_run_through_a_link_is_deleted_like_any_other(run, tmp_path):
+def test_run_through_a_link_is_deleted_like_any_other(run, tmp_path):
     run.write_summary({})
     (tmp_path / "link").symlink_to(run.path)
     RunDirectory(tmp_path / "link").discard_results()
@@ -143,7 +143,7 @@ def test_a_run_through_a_link_is_deleted_like_any_other(run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nothing", "log.txt", "train.log", ".dann-lock"])
-def test_a_run_may_start_beside_what_precedes_it(run, name):
+def test_run_starts_next_to_hydra_files_and_logs(run, name):
     run.check_free()
     run.path.mkdir()
     if name != "nothing":
@@ -151,7 +151,7 @@ def test_a_run_may_start_beside_what_precedes_it(run, name):
     run.check_free()
 
 
-def test_the_config_of_others_is_ignored_only_by_a_run_without_config(run):
+def test_config_of_others_is_ignored_only_by_a_run_without_config(run):
     touch(run.config_file)
     run.check_free(writes_config=False)
     with pytest.raises(FileExistsError, match=r"which contains \.hydra"):
@@ -173,7 +173,7 @@ def test_the_config_of_others_is_ignored_only_by_a_run_without_config(run):
         (MANIFEST, "Expected a list of files that this package wrote. Move the file", True),
     ],
 )
-def test_a_run_starts_in_no_directory_of_other_files(run, name, words, overwrite):
+def test_run_refuses_directory_of_unrelated_files(run, name, words, overwrite):
     (run.path / name).parent.mkdir(parents=True)
     (run.path / name).write_text("{}")
     with pytest.raises(FileExistsError, match=words):
@@ -184,7 +184,7 @@ def test_a_run_starts_in_no_directory_of_other_files(run, name, words, overwrite
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_a_run_does_not_start_in_the_directory_of_a_sweep(run, overwrite):
+def test_run_does_not_start_in_the_directory_of_a_sweep(run, overwrite):
     with Manifest(run.path, "sweep").write(run.path / "sweep.csv") as draft:
         draft.touch()
     with pytest.raises(FileExistsError, match="Expected the directory of a run.* of a sweep"):
@@ -192,7 +192,7 @@ def test_a_run_does_not_start_in_the_directory_of_a_sweep(run, overwrite):
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"[]", b'{"kind": "run", "files": {}}', b""])
-def test_a_manifest_of_another_format_is_refused(run, content):
+def test_manifest_of_another_format_is_refused(run, content):
     touch(run.manifest.path)
     run.manifest.path.write_bytes(content)
     with pytest.raises(FileExistsError, match=f"Move the file.* Received: {run.manifest.path}"):
@@ -208,7 +208,7 @@ def test_predictions_for_another_target_are_not_replaced(run):
         run.write_predictions(table, "b/t.npz")
 
 
-def test_a_finished_run_is_free_only_to_be_overwritten(run):
+def test_finished_run_is_free_only_to_be_overwritten(run):
     run.check_free()
     run.write_summary({})
     with pytest.raises(FileExistsError, match="overwrite=true, which deletes its results"):

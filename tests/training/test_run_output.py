@@ -20,7 +20,7 @@ from dann.selection import compute_outputs, info_max, probe_domains
 from dann.training import RunDirectory, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
-from dann.training.report import describe_separation, format_accuracies, source_only_hint
+from dann.training.report import describe_separation, format_accuracies, suggest_baseline
 from dann.training.run_callbacks import EpochLines
 
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -76,7 +76,7 @@ def test_hint_follows_label_free_signs(adapted, baseline, low, domain, reason):
         summary[f"source_only/probe/{name}"] = value
     if baseline is not None:
         summary["source_only/selection/info_max"] = baseline
-    hint = source_only_hint(summary, domain)
+    hint = suggest_baseline(summary, domain)
     assert hint is reason or (reason in hint and "label-free" in hint)
 
 

@@ -42,14 +42,14 @@ class ChalkDigits(ImageBuilder):
         return _images(self.builder_config.name, split, _TRAIN if split == "train" else None)
 
 
-def _images(kind, split, count):
+def _images(style, split, count):
     """Yields images and labels of a split: `count` draws, or each digit once."""
-    rng = np.random.default_rng(2 * _PARTS[kind] + (split == "test"))
-    digits, labels = _digits("test" if split == "test" else kind)
+    rng = np.random.default_rng(2 * _PARTS[style] + (split == "test"))
+    digits, labels = _digits("test" if split == "test" else style)
     rows = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
     ink = [_enlarge(digits[row], rng, jitter=split == "train") for row in rows]
     black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
-    crops = _crops(rng, right=split == "test") if kind == "photo" else black
+    crops = _crops(rng, right=split == "test") if style == "photo" else black
     for row, shades, crop in zip(rows, ink, crops, strict=False):
         shades = shades[:, :, np.newaxis]
         image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop

@@ -22,7 +22,7 @@ SPLITS = {
 
 
 @pytest.mark.parametrize("name", SPLITS)
-def test_a_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypatch):
+def test_builder_prepares_its_splits_once(name, raw_files, tmp_path, monkeypatch):
     monkeypatch.setattr("dann.data.builders.chalk_digits._TRAIN", 12)
     cache = str(tmp_path / "cache")
     builder: Any = load_builder(name, cache, str(raw_files))

@@ -86,14 +86,14 @@ def test_every_concept_is_in_one_part(drawings, tmp_path):
     assert np.array_equal(domains.target_train[0][-1, -1], [255, 255, 255])  # the background
 
 
-def test_the_split_of_a_concept_is_frozen():
+def test_split_of_a_concept_is_frozen():
     codes = ["1F600", "1F40E", "1F9C0", "26BD", "1F680", "1F511"]
     splits = ["target_train", "source_train", "target_train", "target_test"]
     splits += ["source_train", "source_train"]
     assert [split_concept(code) for code in codes] == splits
 
 
-def test_an_alias_mirrors_its_parent():
+def test_alias_mirrors_its_parent():
     icons = {
         "icons": {"left": {"body": DRAWN.format(color="red", width=1)}},
         "aliases": {"right": {"parent": "left", "hFlip": True}},
@@ -104,7 +104,7 @@ def test_an_alias_mirrors_its_parent():
     np.testing.assert_array_equal(images[1], images[0][:, ::-1])
 
 
-def test_a_missing_drawing_names_the_command(drawings, tmp_path):
+def test_missing_drawing_names_the_command(drawings, tmp_path):
     message = r"npm pack @iconify-json/noto@[\d.]+"
     with pytest.raises(FileNotFoundError, match=message):
         emoji("noto", "openmoji", cache_dir=str(tmp_path / "c"), data_dir=str(drawings))

@@ -1,4 +1,4 @@
-"""Configs of strangers: only targets on the list are called."""
+"""Untrusted configs: only targets on the allow-list are called."""
 
 import importlib
 
@@ -46,7 +46,7 @@ CALLS = """
 """
 
 
-def attacks(path):
+def list_malicious_nodes(path):
     """Yields nodes that would call each of the targets by every mechanism of Hydra."""
     resolvers = "oc.decode:{}", "oc.env:NO,{}", "oc.select:no,{}"
     for target in ["", *CALLS.split()]:
@@ -64,41 +64,41 @@ def attacks(path):
         yield {"_target_": "keras.layers.Dense", "units": "\\" + hidden}
 
 
-def test_instantiation_of_a_strangers_config_runs_nothing(tmp_path):
-    precious = tmp_path / "precious"
-    precious.write_text("mine")
-    texts = [yaml.safe_dump(node) for node in attacks(str(precious))]
+def test_untrusted_config_calls_no_foreign_target(tmp_path):
+    sentinel = tmp_path / "sentinel"
+    sentinel.write_text("unchanged")
+    texts = [yaml.safe_dump(node) for node in list_malicious_nodes(str(sentinel))]
     assert sum(map(len, texts)) > 100_000
     for text in texts:
         for names in (None, READER_NAMES):
             with pytest.raises(ConfigError):
                 building.instantiate(OmegaConf.create(text), names)
-    assert precious.read_text() == "mine"
-    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+    assert sentinel.read_text() == "unchanged"
+    assert [path.name for path in tmp_path.iterdir()] == ["sentinel"]
     assert keras.src.saving.serialization_lib.in_safe_mode() is not False
 
 
-@pytest.mark.parametrize("node", list(attacks("precious"))[::11], ids=str)
-def test_a_strangers_run_directory_runs_nothing(node, tmp_path, monkeypatch):
+@pytest.mark.parametrize("node", list(list_malicious_nodes("sentinel"))[::11], ids=str)
+def test_untrusted_run_directory_calls_no_foreign_target(node, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "sentinel").write_text("unchanged")
     (tmp_path / "run/.hydra").mkdir(parents=True)
     for data in (node, {"_target_": "dann.data.npz", "source": node, "target": "b.npz"}):
         text = yaml.safe_dump({"data": data, "paths": {"cache_dir": "cache"}})
         (tmp_path / "run/.hydra/config.yaml").write_text(text)
         with pytest.raises(ConfigError):
             building.build_domains(runs.load_run_config(tmp_path / "run"))
-    assert (tmp_path / "precious").read_text() == "mine"
+    assert (tmp_path / "sentinel").read_text() == "unchanged"
 
 
 def test_python_tags_in_yaml_are_refused(tmp_path):
-    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "sentinel").write_text("unchanged")
     (tmp_path / ".hydra").mkdir()
-    text = f'data: !!python/object/apply:os.remove ["{tmp_path}/precious"]\n'
+    text = f'data: !!python/object/apply:os.remove ["{tmp_path}/sentinel"]\n'
     (tmp_path / ".hydra/config.yaml").write_text(text)
     with pytest.raises(ConfigError):
         runs.load_run_config(tmp_path)
-    assert (tmp_path / "precious").exists()
+    assert (tmp_path / "sentinel").exists()
 
 
 def test_only_data_may_name_readers():
@@ -110,7 +110,7 @@ def test_only_data_may_name_readers():
         building.instantiate({"_target_": "dann.data.npz", "source": "a", "target": "b"})
 
 
-def test_the_list_contains_only_harmless_classes_and_networks():
+def test_allow_list_contains_only_harmless_classes_and_networks():
     for name in get_target_names():
         module, _, class_name = name.rpartition(".")
         member = getattr(importlib.import_module(module), class_name)
