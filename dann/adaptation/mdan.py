@@ -134,18 +134,19 @@ class MDAN(AdversarialModel):
     def method_losses(self, batch, reversal, training):
         scores = batch.apply_reversed(self.domain_head, reversal, training)
         source, target = batch.split_domains(scores)  # (batch, ..., num_sources) each
-        members = self._source_members(batch)
+        source_one_hot = self._encode_sources(batch)
         # BCE from logits z with label y is softplus(z) - y z; the label is `smoothing` for the
         # source and `1 - smoothing` for the target.
         smoothing = self.domain_label_smoothing
         source_losses = ops.softplus(source) - smoothing * source
         target_losses = ops.softplus(-target) + smoothing * target
-        domain_losses = _average_domains(source_losses, target_losses, members)  # D_i
-        label_losses = self._label_losses(batch, members)  # E_i
-        bounds = label_losses - ops.cast(domain_losses, label_losses.dtype)
-        weights = self._source_weights(members, bounds)
+        domain_losses = _average_domains(source_losses, target_losses, source_one_hot)  # D_i
+        label_losses = self._label_losses(batch, source_one_hot)  # E_i
+        # E_i - D_i, the bound of the target's risk from source i, `(num_sources,)`
+        source_risks = label_losses - ops.cast(domain_losses, label_losses.dtype)
+        weights = self._source_weights(source_one_hot, source_risks)
         accuracies = _average_domains(
-            ops.cast(source < 0, "float32"), ops.cast(target > 0, "float32"), members
+            ops.cast(source < 0, "float32"), ops.cast(target > 0, "float32"), source_one_hot
         )
         return {
             "label/loss": ops.sum(weights * label_losses),
@@ -153,39 +154,43 @@ class MDAN(AdversarialModel):
             "domain/accuracy": ops.mean(accuracies),
         }
 
-    def _source_members(self, batch):
+    def _encode_sources(self, batch):
         """Returns the source of each source example, one-hot `(batch, num_sources)`."""
         size = count_examples(batch.features["source"])
         sources = ops.zeros((size,), "int32")
         if "source_domain" in batch.inputs:
             sources = ops.cast(ops.reshape(batch.inputs["source_domain"], (-1,)), "int32")
-        members = ops.one_hot(sources, self.num_sources)
+        source_one_hot = ops.one_hot(sources, self.num_sources)
         # A compiled step cannot raise an error, so a number out of range gives NaN.
-        return ops.where(ops.any(members != 0, axis=1, keepdims=True), members, float("nan"))
+        return ops.where(
+            ops.any(source_one_hot != 0, axis=1, keepdims=True), source_one_hot, float("nan")
+        )
 
-    def _label_losses(self, batch, members):
+    def _label_losses(self, batch, source_one_hot):
         """Returns `E_i` of each source, `(num_sources,)`."""
         logits = batch.label_logits
         # The labeled target follows the source and belongs to every source.
-        num_target = count_examples(logits) - count_examples(members)
-        members = ops.concatenate([members, ops.ones((num_target, self.num_sources))])
+        num_target = count_examples(logits) - count_examples(source_one_hot)
+        source_one_hot = ops.concatenate([source_one_hot, ops.ones((num_target, self.num_sources))])
         losses = []
         for index in range(self.num_sources):
             # A mean over one source is a mean over the batch with weight 0 for other sources.
-            share = ops.maximum(ops.mean(members[:, index]), 1e-9)  # the source may be absent
-            weights = expand_sample_weights(members[:, index] / share, logits)
+            share = ops.maximum(
+                ops.mean(source_one_hot[:, index]), 1e-9
+            )  # the source may be absent
+            weights = expand_sample_weights(source_one_hot[:, index] / share, logits)
             if batch.weights is not None:
                 sample_weights = expand_sample_weights(batch.weights, logits)
                 weights = weights * ops.cast(sample_weights, weights.dtype)
             losses.append(self.label_loss(batch.labels, logits, weights))
         return ops.stack(losses)
 
-    def _source_weights(self, members, bounds):
+    def _source_weights(self, source_one_hot, source_risks):
         """Returns `w` of each source, `(num_sources,)`."""
-        bounds = ops.where(ops.any(members != 0, axis=0), bounds, float("-inf"))
+        source_risks = ops.where(ops.any(source_one_hot != 0, axis=0), source_risks, float("-inf"))
         if self.weighting == "hard" or self.num_sources == 1:
-            return ops.one_hot(ops.argmax(bounds), self.num_sources, dtype=bounds.dtype)
-        return ops.stop_gradient(ops.softmax(self.gamma * bounds))
+            return ops.one_hot(ops.argmax(source_risks), self.num_sources, dtype=source_risks.dtype)
+        return ops.stop_gradient(ops.softmax(self.gamma * source_risks))
 
 
 def _copy_per_source(head, features, count):
@@ -199,15 +204,15 @@ def _copy_per_source(head, features, count):
     return keras.Model(inputs, outputs, name=head.name)
 
 
-def _average_domains(source_values, target_values, members):
+def _average_domains(source_values, target_values, source_one_hot):
     """Returns, per discriminator `i`, the average of two means, `(num_sources,)`.
 
     The means are over the rows of source `i` and over all rows of the target.
     """
     axes = tuple(range(len(source_values.shape) - 1))
     shape = (-1, *(1 for _ in axes[1:]), source_values.shape[-1])
-    members = ops.reshape(ops.cast(members, source_values.dtype), shape)
-    weights = ops.ones_like(source_values) * members
+    source_one_hot = ops.reshape(ops.cast(source_one_hot, source_values.dtype), shape)
+    weights = ops.ones_like(source_values) * source_one_hot
     total = ops.maximum(ops.sum(weights, axis=axes), 1.0)
     source_means = ops.sum(weights * source_values, axis=axes) / total
     return (source_means + ops.mean(target_values, axis=axes)) / 2

@@ -66,7 +66,7 @@ def class_sample_weights(
 
 
 def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` for labels or nuisances in memory with values of another type.
+    """Raises a `ValueError` for labels or nuisances in memory with values of an unexpected type.
 
     Args:
         y: Values by name.

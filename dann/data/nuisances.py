@@ -1,4 +1,4 @@
-"""Nuisances of a labelled table: attributes that the features of a model should not reveal."""
+"""Nuisances of a labeled table: attributes that the features of a model should not reveal."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ def encode_nuisances(
         test: Columns of the test examples.
 
     Raises:
-        ValueError: If a nuisance has fewer than two distinct values, or values of another kind.
+        ValueError: If a nuisance has fewer than two distinct values, or values of the wrong type.
     """
     encoded_kinds, train_values, test_values = {}, {}, {}
     for name, kind in kinds.items():

@@ -82,7 +82,7 @@ class Pairs(keras.utils.PyDataset):
 
         Args:
             replicas: Number of equal shards into which a strategy splits the arrays of a batch. In
-                each shard the labels of a labelled target follow the source's labels. Defaults to
+                each shard the labels of a labeled target follow the source's labels. Defaults to
                 `1`.
         """
         pairs = Pairs(self._restart(), self.batch_size, None, self.shard, replicas)
@@ -170,7 +170,7 @@ def collect_labels(columns: dict[str, Any]) -> list[Any]:
 
 
 def _interleave(arrays, replicas):
-    """Concatenates the labels of source and labelled target within each replica's shard."""
+    """Concatenates the labels of source and labeled target within each replica's shard."""
     pieces = zip(*(np.array_split(array, replicas) for array in arrays), strict=True)
     ordered = [piece for replica_pieces in pieces for piece in replica_pieces]
     # A conversion of floats to integers would lose fractions.
@@ -190,7 +190,7 @@ class IndexedDomain(NamedTuple):
 
     @property
     def identity(self) -> list[int]:
-        """Numbers that differ for another order or other examples.
+        """Numbers that change if the order or the examples change.
 
         They are the numbers of examples and groups, 1 if shuffled, the seed, the number of the
         domain, and a checksum of 16 rows in memory.

@@ -14,10 +14,11 @@ class Sampler:
     draws. Reading can therefore start at any position.
 
     Without groups, positions `0` to `n - 1` are one pass over the `n` examples, the next `n`
-    positions another pass in another order. With groups, each round draws one example of every
-    group, and each group has its own passes, so a small group repeats more often. For example, with
-    2 groups, position 5 is index 1 of round 2. If `group_orders[2] = [1, 0]`, it draws from group
-    0; if group 0 has 2 examples, this is example 0 of the second pass over the group.
+    positions are a second pass in a different order. With groups, each round draws one example of
+    every group, and each group has its own passes, so a small group repeats more often. For
+    example, with 2 groups, position 5 is index 1 of round 2. If `group_orders[2] = [1, 0]`, it
+    draws from group 0; if group 0 has 2 examples, this is example 0 of the second pass over the
+    group.
 
     Args:
         groups: The group of each example, `(n,)`; or the number of examples, for no groups.

@@ -23,7 +23,7 @@ def hold_out(
     Args:
         labels: Labels `(n,)`, -1 where unknown.
         groups: The group of each example, `(n,)`, as numbers or strings, such as persons. Then
-            `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabelled examples
+            `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabeled examples
             of these groups are in neither set. The draw depends only on the
             names of the groups, not on the number of examples per group. `None`: each example is
             drawn separately.

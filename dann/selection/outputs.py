@@ -122,7 +122,7 @@ def mix(inputs: Any, weight: float = 0.55, seed: int = 0) -> Any:
 
 
 def draw_permutation_partners(count: int, seed: int = 0) -> np.ndarray:
-    """Returns the number of another example for each of `count` examples, drawn at random."""
+    """Returns the index of a different random example for each of `count` examples."""
     order = np.random.default_rng(seed).permutation(count)
     partners = np.empty(count, int)
     partners[order] = np.roll(order, 1)

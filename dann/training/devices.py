@@ -43,7 +43,7 @@ class Distribution:
 
     Raises:
         TypeError: If `devices` is neither an integer nor `"all"`.
-        ValueError: If an argument has another value.
+        ValueError: If an argument has an unexpected value.
     """
 
     kind: str | None = None

@@ -99,7 +99,7 @@ def _measure_leakage(model, domains, seed):
         try:
             kinds = {name: nuisances.kinds[name]}
             results |= leakage(features, None, {name: values[rows]}, labels, groups, seed, kinds)
-        except ValueError as error:  # the training is complete without this measurement
+        except ValueError as error:  # training is complete without this measurement
             print(f"warning: leakage of {name} is not measured: {error}", file=sys.stderr)
     return {name: result._asdict() for name, result in results.items()}
 

@@ -20,7 +20,7 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     Args:
         seed: Seed of Python, NumPy and the backend.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
-        distribution: How devices share the training. Defaults to `None`: one device.
+        distribution: How devices share the batches. Defaults to `None`: one device.
     """
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
@@ -62,7 +62,7 @@ def compile_model(
         intervals: Numbers of steps after which callbacks act within an epoch.
 
     Raises:
-        ValueError: If `jit_compile` has another value, or is true while TensorFlow, which then
+        ValueError: If `jit_compile` is not a valid choice, or is true while TensorFlow, which then
             cannot compile with XLA, trains on several devices.
     """
     jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))

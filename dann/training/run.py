@@ -83,7 +83,7 @@ def train_run(
         baseline: Compiled model to compare with. It is trained first, on the same batches.
             Alternatively the summary of another run, from which the keys `source_only/...` are
             copied. Defaults to `None`: no baseline.
-        callbacks: Keras callbacks for the training of `model`.
+        callbacks: Keras callbacks for training `model`.
         selection: Object with the attributes `scores`, names of `dann.selection.SCORES` that are
             computed after every epoch of `model`; `samples`, the largest number of examples per
             domain that the scores use; and `keep`, the score whose best epoch gives the final

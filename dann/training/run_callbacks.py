@@ -206,7 +206,7 @@ class RunScores(keras.callbacks.Callback):
 
     The scores belong to the weights that the training would end with after that epoch. Scores that
     need more examples than there are do not run; the constructor prints their names. With `keep`,
-    the training ends with the weights of the epoch that has the best score.
+    training ends with the weights of the epoch that has the best score.
 
     Args:
         domains: The data. The scores use the test set of the source and the training inputs of the

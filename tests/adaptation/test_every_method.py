@@ -96,7 +96,9 @@ def test_losses_from_features_do_not_change_the_model(name):
     logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
     if name not in STOCHASTIC_METHODS:
         assert_all_equal(before, after)
-        assert_all_equal(before[: len(model.variables)], model.variables)  # `evaluate` neither
+        assert_all_equal(
+            before[: len(model.variables)], model.variables
+        )  # `evaluate` does not change them
         assert float(model.total_loss(terms)) == pytest.approx(logs["loss"], rel=1e-5)
     assert set(terms) <= set(logs)
 

@@ -247,7 +247,7 @@ CALLS = {
     "predict pairs": (lambda: make(DANN).predict(PAIRS), r"predict\(inputs\)"),
     "evaluate a target": (lambda: make(DANN).evaluate(SOURCE, LABELS, TARGET), "evaluate"),
     "evaluate a tuple": (lambda: make(DANN).evaluate((SOURCE, LABELS)), "evaluate"),
-    "labelled target": (lambda: make(DIRTT, radius=1.0)(LABELLED), "without a labelled target"),
+    "labeled target": (lambda: make(DIRTT, radius=1.0)(LABELLED), "without a labeled target"),
     "other network": (lambda: make(DIRTT, radius=1.0).load_first_stage(OTHER), "shape"),
 }
 

@@ -121,7 +121,7 @@ def test_target_may_lack_but_not_add_classes(load, root):
 
 @pytest.mark.parametrize("kind", ["folder", "list"])
 def test_target_may_have_no_labels(load, root, kind):
-    expected = colours(load(cache=True).target_train)  # the split does not depend on labels
+    expected = colors(load(cache=True).target_train)  # the split does not depend on labels
     paths = sorted((root / "sketch").rglob("*.png"))
     names = [f"{number:02}.png" for number in range(len(paths))]
     (root / "flat").mkdir()

@@ -93,7 +93,7 @@ def test_classes_match_by_name_and_sizes_are_unified(shapes, target):
     assert [len(domains.source_train[0]), len(domains.target_test[0])] == [4, 2]
 
 
-@pytest.mark.parametrize("target", ["unlabelled", "numbered"])
+@pytest.mark.parametrize("target", ["unlabeled", "numbered"])
 def test_target_may_have_no_classes(shapes, target):
     domains = shapes(target=target)
     assert domains.target_train_labels is domains.target_test[1] is None
@@ -119,7 +119,7 @@ def test_unknown_target_classes_stay_unknown(shapes):
     [
         ({"target": "ac"}, "among .'a', 'b'.. Received: .'c'"),
         ({"image_size": None}, "Images of several sizes need an `image_size`"),
-        ({"source": "unlabelled", "target": "ab"}, "to have a class label per image"),
+        ({"source": "unlabeled", "target": "ab"}, "to have a class label per image"),
         ({"target": "nested"}, "to be a data set of images"),
         ({"target": "red"}, "red.* not found"),
         ({"target_test_split": "test+unknown"}, "Received: -1"),

@@ -58,7 +58,7 @@ class Emoji(ImageBuilder):
     A configuration `<style>_<size>_<labels>` contains the drawings of one style on white, at 48x48
     or 128x128 pixels, with the 7 `groups` or 23 `subgroups` of Unicode's emoji list as classes. It
     uses all emoji up to version 3 of the standard, except skin tones, joined sequences such as
-    families, flags and, for groups, symbols. Of two equal drawings it uses the first.
+    families, flags and, for groups, symbols. If two drawings are equal, only the first is used.
 
     The splits `source_train`, `source_test`, `target_train` and `target_test` contain different
     concepts. The split of a concept follows from the SHA-256 of its code points, so it is the same
