@@ -94,7 +94,7 @@ def check_config(cfg: DictConfig) -> None:
     """Checks a composed config for mistakes that would pass unnoticed or fail late.
 
     Raises:
-        ConfigError: If a required value is missing, a `_target_` may not be called, or
+        ConfigError: If a required value is missing, a `_target_` may not be called, or `run` or
             `paths.data_dir` is not a directory.
         omegaconf.errors.OmegaConfBaseException: If an experiment or `+key=value` added a key that
             the schema lacks.

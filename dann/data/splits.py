@@ -24,9 +24,8 @@ def hold_out(
         labels: Labels `(n,)`, -1 where unknown.
         groups: The group of each example, `(n,)`, as numbers or strings, such as persons. Then
             `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabeled examples
-            of these groups are in neither set. The draw depends only on the
-            names of the groups, not on the number of examples per group. `None`: each example is
-            drawn separately.
+            of these groups are in neither set. The draw depends only on the names of the groups,
+            not on the number of examples per group. `None`: each example is drawn separately.
         test_share: Share of the examples in the test set, in (0, 1); each set gets at least one.
         seed: Seed of the draw.
         is_source: Whether the domain is a source.
