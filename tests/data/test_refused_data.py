@@ -245,7 +245,7 @@ REFUSALS = {
     "npz: damaged archive": (file(b"PK\x03\x04 no archive"), "b.npz as an .npz file"),
     "npz: link": (lambda path: npz(path / "a.npz", path / "link.npz"), "different files"),
     "npz: missing groups": (file(groups="person", x=X, y=Y), "groups in 'person'"),
-    "images: new and trained": (images(target_new="sketch"), "different images as the new target"),
+    "images: new and trained": (images(target_new="sketch"), "and the new target, because"),
     "images: one domain twice": (images(target="photo"), "Expected different images"),
     "images: source without classes": (images(source="photo/bike"), "one folder per class"),
     "images: no pixels": (images(image_size=0), "`image_size`"),
