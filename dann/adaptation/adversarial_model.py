@@ -44,7 +44,7 @@ class AdversarialModel(PairModel):
     logs contain `label/loss`, `strength`, and the terms of the method and of the regularizers.
     `loss` includes losses that layers add, except for layers of the method's own networks.
 
-    Pairs may have a third part, `"target_labelled"`: the few target images with labels. Their
+    Pairs may have a third part, `"target_labeled"`: the few target images with labels. Their
     labels follow the source labels, and their loss is part of the label loss.
 
     To write a method, create its networks in the constructor, from `self.feature_shape` and

@@ -10,7 +10,7 @@ from keras import ops
 from dann.checks import check_number
 
 HALF_TYPES = ("float16", "bfloat16")
-PARTS = ("source", "target", "target_labelled")  # in the order of a joint forward pass
+PARTS = ("source", "target", "target_labeled")  # in the order of a joint forward pass
 DOMAIN_TERMS = ("domain/loss", "domain/accuracy")
 
 
@@ -18,7 +18,7 @@ class Batch(NamedTuple):
     """Inputs, features, logits and labels of one training step.
 
     The first three fields are dicts with the keys `"source"`, `"target"` and, if there are labeled
-    target examples, `"target_labelled"`. If a model trains on a single domain, the target contains
+    target examples, `"target_labeled"`. If a model trains on a single domain, the target contains
     the same tensors as the source.
 
     Attributes:
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
     @property
     def label_logits(self) -> Any:
         """Logits of the labeled examples, in the order of the labels."""
-        return join_labelled_parts(self.logits)
+        return join_labeled_parts(self.logits)
 
     def split_domains(self, scores: Any) -> list[Any]:
         """Splits rows computed from `domain_features` into source rows and target rows."""
@@ -105,7 +105,7 @@ def select_parts(inputs: Any) -> dict[str, Any]:
     return {name: inputs[name] for name in PARTS if name in inputs}
 
 
-def join_labelled_parts(values: dict[str, Any]) -> Any:
+def join_labeled_parts(values: dict[str, Any]) -> Any:
     """Concatenates the parts that have labels: the source, then the labeled target."""
     parts = [part for name, part in select_parts(values).items() if name != "target"]
     return parts[0] if len(parts) == 1 else ops.concatenate(parts)

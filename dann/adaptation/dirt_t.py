@@ -136,7 +136,7 @@ class DIRTT(AdversarialModel):
         return self._consistency.teacher.step
 
     def extract_features(self, inputs, training):
-        if "target_labelled" in inputs:
+        if "target_labeled" in inputs:
             raise ValueError(
                 "Expected pairs without a labeled target, because `DIRTT` uses no labels. "
                 "Received: a labeled target. Give its labels to the first stage."

@@ -3,7 +3,7 @@ from typing import Any, Unpack
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.batch import join_labelled_parts, upcast_half
+from dann.adaptation.batch import join_labeled_parts, upcast_half
 from dann.adaptation.networks import make_second_head
 from dann.adaptation.options import ReversalOptions
 from dann.schedules import StrengthSchedule
@@ -71,7 +71,7 @@ class MCD(AdversarialModel):
         self.second_head = make_second_head("second_head", second_head, self)
 
     def method_losses(self, batch, reversal, training):
-        logits = self.second_head(join_labelled_parts(batch.features), training=training)
+        logits = self.second_head(join_labeled_parts(batch.features), training=training)
         label_loss = self.label_loss(batch.labels, upcast_half(logits), batch.weights)
         target = reversal(batch.features["target"], training=training)
         first, second = (

@@ -121,7 +121,7 @@ def as_container(node: Any) -> Any:
 
 
 def build_domains(cfg: DictConfig) -> DomainPair:
-    """Loads the domains of `cfg.data`, and applies `cfg.balanced` and `cfg.target_labelled`.
+    """Loads the domains of `cfg.data`, and applies `cfg.balanced` and `cfg.target_labeled`.
 
     With `data.sources`, loads each source with the target and joins the pairs. With `data.path`,
     loads one labeled table.
@@ -138,8 +138,8 @@ def build_domains(cfg: DictConfig) -> DomainPair:
         return _build_part("data", {**node, **source}, DomainPair, READER_NAMES)
 
     domains = join_sources([load(source=name) for name in sources]) if sources else load()
-    if cfg.target_labelled:
-        domains = domains.with_target_labelled(cfg.target_labelled, cfg.seed)
+    if cfg.target_labeled:
+        domains = domains.with_target_labeled(cfg.target_labeled, cfg.seed)
     if domains.balanced == cfg.balanced:
         return domains
     return dataclasses.replace(domains, balanced=cfg.balanced)

@@ -42,7 +42,7 @@ class TrainConfig:
     seed: int = 0
     compare: bool = True
     balanced: bool = False
-    target_labelled: int = 0
+    target_labeled: int = 0
     resume: bool = False
     overwrite: bool = False
     data: dict[str, Any] = MISSING

@@ -18,7 +18,7 @@ from dann.data.splits import UNKNOWN
 class DomainPair:
     """A labeled source and an unlabeled target, with a test set of each.
 
-    Training reads `source_train`, the inputs `target_train` and, if present, `target_labelled`. The
+    Training reads `source_train`, the inputs `target_train` and, if present, `target_labeled`. The
     labels in `target_test` and `target_train_labels` are for oracles: they only measure accuracies
     and train the pair that `oracle()` returns. They never reach adaptation or model selection.
 
@@ -36,7 +36,7 @@ class DomainPair:
         class_names: Name of each class, by label. Defaults to `None`.
         target_train_labels: Labels of `target_train`, `(m,)`, for the oracle only; -1 where
             unknown. Defaults to `None`.
-        target_labelled: Inputs and labels of the few target examples whose labels training may use
+        target_labeled: Inputs and labels of the few target examples whose labels training may use
             (semi-supervised). Defaults to `None`.
         balanced: Whether training batches contain equal parts of each source class. Defaults to
             `False`.
@@ -58,7 +58,7 @@ class DomainPair:
     num_classes: int
     class_names: tuple[str, ...] | None = None
     target_train_labels: np.ndarray | None = None
-    target_labelled: tuple[Any, np.ndarray] | None = None
+    target_labeled: tuple[Any, np.ndarray] | None = None
     balanced: bool = False
     source_domain: np.ndarray | None = None
     target_names: tuple[Any, Any] | None = None
@@ -70,7 +70,7 @@ class DomainPair:
             "source test set": _columns(*self.source_test),
             "target train set": _columns(self.target_train, self.target_train_labels),
             "target test set": _columns(*self.target_test),
-            "labeled target set": _columns(*self.target_labelled or self.source_test),
+            "labeled target set": _columns(*self.target_labeled or self.source_test),
         }
         check_integer("num_classes", self.num_classes, 2)
         sets = {name: Examples(values, name) for name, values in columns.items()}
@@ -128,7 +128,7 @@ class DomainPair:
             self.source_train,
             self.target_train,
             batch_size,
-            target_labelled=self.target_labelled,
+            target_labeled=self.target_labeled,
             source_domain=self.source_domain,
             balanced=self.balanced,
             repeat=True,
@@ -169,7 +169,7 @@ class DomainPair:
             source=f"{self.target} (labeled)",
             source_train=(inputs, labels[rows]),
             source_test=self.target_test,
-            target_labelled=None,
+            target_labeled=None,
             source_domain=None,
         )
 
@@ -182,12 +182,12 @@ class DomainPair:
         """
         examples = {
             name: (function(columns[0]), columns[1])
-            for name in ("source_train", "source_test", "target_test", "target_labelled")
+            for name in ("source_train", "source_test", "target_test", "target_labeled")
             if (columns := getattr(self, name)) is not None
         }
         return dataclasses.replace(self, target_train=function(self.target_train), **examples)
 
-    def with_target_labelled(self, per_class: int, seed: int = 0) -> "DomainPair":
+    def with_target_labeled(self, per_class: int, seed: int = 0) -> "DomainPair":
         """Returns the pair in which training may use the labels of a few target examples.
 
         Args:
@@ -200,7 +200,7 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None:
             raise ValueError(
-                "Expected labels of the target for `target_labelled`. Received: no labels of "
+                "Expected labels of the target for `target_labeled`. Received: no labels of "
                 f"{self.target}"
             )
         counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
@@ -215,7 +215,7 @@ class DomainPair:
         ]
         rows = np.sort(np.concatenate(drawn_rows))
         examples = self.target_train[rows], labels[rows].astype(np.int64)
-        return dataclasses.replace(self, target_labelled=examples)
+        return dataclasses.replace(self, target_labeled=examples)
 
 
 def _identify(inputs):

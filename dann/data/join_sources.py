@@ -71,7 +71,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
 
 def _read_target(pair):
     """Returns inputs and known labels of the target."""
-    columns = [pair.target_train, *pair.target_test, *(pair.target_labelled or ())]
+    columns = [pair.target_train, *pair.target_test, *(pair.target_labeled or ())]
     return [values for values in columns if values is not None]
 
 

@@ -18,7 +18,7 @@ def pair(
     target: Any,
     batch_size: int | None = None,
     *,
-    target_labelled: Any = None,
+    target_labeled: Any = None,
     source_domain: Any = None,
     balanced: bool = False,
     shuffle: bool = True,
@@ -58,7 +58,7 @@ def pair(
             used.
         batch_size: Number of examples of *each* domain per batch. Defaults to `None`: 64, or all
             examples of a smaller source.
-        target_labelled: Target examples whose labels training may use (semi-supervised), in the
+        target_labeled: Target examples whose labels training may use (semi-supervised), in the
             form of the source, with weights if the source has weights. Each batch then also
             contains `batch_size` of these, recycled. Needs a single process. Defaults to `None`.
         source_domain: The domain of each source example, integers `(n,)` from 0, if the source
@@ -79,7 +79,7 @@ def pair(
     Returns:
         A `keras.utils.PyDataset` of NumPy batches `({"source": inputs, "target": inputs},
         source_labels)`, followed by weights `(batch_size,)` if the source has weights. With
-        `target_labelled` the inputs have a third entry of that name, whose labels follow the
+        `target_labeled` the inputs have a third entry of that name, whose labels follow the
         source's labels, `(2 * batch_size,)` in total. With `source_domain` the inputs have an entry
         of that name, int32 `(batch_size,)`.
 
@@ -102,8 +102,8 @@ def pair(
     ((4, 4), (4, 4), (4,), 2)
     """
     domains = {"source": _read(source, "source"), "target": _read(target, "target")}
-    if target_labelled is not None:
-        domains["target_labelled"] = _read(target_labelled, "labeled target")
+    if target_labeled is not None:
+        domains["target_labeled"] = _read(target_labeled, "labeled target")
         check_integer("num_processes", num_processes, 1, 1, hint="with a labeled target")
     source_spec = domains["source"].input_spec(ignore_spatial=True)
     for name, domain in domains.items():

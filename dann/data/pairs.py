@@ -102,7 +102,7 @@ class Pairs(keras.utils.PyDataset):
 
         If source or target has fewer than `n` examples, the smaller of the two sets the number.
         """
-        domains = [domain for name, domain in self.domains.items() if name != "target_labelled"]
+        domains = [domain for name, domain in self.domains.items() if name != "target_labeled"]
         counts = [domain.count for domain in domains if domain.count]
         return Pairs(self._restart(), min([n, *counts]), None)[0]
 

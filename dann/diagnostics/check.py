@@ -187,8 +187,8 @@ def take_first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
     num_source = len(keras.tree.flatten(x["source"])[0])
     source_labels, target_labels = np.split(np.asarray(y), [num_source])
     parts: Any = keras.tree.map_structure(lambda array: array[:count], x)
-    if "target_labelled" in x:
-        parts["target_labelled"] = x["target_labelled"]
+    if "target_labeled" in x:
+        parts["target_labeled"] = x["target_labeled"]
     return parts, np.concatenate([source_labels[:count], target_labels])
 
 

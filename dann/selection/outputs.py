@@ -81,7 +81,7 @@ def compute_outputs(
             check_class_range("labels of the source", classes, logits.shape[1])
             results["source_labels"] = classes
     if target is not None:
-        check_unlabelled(target)
+        check_unlabeled(target)
         inputs = _to_arrays(target)
         target_features, logits = _run_model(model, inputs, features, batch_size)
         results |= {"target_features": target_features, "target_logits": logits}
@@ -97,7 +97,7 @@ def _to_arrays(values: Any) -> Any:
     )
 
 
-def check_unlabelled(target: Any) -> None:
+def check_unlabeled(target: Any) -> None:
     """Raises `TypeError` if the target is missing or a tuple, such as inputs and labels."""
     if target is None or isinstance(target, tuple):
         raise TypeError(

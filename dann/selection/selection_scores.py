@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from dann.selection.outputs import check_unlabelled
+from dann.selection.outputs import check_unlabeled
 from dann.selection.scores import Score, check_source, compute_scores_or_worst, resolve_scores
 
 
@@ -52,7 +52,7 @@ class SelectionScores(keras.callbacks.Callback):
     ):
         super().__init__()
         self.scores = resolve_scores(scores)
-        check_unlabelled(target)
+        check_unlabeled(target)
         check_source(self.scores, source)
         self.source, self.target, self.batch_size = source, target, batch_size
 

@@ -48,7 +48,7 @@ def augment(model, source, target=None):
 
 def test_each_domain_has_layers_and_blend_runs_last():
     values = np.arange(8.0, dtype="float32").reshape(2, 4)
-    pair = {name: values + n for n, name in enumerate(("source", "target", "target_labelled"))}
+    pair = {name: values + n for n, name in enumerate(("source", "target", "target_labeled"))}
     double, five = keras.layers.Rescaling(2.0), [keras.layers.Rescaling(5.0)]
     layers = {"source": double, "target": five, "blend": Difference()}
     model = dann.DANN(mlp_backbone((4,)), num_classes=2, augmentation=layers)

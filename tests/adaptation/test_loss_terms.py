@@ -37,11 +37,11 @@ def cross_entropy(model, inputs, labels):
 
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - VARIANTS - {"dirt_t"}))
-def test_labelled_target_affects_only_the_label_loss(name):
+def test_labeled_target_affects_only_the_label_loss(name):
     model = METHODS[name]()
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], run_eagerly=True)
     extra, extra_labels = INPUTS["target"][:6] + 1, LABELS[:6]
-    pair = {**INPUTS, "target_labelled": extra}
+    pair = {**INPUTS, "target_labeled": extra}
     labels = np.concatenate([LABELS, extra_labels])
     start = model.get_weights()
     logs = model.train_on_batch(pair, labels, return_dict=True)

@@ -45,12 +45,12 @@ def test_mcd_loss_and_gradients_match_the_formula(mode):
     assert logs["strength"] == pytest.approx(STRENGTH)
 
 
-def test_both_heads_use_sample_weights_and_labelled_target():
+def test_both_heads_use_sample_weights_and_labeled_target():
     model = linear_mcd()
     a, b, c = read_weights(model)
     inputs, labels = np.concatenate([SOURCE, TARGET]), np.concatenate([LABELS, LABELS])
     weights = np.linspace(0.1, 2.0, 10)
-    logs, _ = step(model, "graph", {**PAIR, "target_labelled": TARGET}, labels, weights)
+    logs, _ = step(model, "graph", {**PAIR, "target_labeled": TARGET}, labels, weights)
     for name, head in (("label/loss", b), ("second_label/loss", c)):
         losses = -np.log(softmax(inputs @ a @ head)[np.arange(10), labels])
         assert logs[name] == pytest.approx(np.mean(weights * losses), rel=1e-5)

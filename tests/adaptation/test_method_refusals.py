@@ -114,7 +114,7 @@ SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 FRAME = pandas.DataFrame(SOURCE, columns=list("abc"))
 MAPS = np.ones((5, 6, 3), "float32")
 MULTI_LABEL = np.array([[1.0, 1, 0]] * 5)
-LABELLED = {**PAIR, "target_labelled": TARGET}
+LABELLED = {**PAIR, "target_labeled": TARGET}
 PAIRS = dann.data.pair((SOURCE, LABELS), TARGET)
 OTHER = SourceOnly(linear(3, 5), 3)
 NUISANCES = {"nuisances": {"site": 2, "age": "number"}}

@@ -74,12 +74,12 @@ def test_sample_weights_multiply_class_weights_in_label_loss(shape):
 
 
 @pytest.mark.parametrize("sample_weights", [None, np.arange(7.0)[:, None]])
-def test_labelled_target_has_class_weight_1(sample_weights):
+def test_labeled_target_has_class_weight_1(sample_weights):
     """Sample weights, here `(7, 1)`, multiply the class weight of 1."""
     model = linear_pada()
     a, b, w = read_weights(model)
     extra, extra_labels = TARGET[:2] + 1, np.array([0, 2])
-    pair = {**PAIR, "target_labelled": extra}
+    pair = {**PAIR, "target_labeled": extra}
     labels = np.concatenate([LABELS, extra_labels])
     model.compile(keras.optimizers.SGD(0.0))
     logs = model.train_on_batch(pair, labels, sample_weights, return_dict=True)

@@ -188,10 +188,10 @@ def test_radius_of_the_smoothed_task_reaches_the_model(override, radius):
 
 
 def test_domains_are_sampled_as_configured(tmp_path):
-    overrides = "balanced=true", "target_labelled=2", f"paths.cache_dir={tmp_path}"
+    overrides = "balanced=true", "target_labeled=2", f"paths.cache_dir={tmp_path}"
     domains = building.build_domains(compose_config(*overrides))
     assert domains.balanced
-    assert len(domains.target_labelled[1]) == 20
+    assert len(domains.target_labeled[1]) == 20
 
 
 APPLICATION = ("network=keras_application", "network.name=MobileNet")

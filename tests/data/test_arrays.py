@@ -67,7 +67,7 @@ def test_interleaved_views_of_one_array_are_accepted():
 
 
 @pytest.mark.parametrize(("labels", "unknown"), [(Y, -1), (NAMED, "")])
-def test_target_test_set_has_only_labelled_examples(labels, unknown):
+def test_target_test_set_has_only_labeled_examples(labels, unknown):
     partly = labels.copy()
     partly[10:] = unknown
     domains = arrays((X, labels), (X + 9, partly))

@@ -34,18 +34,18 @@ def test_oracle_trains_on_known_target_labels():
     assert oracle.name == "b (labeled) → b"
 
 
-def test_labelled_target_examples_are_drawn():
-    domains = with_oracle().with_target_labelled(per_class=1, seed=3)
-    images, labels = domains.target_labelled
+def test_labeled_target_examples_are_drawn():
+    domains = with_oracle().with_target_labeled(per_class=1, seed=3)
+    images, labels = domains.target_labeled
     np.testing.assert_array_equal(np.sort(labels), [0, 1, 2])
     np.testing.assert_array_equal(labels, LABELS[images[:, 0, 0, 0]])
     inputs, batch_labels = domains.batches(2)[0]
-    assert set(inputs) == {"source", "target", "target_labelled"}
+    assert set(inputs) == {"source", "target", "target_labeled"}
     assert batch_labels.shape == (4,)
-    again = with_oracle().with_target_labelled(per_class=1, seed=3).target_labelled
+    again = with_oracle().with_target_labeled(per_class=1, seed=3).target_labeled
     np.testing.assert_array_equal(images, again[0])
     for seed in range(5):  # two of two rows per class: each row once
-        two, _ = with_oracle().with_target_labelled(per_class=2, seed=seed).target_labelled
+        two, _ = with_oracle().with_target_labeled(per_class=2, seed=seed).target_labeled
         np.testing.assert_array_equal(np.sort(two[:, 0, 0, 0]), np.arange(6))
 
 

@@ -54,7 +54,7 @@ def test_continuous_labels_are_unchanged(shape):
     batches = tf.data.Dataset.from_tensor_slices((SOURCE[0], labels)).batch(4)
     extra = EXTRA[0], np.full((4, *shape[1:]), 0.75, "float32")
     for source in ((SOURCE[0], labels), batches):
-        inputs, batch_labels = pair(source, TARGET, 4, target_labelled=extra)[0]
+        inputs, batch_labels = pair(source, TARGET, 4, target_labeled=extra)[0]
         assert (batch_labels.dtype, batch_labels.shape) == (np.float32, (8, *shape[1:]))
         expected = 0.1 * inputs["source"][:, 0] - 0.25
         np.testing.assert_allclose(batch_labels.ravel(), [*expected, *[0.75] * 4], rtol=1e-5)
@@ -126,12 +126,12 @@ def test_only_the_rows_of_batches_are_read():
     assert counts == [3, 3, 3]
 
 
-def test_labelled_target_follows_source_in_each_replica():
-    pairs = pair(SOURCE, TARGET, 4, target_labelled=EXTRA, seed=0)
+def test_labeled_target_follows_source_in_each_replica():
+    pairs = pair(SOURCE, TARGET, 4, target_labeled=EXTRA, seed=0)
     plain, labels = pairs[0]
-    assert plain["target_labelled"].shape == (4, 1)
+    assert plain["target_labeled"].shape == (4, 1)
     np.testing.assert_array_equal(labels[:4], plain["source"][:, 0] % 10 % 3)
-    extra_rows = plain["target_labelled"][:, 0].astype(int) - 200
+    extra_rows = plain["target_labeled"][:, 0].astype(int) - 200
     np.testing.assert_array_equal(labels[4:], EXTRA[1][extra_rows])
     inputs, split = pairs.repeat(replicas=2)[0]
     keras.tree.map_structure(np.testing.assert_array_equal, inputs, plain)

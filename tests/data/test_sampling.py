@@ -68,7 +68,7 @@ def batches(**kwargs):
     inputs = rng.integers(0, 255, (100, 4), "uint8")
     labels = np.arange(100) % 5
     labeled = inputs[:7], labels[:7], np.ones(7)
-    defaults = {"batch_size": 13, "repeat": True, "seed": 7, "target_labelled": labeled}
+    defaults = {"batch_size": 13, "repeat": True, "seed": 7, "target_labeled": labeled}
     return pair(
         (inputs, labels, rng.random(100)),
         rng.integers(0, 255, (30, 4), "uint8"),
@@ -93,12 +93,12 @@ def test_batches_of_a_seed_are_pinned():
 
 @pytest.mark.parametrize("num_processes", [2, 3])
 def test_process_parts_form_the_batch(num_processes):
-    shared = {"num_processes": num_processes, "target_labelled": None}
+    shared = {"num_processes": num_processes, "target_labeled": None}
     parts = [batches(process_id=p, **shared) for p in range(num_processes)]
     for step in (0, 5, 77):
         pieces = [part[step] for part in parts]
         joined = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *pieces)
-        assert digest(joined) == digest(batches(target_labelled=None)[step])
+        assert digest(joined) == digest(batches(target_labeled=None)[step])
         counts = [len(labels) for _, labels, _ in pieces]
         assert max(counts) - min(counts) <= 1
 

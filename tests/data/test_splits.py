@@ -50,7 +50,7 @@ def test_domains_with_equal_groups_draw_equal_test_groups():
     assert (train, test) == (target_train, target_test)
 
 
-def test_unlabelled_examples_of_test_groups_are_dropped():
+def test_unlabeled_examples_of_test_groups_are_dropped():
     partly = np.where(PEOPLE < 6, Y, -1)
     partly[PEOPLE == 2] = np.where(np.arange(np.sum(PEOPLE == 2)) % 2, 1, -1)
     for seed in range(5):

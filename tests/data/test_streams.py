@@ -114,7 +114,7 @@ def test_inputs_may_be_nested():
 def test_weights_per_example_or_per_map_label(shape):
     images, maps = np.ones((6, 4, 4, 1)), np.arange(6 * 16).reshape(6, 4, 4)
     weights = np.random.default_rng(0).uniform(size=shape)
-    labeled = {"target_labelled": (images, maps, np.ones(shape))}
+    labeled = {"target_labeled": (images, maps, np.ones(shape))}
     _, labels, weights_read = pair((images, maps, weights), images, 6, seed=0, **labeled)[0]
     assert (labels.shape, weights_read.dtype) == ((12, 4, 4), np.float32)
     np.testing.assert_allclose(weights_read[:6], weights[labels[:6, 0, 0] // 16], rtol=1e-6)

@@ -56,7 +56,7 @@ def test_dataset_equals_pairs(source, target, options):
     [
         ((LazyArray(X.shape, X.dtype, X.__getitem__), Y), TARGET, {}),
         ((X, Y), iter([TARGET]), {}),
-        ((X, Y), TARGET, {"target_labelled": (X[:5], Y[:5])}),
+        ((X, Y), TARGET, {"target_labeled": (X[:5], Y[:5])}),
         ((X, Y), TARGET, {"num_processes": 2}),
         ((X.astype(">f4"), Y), TARGET.astype(">f4"), {}),
     ],

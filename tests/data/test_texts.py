@@ -77,10 +77,10 @@ def test_strings_need_tensorflow(monkeypatch, backend):
 
 
 def test_map_inputs_maps_every_part():
-    domains = arrays((TEXTS, LABELS), (TARGET, LABELS)).with_target_labelled(2)
+    domains = arrays((TEXTS, LABELS), (TARGET, LABELS)).with_target_labeled(2)
     lengths = domains.map_inputs(lambda part: np.float32([[len(text)] for text in part]))
     assert lengths.input_shape == (1,)
-    for name in ("source_train", "source_test", "target_test", "target_labelled"):
+    for name in ("source_train", "source_test", "target_test", "target_labeled"):
         (texts, labels), (numbers, labels_kept) = getattr(domains, name), getattr(lengths, name)
         assert numbers.ravel().tolist() == list(map(len, texts))
         assert labels_kept is labels

@@ -13,7 +13,7 @@ tfds = pytest.importorskip("tensorflow_datasets")
 pytestmark = pytest.mark.tensorflow
 
 
-class ColouredShapes(tfds.core.GeneratorBasedBuilder):
+class ColoredShapes(tfds.core.GeneratorBasedBuilder):
     """Images of several sizes, with class names in two orders."""
 
     VERSION = tfds.core.Version("1.0.0")
@@ -43,16 +43,16 @@ class ColouredShapes(tfds.core.GeneratorBasedBuilder):
         return {
             "train": self._generate_examples(4),
             "test": self._generate_examples(2),
-            "unknown": self._generate_examples(4, is_labelled=False),
+            "unknown": self._generate_examples(4, is_labeled=False),
         }
 
-    def _generate_examples(self, count, is_labelled=True):
+    def _generate_examples(self, count, is_labeled=True):
         config = self.builder_config.name
         for index in range(count):
             name = "ab"[index % 2]
             image = np.full((4 + index, 5, 3), 100 * (name == "a"), "uint8")
             label = name if config in ("ba", "renamed") else index % 2
-            yield index, {"image": image, self.label_key: label if is_labelled else -1}
+            yield index, {"image": image, self.label_key: label if is_labeled else -1}
 
 
 def test_unify_converts_channels():
@@ -78,7 +78,7 @@ def shapes(tmp_path_factory):
 
     def load(source="ab", target="ba", **arguments):
         arguments = {"image_size": 6, "cache_dir": cache, **arguments}
-        return tfds_pair(f"coloured_shapes/{source}", f"coloured_shapes/{target}", **arguments)
+        return tfds_pair(f"colored_shapes/{source}", f"colored_shapes/{target}", **arguments)
 
     return load
 
@@ -86,7 +86,7 @@ def shapes(tmp_path_factory):
 @pytest.mark.parametrize("target", ["ba", "renamed"])
 def test_classes_match_by_name_and_sizes_are_unified(shapes, target):
     domains = shapes(target=target)
-    assert domains.name == f"coloured_shapes/ab → coloured_shapes/{target}"
+    assert domains.name == f"colored_shapes/ab → colored_shapes/{target}"
     assert (domains.class_names, domains.input_shape) == (("a", "b"), (6, 6, 3))
     for images, labels in (domains.source_train, domains.target_test):
         np.testing.assert_array_equal(labels == 0, images[:, 0, 0, 0] == 100)
@@ -104,11 +104,11 @@ def test_unknown_target_classes_stay_unknown(shapes):
     domains = shapes(target_split="train+unknown")
     labels = domains.target_train_labels
     assert sorted(labels.tolist()) == [-1] * 4 + [0, 0, 1, 1]
-    is_labelled = labels >= 0
+    is_labeled = labels >= 0
     np.testing.assert_array_equal(
-        labels[is_labelled] == 0, domains.target_train[is_labelled, 0, 0, 0] == 100
+        labels[is_labeled] == 0, domains.target_train[is_labeled, 0, 0, 0] == 100
     )
-    labeled = domains.with_target_labelled(2).target_labelled
+    labeled = domains.with_target_labeled(2).target_labeled
     assert sorted(labeled[1].tolist()) == [0, 0, 1, 1]
     assert shapes(target_split="unknown").target_train_labels is None
     assert shapes(target_test_split="unknown").target_test[1] is None
@@ -140,7 +140,7 @@ def test_images_are_decoded_once(tmp_path, shapes, capsys, monkeypatch, kind):
         monkeypatch.setattr("dann.data.builders.load_builder.has_tensorflow", lambda: False)
     domains = shapes(cache_dir=str(tmp_path))
     assert capsys.readouterr().out.count("Decoding") == 4
-    records: Any = load_builder("coloured_shapes/ab", str(tmp_path))
+    records: Any = load_builder("colored_shapes/ab", str(tmp_path))
     assert records.info.file_format.value == kind
     if kind == "array_record":
         examples = records.as_data_source("train")

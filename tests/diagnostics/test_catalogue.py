@@ -32,8 +32,8 @@ def test_unsuitable_diagnostics_are_skipped_and_all_announced():
     assert [line.split(":")[0] for line in lines] == ["1/2 count", "2/2 other"]
 
 
-def test_first_examples_keep_the_labelled_target():
-    x = {"source": np.arange(4), "target": np.arange(5), "target_labelled": np.arange(2)}
+def test_first_examples_keep_the_labeled_target():
+    x = {"source": np.arange(4), "target": np.arange(5), "target_labeled": np.arange(2)}
     parts, labels = take_first((x, np.array([0, 1, 2, 3, 8, 9])), 2)
     assert [len(part) for part in parts.values()] == [2, 2, 2]
     assert labels.tolist() == [0, 1, 8, 9]

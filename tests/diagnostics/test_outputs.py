@@ -49,12 +49,12 @@ def test_half_precision_is_measured():
     assert measurements["domain/spread"] == pytest.approx(logits.std(), rel=1e-2)
 
 
-def test_labelled_target_is_not_a_third_domain():
+def test_labeled_target_is_not_a_third_domain():
     """`MDAN` returns one discriminator logit per domain."""
     parts = {"backbone": linear(2, 2, "backbone"), "label_head": linear(2, 2, "label_head")}
     model = dann.MDAN(**parts, domain_head=linear(2, 1, "domain_head"))
     x, y = DATA
-    labeled = x | {"target_labelled": x["target"][:3]}, np.append(y, [0, 1, 1])
+    labeled = x | {"target_labeled": x["target"][:3]}, np.append(y, [0, 1, 1])
     expected = discriminator_vs_probe(model, DATA)
     assert "domain/loss" in expected
     assert discriminator_vs_probe(model, labeled) == pytest.approx(expected)

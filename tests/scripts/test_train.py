@@ -42,7 +42,7 @@ def test_summary_and_output_contain_the_test_accuracies(finished, prepared_digit
 
 @pytest.mark.slow
 def test_sweep_with_all_options_of_the_data(tmp_path, run_well):
-    options = ["target_labelled=2", "balanced=true", "augmentation=affine"]
+    options = ["target_labeled=2", "balanced=true", "augmentation=affine"]
     logged = ["trainer.oracle_curve=true", "callbacks=none", "hydra.sweep.dir=runs"]
     methods = ["-m", "debug=fast", "method=target_only,dann"]
     run_well("train.py", [*methods, *options, *logged], tmp_path)

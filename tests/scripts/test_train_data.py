@@ -52,7 +52,7 @@ def test_run_on_files_writes_a_summary(kind, folder, run_well):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_unlabelled_targets_and_new_data_are_predicted(kind, folder, run_well):
+def test_unlabeled_targets_and_new_data_are_predicted(kind, folder, run_well):
     ending = {"npz": ".npz", "csv": ".csv", "images": ""}[kind]
     output = run_well("train.py", [*SHORT, *FILES[kind], f"data.target=plain{ending}"], folder)
     assert "target accuracy: unknown (no labels)\nselection/" in output

@@ -102,7 +102,7 @@ def test_sweep_over_strengths_draws_a_tradeoff(folder, run_well):
         (["data.nuisances={site: number}"], "of kind 'number' only numbers"),
         (["data.nuisances=null"], "Received: target=None and nuisances=[]"),
         (["method=dann"], "method=invariant and data.nuisances=[...] go together"),
-        (["target_labelled=1"], "labels of the target for `target_labelled`"),
+        (["target_labeled=1"], "labels of the target for `target_labeled`"),
         (["trainer.oracle_curve=true"], "a target without"),
         (["selection=default"], "Use selection=none"),
         (["callbacks=diagnostics"], "Expected both domains"),

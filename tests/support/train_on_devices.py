@@ -88,7 +88,7 @@ CASES |= {
     "synchronized normalization": Case(synchronized),
     "augmentation": Case(augmented),
     "dropout": Case(lambda: plain_model(keras.layers.Dropout(0.5, seed=1))),
-    "labeled target": Case(plain_model, {"target_labelled": LABELLED}, has_weights=True),
+    "labeled target": Case(plain_model, {"target_labeled": LABELLED}, has_weights=True),
     "several sources": Case(
         lambda: MDAN(backbone(), num_classes=3, num_sources=2),
         {"source_domain": np.arange(24) % 2},

@@ -46,7 +46,7 @@ def test_other_files_are_refused(usps_files, name, content):
 
 
 @pytest.mark.parametrize("split", NAMES)
-def test_formats_agree_and_grey_rounds_half_up(usps_files, usps_digits, split):
+def test_formats_agree_and_gray_rounds_half_up(usps_files, usps_digits, split):
     thousandths, labels = usps_digits[split]
     exact = [fractions.Fraction(255 * (int(k) + 1000), 2000) for k in thousandths.ravel()]
     expected = [math.floor(value + fractions.Fraction(1, 2)) for value in exact]
