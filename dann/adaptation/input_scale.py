@@ -68,7 +68,7 @@ def _iterate_graph(network):
             yield layer
 
 
-def _list_inputs(data):
+def _list_inputs(data: Any) -> list[Any]:
     """Returns the inputs of each domain that are one array in memory or on disk."""
     if isinstance(data, Pairs):
         examples = [getattr(domain, "examples", None) for domain in data.domains.values()]
@@ -79,6 +79,6 @@ def _list_inputs(data):
     return [part for part in parts if hasattr(part, "shape") and len(part)]
 
 
-def _as_array(part):
+def _as_array(part: Any) -> Any:
     is_array = hasattr(part, "__array__") and not isinstance(part, np.ndarray)
     return ops.convert_to_numpy(part) if is_array else part

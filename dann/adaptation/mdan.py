@@ -115,7 +115,8 @@ class MDAN(AdversarialModel):
             return
         if sources is None and self.num_sources == 1:
             return
-        numbers = [] if sources is None else np.unique(ops.convert_to_numpy(sources)).tolist()
+        array: Any = [] if sources is None else ops.convert_to_numpy(sources)
+        numbers = np.unique(array).tolist()
         if not numbers or not set(numbers) <= set(range(self.num_sources)):
             received = f"numbers {numbers[:5]}" if numbers else "pairs without sources"
             raise ValueError(

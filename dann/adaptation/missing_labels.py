@@ -73,7 +73,7 @@ def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
         kinds: By name, the number of classes, or `"number"` for finite or missing numbers.
     """
     for name, kind in kinds.items():
-        values = ops.convert_to_numpy(y[name])
+        values: Any = ops.convert_to_numpy(y[name])
         if values.dtype.kind not in "biuf":
             raise ValueError(
                 f"Expected values of {name!r} to be numbers. Received: {values.dtype}. "

@@ -150,7 +150,7 @@ def _encode(name, values, kind):
     A table of pandas stores integers with a missing value as floating-point values, so the type
     does not determine the kind of whole values.
     """
-    column = values if getattr(values, "ndim", 0) == 1 else np.asarray(values).reshape(-1)
+    column: Any = values if getattr(values, "ndim", 0) == 1 else np.asarray(values).reshape(-1)
     column = pandas.Series(column).astype("object").reset_index(drop=True)
     present = column.dropna().infer_objects()
     is_float = present.dtype.kind == "f" and getattr(values, "dtype", None) != "category"

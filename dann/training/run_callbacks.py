@@ -100,7 +100,7 @@ class EpochLines(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._last_end: float | None = None
-        self._origin: tuple[float, int] | None = None  # time and step from which the pace counts
+        self._origin: Any = None  # time and step from which the pace counts
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = epoch * self.params["steps"]

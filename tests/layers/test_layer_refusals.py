@@ -56,7 +56,10 @@ REFUSALS = [
     (lambda: GradientReversal(float("nan")), "Received: strength=nan"),
     (lambda: GradientReversal("1.0"), "layers a schedule of `dann.schedules`.*strength='1.0'"),
     (lambda: GradientReversal(implementation="reverse"), "'op_override'. Received: .*'reverse'"),
-    (lambda: GradientReversal(lambda step: 1.0), "strength function.*under this name Keras has None"),
+    (
+        lambda: GradientReversal(lambda step: 1.0),
+        "strength function.*under this name Keras has None",
+    ),
     (lambda: GradientReversal(make_function_with_used_name()), "Keras has <function"),
     (lambda: GradientReversal(lambda_=0.3), "Write `strength` for `lambda_`"),
     (lambda: set_strength(1.0, -1), "Received: strength=-1"),
