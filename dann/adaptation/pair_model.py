@@ -12,6 +12,7 @@ from keras import ops
 from dann.adaptation.batch import is_pair, select_parts
 from dann.adaptation.input_scale import warn_of_scale
 from dann.adaptation.labels import check_labels, get_logits_loss, get_logits_metrics
+from dann.adaptation.prediction import to_numpy
 from dann.adaptation.replicas import (
     check_optimizer,
     count_devices,
@@ -72,7 +73,7 @@ class PairModel(keras.Model):
             _check_inputs(select_parts(x))
         elif y is not None:
             _check_inputs({"data": x})
-        if self.compiled and int(self.optimizer.iterations) == 0:
+        if self.compiled and not to_numpy(self.optimizer.iterations):
             warn_of_scale(self.backbone, x)
         self.frame_columns = _list_columns(x)
         self._check_columns(kwargs.get("validation_data"))

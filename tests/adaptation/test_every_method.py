@@ -17,6 +17,7 @@ pytestmark = pytest.mark.tensorflow
 CLASSES, REGULARIZERS = dann.adaptation.METHODS, dann.adaptation.REGULARIZERS
 CHANGED = {
     "entropy": {"weight": 0.3},
+    "coral": {"weight": 0.5},
     "mcc": {"weight": 0.5, "temperature": 3.0},
     "self_ensembling": {"weight": 0.5, "threshold": 0.2, "decay": 0.8, "balance": 0.1},
     "vat": {"weight": 0.5, "radius": 2.0, "source_weight": 0.3, "seed": 4},

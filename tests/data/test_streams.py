@@ -59,7 +59,7 @@ def test_dataset_is_read_in_order(make, length):
         np.testing.assert_array_equal(inputs["source"], X[expected])
         np.testing.assert_array_equal(inputs["target"], X[expected])
         np.testing.assert_array_equal(labels, Y[expected])
-    with pytest.raises(ValueError, match="Received: start=3, and the source is a dataset"):
+    with pytest.raises(ValueError, match="because of `start=3`. Received: a dataset"):
         pairs.start = 3
     with pytest.raises(ValueError, match="only be read in order.*batch 9 after 5 batches"):
         pairs[9]
