@@ -14,7 +14,7 @@ _MAX_ROWS = 64
 _STRUCTURAL = keras.layers.InputLayer, keras.layers.Flatten, keras.layers.Reshape
 
 
-def warn_of_scale(network: Any, data: Any) -> None:
+def warn_about_scale(network: Any, data: Any) -> None:
     """Warns if inputs of `fit` are outside the range that the network expects.
 
     The range is judged by the first `Rescaling` layer of the network, or by a dense or

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation.batch import is_pair, select_parts
-from dann.adaptation.input_scale import warn_of_scale
+from dann.adaptation.input_scale import warn_about_scale
 from dann.adaptation.labels import check_labels, get_logits_loss, get_logits_metrics
 from dann.adaptation.prediction import to_numpy
 from dann.adaptation.replicas import (
@@ -74,7 +74,7 @@ class PairModel(keras.Model):
         elif y is not None:
             _check_inputs({"data": x})
         if self.compiled and not to_numpy(self.optimizer.iterations):
-            warn_of_scale(self.backbone, x)
+            warn_about_scale(self.backbone, x)
         self.frame_columns = _list_columns(x)
         self._check_columns(kwargs.get("validation_data"))
         if not isinstance(x, Pairs):
