@@ -3,7 +3,6 @@
 from dann.data.probes import probe_domains
 from dann.selection.agreement import agreement
 from dann.selection.class_predictions import bnm, entropy, info_max, mcc, mix_val, source_accuracy
-from dann.selection.feature_classifiers import dev, reverse_validation
 from dann.selection.outputs import Outputs, compute_outputs
 from dann.selection.recommend import (
     Recommendation,
@@ -15,4 +14,3 @@ from dann.selection.recommend import (
 from dann.selection.regret import regret
 from dann.selection.scores import SCORES, compute_scores, resolve_scores, score_checkpoints
 from dann.selection.selection_scores import SelectionScores
-from dann.selection.snd import snd

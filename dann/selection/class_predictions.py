@@ -22,7 +22,7 @@ def source_accuracy(outputs: Outputs) -> float:
     return float(np.mean(outputs.source_logits.argmax(axis=1) == outputs.source_labels))
 
 
-@SCORES.register("mix_val", reads="target", needs_mixtures=True, min_target_examples=2)
+@SCORES.register("mix_val", reads="target", needs_mixtures=True)
 def mix_val(outputs: Outputs, seed: int = 0) -> float:
     """Scores a checkpoint by MixVal: its accuracy on mixtures of target examples.
 
@@ -46,8 +46,6 @@ def mix_val(outputs: Outputs, seed: int = 0) -> float:
         - [Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2), section 3.
     """
     classes = outputs.target_logits.argmax(axis=1)
-    if len(classes) < 2:
-        raise ValueError("Expected at least 2 target examples. Received: 1")
     right = outputs.mixed_logits.argmax(axis=1) == classes
     same_class = classes == classes[draw_permutation_partners(len(classes), seed)]
     kinds = [kind for kind in (same_class, ~same_class) if kind.any()]

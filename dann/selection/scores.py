@@ -2,9 +2,8 @@
 
 A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
 registered in `SCORES` with this metadata: `reads`, the examples it needs (`"target"`,
-`"labeled source"` or `"labeled source, target"`); `needs_features=True` if it needs features,
-`needs_mixtures=True` if it needs the logits of mixtures, `supports_regression=True` if it also
-scores regression, and `min_source_examples` and `min_target_examples`, which default to 1.
+`"labeled source"` or `"labeled source, target"`); and `needs_mixtures=True` if it needs the logits
+of mixtures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ import keras
 from dann.checks import check_choice
 from dann.data.conversion import has_strings
 from dann.registry import Registry
-from dann.selection.outputs import NotFiniteError, Outputs, compute_outputs
+from dann.selection.outputs import NotFiniteError, Outputs, check_unlabeled, compute_outputs
 
 Score = Callable[[Outputs], float]
 SCORES: Registry[Score] = Registry()
@@ -49,8 +48,7 @@ def compute_scores(
     """Computes several scores of one checkpoint. The model runs once on each domain.
 
     Args:
-        model: Model of `dann.adaptation`, or any Keras model from inputs to logits if no score
-            needs features.
+        model: Model of `dann.adaptation`, or any Keras model from inputs to logits.
         source: Inputs and labels of source examples that training does not see, or `None` if no
             score needs them.
         target: Inputs of the target, without labels. A few thousand examples are enough.
@@ -59,64 +57,46 @@ def compute_scores(
         batch_size: Number of examples per batch. Defaults to `256`.
 
     Returns:
-        Scores by name; higher is better. There is no `mix_val` for texts, which cannot be mixed.
+        Scores by name; higher is better. There is no `mix_val` for texts, which cannot be mixed,
+        and for a single target example.
 
     Raises:
         TypeError: If `target` is a tuple, such as inputs and labels.
         ValueError: If a score is unknown, needs a missing source, or compares classes although the
-            label head has one output; if a domain has too few examples for a score; or if the
-            outputs are not finite.
+            label head has one output; or if the outputs are not finite.
 
     Example:
 
     >>> import dann, numpy as np
     >>> model = dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=3)
     >>> source, target = (np.ones((8, 2), "float32"), np.arange(8) % 2), np.ones((9, 2), "float32")
-    >>> list(dann.selection.compute_scores(model, source=source, target=target, scores=["snd"]))
-    ['snd']
+    >>> list(dann.selection.compute_scores(model, source=source, target=target, scores=["mcc"]))
+    ['mcc']
     """
     functions = resolve_scores(scores)
-    mixed = any(_get_metadata(name, "needs_mixtures") for name in functions)
-    if mixed and has_strings(target):
-        functions = {k: v for k, v in functions.items() if not _get_metadata(k, "needs_mixtures")}
-        mixed = False
+    check_unlabeled(target)
+    mixed = {name for name in functions if _get_metadata(name, "needs_mixtures")}
+    if mixed and (has_strings(target) or len(keras.tree.flatten(target)[0]) < 2):
+        functions = {name: function for name, function in functions.items() if name not in mixed}
+        mixed = set()
     check_source(functions, source)
-    has_custom = hasattr(model, "backbone") and not functions.keys() <= SCORES.keys()
     outputs = compute_outputs(
         model,
         source=source,
         target=target,
-        features=has_custom or any(_get_metadata(name, "needs_features") for name in functions),
-        mixed=mixed,
+        features=hasattr(model, "backbone") and not functions.keys() <= SCORES.keys(),
+        mixed=bool(mixed),
         batch_size=batch_size,
     )
     logits = outputs.target_logits if outputs.source_logits is None else outputs.source_logits
-    class_scores = [
-        k for k in functions if k in SCORES and not _get_metadata(k, "supports_regression")
-    ]
+    class_scores = [name for name in functions if name in SCORES]
     if class_scores and logits is not None and logits.shape[1] == 1:
         raise ValueError(
             "Expected logits of classes. Received: one output, a number, for the scores "
-            f"{', '.join(class_scores)}. For a number use `scores=['dev']`; for two classes write "
-            "`num_classes=2`."
+            f"{', '.join(class_scores)}. For two classes write `num_classes=2`; score a number "
+            "with a function of `Outputs`."
         )
     return {name: function(outputs) for name, function in functions.items()}
-
-
-def find_unavailable_scores(scores: Iterable[str], *, source: int, target: int) -> list[str]:
-    """Returns the sorted names of the scores that need more examples than there are.
-
-    Args:
-        scores: Names in `SCORES`; other names need no examples.
-        source: Number of source examples.
-        target: Number of target examples.
-    """
-    return sorted(
-        name
-        for name in scores
-        if (_get_metadata(name, "min_source_examples") or 0) > source
-        or (_get_metadata(name, "min_target_examples") or 0) > target
-    )
 
 
 def compute_scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:

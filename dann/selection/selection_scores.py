@@ -36,7 +36,7 @@ class SelectionScores(keras.callbacks.Callback):
     >>> import keras, numpy as np
     >>> from dann.selection import SelectionScores
     >>> callbacks = [
-    ...     SelectionScores(("info_max", "snd"), target=np.zeros((8, 2), "float32")),
+    ...     SelectionScores(("info_max", "mcc"), target=np.zeros((8, 2), "float32")),
     ...     keras.callbacks.ModelCheckpoint(
     ...         "best.keras", monitor="selection/info_max", mode="max", save_best_only=True
     ...     ),

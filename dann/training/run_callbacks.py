@@ -16,7 +16,7 @@ from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.data.probes import FOLDS, probe_domains
 from dann.selection import compute_outputs, info_max, resolve_scores
-from dann.selection.scores import compute_scores_or_worst, find_unavailable_scores
+from dann.selection.scores import compute_scores_or_worst
 from dann.training.manifest import Manifest
 from dann.training.run_directory import RunDirectory
 
@@ -204,8 +204,7 @@ class OracleCurve(EpochTable):
 class RunScores(keras.callbacks.Callback):
     """Adds the label-free scores of a run to the logs, as `selection/<name>`, after every epoch.
 
-    The scores belong to the weights that the training would end with after that epoch. Scores that
-    need more examples than there are do not run; the constructor prints their names. With `keep`,
+    The scores belong to the weights that the training would end with after that epoch. With `keep`,
     training ends with the weights of the epoch that has the best score.
 
     Args:
@@ -232,12 +231,6 @@ class RunScores(keras.callbacks.Callback):
         _check_test_sets_differ(domains, source_rows)
         self.source = inputs[source_rows], labels[source_rows]
         self.target = domains.target_train[target_rows]
-        unavailable = find_unavailable_scores(
-            self.scores, source=len(source_rows), target=len(target_rows)
-        )
-        if unavailable:
-            self.scores = {k: v for k, v in self.scores.items() if k not in unavailable}
-            print(f"Left out, because they need more examples: {', '.join(unavailable)}")
         self.keep = check_choice("selection.keep", selection.keep, (None, *self.scores))
         self.best, self.best_weights = -np.inf, None
 

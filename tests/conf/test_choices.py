@@ -87,7 +87,7 @@ def test_default_ranks_by_agreement_or_info_max():
     selection = compose_config().selection
     assert selection.rank_by == "agreement"
     assert "info_max" in resolve_scores(selection.scores)
-    assert compose_config("selection.scores=[snd,dev]").selection.scores == ["snd", "dev"]
+    assert compose_config("selection.scores=[bnm,mcc]").selection.scores == ["bnm", "mcc"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ SCRIPT = textwrap.dedent("""
     seed = int(values["seed"])
     summary = {"seed": seed, "source": "A", "target": "B", "steps": 3, "seconds": 1.0,
                "cpu_seconds": 90.0, "hardware": "x", "source/accuracy": 0.5, "oracle": False,
-               "target/accuracy": 0.25 + seed / 4, "selection/snd": float("nan"),
+               "target/accuracy": 0.25 + seed / 4, "selection/bnm": float("nan"),
                "selection/info_max": seed + 0.5}
     (folder / "summary.json").write_text(json.dumps(summary))
 """)

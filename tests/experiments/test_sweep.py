@@ -38,7 +38,7 @@ def sweep(tmp_path):
     for run, (score, accuracy) in ACCURACIES.items():
         (tmp_path / run).mkdir()
         (tmp_path / run / "summary.json").write_text('{"oracle": false, "source/accuracy": 0.9}')
-        scores = {"selection/info_max": score, "selection/snd": -score}
+        scores = {"selection/info_max": score, "selection/bnm": -score}
         change(tmp_path / run, **scores, **{"target/accuracy": accuracy})
     return tmp_path
 
@@ -56,7 +56,7 @@ def measure(directory, name):
 
 
 @pytest.mark.parametrize(
-    ("score", "order", "accuracy"), [("info_max", "1203", "80.0"), ("snd", "0213", "70.0")]
+    ("score", "order", "accuracy"), [("info_max", "1203", "80.0"), ("bnm", "0213", "70.0")]
 )
 def test_runs_are_ranked_by_the_score(sweep, score, order, accuracy):
     text = rank_sweep(sweep, score, OVERRIDES)
@@ -65,7 +65,7 @@ def test_runs_are_ranked_by_the_score(sweep, score, order, accuracy):
     assert f"target labels: all seeds, in {order[0]}\n" in text
     assert f"target accuracy of this run: {accuracy}%; best run: 95.0%\n" in text
     assert re.search(r"1.7000 ± 0.2000 +90.0% ± 0.0% +81.7% ± 12.6%\n", text)
-    assert measure(sweep, "selection/snd") == {"0": -1.5, "1": -1.9, "2": -1.7}
+    assert measure(sweep, "selection/bnm") == {"0": -1.5, "1": -1.9, "2": -1.7}
     assert measure(sweep, "target/accuracy") == {"0": 0.7, "1": 0.8, "2": 0.95}
     assert list(rows["rank"].unique()[:3]) == [1, 2, 3]
     assert (sweep / "sweep.png").stat().st_size > 1000
@@ -112,15 +112,15 @@ def test_oracle_is_listed_but_not_ranked(sweep):
 
 
 def test_nothing_is_ranked_without_the_score(sweep):
-    assert rank_sweep(sweep, "dev", OVERRIDES) is None
-    assert rank_sweep(sweep, "snd", {"3": ["seed=3"]}) is None
+    assert rank_sweep(sweep, "mcc", OVERRIDES) is None
+    assert rank_sweep(sweep, "bnm", {"3": ["seed=3"]}) is None
     assert not (sweep / "sweep.csv").exists()
 
 
 def test_table_without_target_labels_has_no_accuracy(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"target/accuracy": math.nan})
-    assert "target accuracy of this run" not in rank_sweep(sweep, "snd", OVERRIDES)
+    assert "target accuracy of this run" not in rank_sweep(sweep, "bnm", OVERRIDES)
 
 
 def test_seeds_are_ranked_by_agreement(sweep):
@@ -129,7 +129,7 @@ def test_seeds_are_ranked_by_agreement(sweep):
     assert measure(sweep, "selection/agreement") == {"1": 0.5, "2": 0.5, "0": 0.0}
     assert read_rows(sweep)[1] == "1203"  # InfoMax ranks equal runs
     assert "target accuracy of this run: 80.0%; best run: 95.0%" in text
-    rank_sweep(sweep, "snd", OVERRIDES)
+    rank_sweep(sweep, "bnm", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"0": 0.0, "2": 0.5, "1": 0.5}
 
 
@@ -185,8 +185,8 @@ def test_runs_with_one_seed_are_not_compared(sweep, seeds):
 
 def test_equal_scores_keep_the_order_and_nan_is_last(sweep):
     for run in ACCURACIES:
-        change(sweep / run, **{"selection/snd": math.nan if run == "1" else 1.0})
-    rank_sweep(sweep, "snd", OVERRIDES)
+        change(sweep / run, **{"selection/bnm": math.nan if run == "1" else 1.0})
+    rank_sweep(sweep, "bnm", OVERRIDES)
     assert read_rows(sweep)[1] == "0213"
 
 

@@ -75,7 +75,7 @@ def test_evaluate_prints_accuracies_matrices_and_regrets(folder, run_well):
     names = [
         line.split()[0] for line in output.partition("Epoch that each score")[2].splitlines()[3:]
     ]
-    cheap = {"source_accuracy", "entropy", "info_max", "snd", "bnm", "mcc"}
+    cheap = {"source_accuracy", "entropy", "info_max", "bnm", "mcc"}
     assert len(names) == len(cheap)
     assert set(names) == cheap
 

@@ -12,11 +12,11 @@ from dann.selection import (
     Outputs,
     SelectionScores,
     agreement,
+    compute_outputs,
     compute_scores,
     mcc,
     recommend,
     regret,
-    snd,
 )
 
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
@@ -59,18 +59,12 @@ X, Y = SOURCE
 REFUSALS = {
     "target with labels": (lambda: score(target=(TARGET, Y)), "without labels"),
     "no target example": (lambda: score(target=TARGET[:0]), "target|data"),
-    "one example for snd": (lambda: score(target=TARGET[:1], scores=["snd"]), "at least 2 target"),
-    "one example for mix_val": (
-        lambda: score(target=TARGET[:1], scores=["mix_val"]),
-        "at least 2 target",
-    ),
     "no source": (lambda: score(source=None), "held-out source examples"),
     "fractional labels": (lambda: score(source=(X, Y + 0.5)), "labels"),
     "label out of range": (lambda: score(source=(X, Y + 1)), "labels of the source"),
-    "three examples for dev": (lambda: score(source=(X[:3], Y[:3])), "at least 4 source"),
     "unknown score": (lambda: score(scores=["accuracy"]), "scores"),
     "no features": (
-        lambda: score(build_checkpoint(0).classifier, scores=["dev"]),
+        lambda: compute_outputs(build_checkpoint(0).classifier, target=TARGET),
         "model of `dann.adaptation`",
     ),
     "sigmoid outputs": (lambda: score(sigmoid_model(), scores=["info_max"]), "num_classes=2"),
@@ -89,7 +83,6 @@ REFUSALS = {
         lambda: score(regression_model(), source=None, scores=["entropy"]),
         "loss='mse' and 2 outputs",
     ),
-    "low temperature": (lambda: snd(LOGITS, temperature=0.01), "temperature"),
     "negative temperature": (lambda: mcc(LOGITS, temperature=-1.0), "temperature"),
     "callback without target": (lambda: SelectionScores(), "without labels"),
     "callback with target labels": (
@@ -101,7 +94,7 @@ REFUSALS = {
         "scores",
     ),
     "callback without source": (
-        lambda: SelectionScores(("dev",), target=TARGET),
+        lambda: SelectionScores(("source_accuracy",), target=TARGET),
         "held-out source examples",
     ),
     "agreement of no run": (lambda: agreement([]), "at least one array"),

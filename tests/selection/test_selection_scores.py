@@ -11,7 +11,7 @@ from dann.networks import mlp_backbone
 from dann.selection import SelectionScores, compute_scores
 from dann.selection.outputs import NotFiniteError
 
-NAMES = ("info_max", "mix_val", "reverse_validation")  # of logits, mixtures and features
+NAMES = ("info_max", "mix_val", "source_accuracy")
 
 
 def train(callbacks, epochs, after_epoch=lambda model: None):

@@ -6,7 +6,7 @@ from dann.training.evaluate_run import tabulate_regret
 @pytest.fixture
 def run(tmp_path):
     (tmp_path / "metrics.csv").write_text(
-        "epoch,accuracy,selection/entropy,selection/snd\n"
+        "epoch,accuracy,selection/entropy,selection/bnm\n"
         "0,0.9,-0.5,3.0\n"
         "1,0.9,-0.2,1.0\n"
         "2,0.9,-0.3,2.0\n"
@@ -22,14 +22,14 @@ def test_table_has_one_row_per_score_in_order_of_regret(run):
     rows = [f"{rows[0]},selection/bnm", *(f"{row},-inf" for row in rows[1:])]
     (run / "metrics.csv").write_text("\n".join(rows))
     table = tabulate_regret(run)  # without bnm, which is never finite
-    assert list(table.index) == ["entropy", "snd"]
+    assert list(table.index) == ["entropy", "bnm"]
     assert table.loc["entropy"].to_dict() == {
         "step": 200,
         "score": -0.2,
         "accuracy": 0.8,
         "regret": 0.0,
     }
-    assert table.loc["snd"].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
+    assert table.loc["bnm"].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
 
 
 def test_oracle_curve_must_have_the_same_epochs(run):

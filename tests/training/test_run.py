@@ -162,15 +162,6 @@ def test_scores_do_not_change_the_training(domains, tmp_path):
     assert_all_equal(models[0].get_weights(), models[1].get_weights())
 
 
-def test_scores_that_lack_examples_are_named_and_left_out(domains, tmp_path, capsys):
-    selection = dataclasses.replace(SELECTION, scores=["all"])
-    pair = dataclasses.replace(domains, target_train=domains.target_train[:1])
-    summary = train_small(tmp_path, pair, build_model(DANN), selection=selection)
-    assert "Left out, because they need more examples: mix_val, snd\n" in capsys.readouterr().out
-    assert {"selection/info_max", "selection/dev"} < set(summary)
-    assert not {"selection/mix_val", "selection/snd"} & set(summary)
-
-
 @pytest.mark.parametrize("averages", [False, True])
 @pytest.mark.parametrize("keep", [None, "info_max"])
 def test_summary_has_the_scores_of_the_final_weights(keep, averages, domains, tmp_path):
