@@ -17,12 +17,10 @@ from .adaptation import DALN as DALN
 from .adaptation import DANN as DANN
 from .adaptation import DIRTT as DIRTT
 from .adaptation import FDAL as FDAL
-from .adaptation import MADA as MADA
 from .adaptation import MCC as MCC
 from .adaptation import MCD as MCD
 from .adaptation import MDAN as MDAN
 from .adaptation import MDD as MDD
-from .adaptation import PADA as PADA
 from .adaptation import WDGRL as WDGRL
 from .adaptation import AdversarialModel as AdversarialModel
 from .adaptation import ConditionalEntropy as ConditionalEntropy

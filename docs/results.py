@@ -16,7 +16,7 @@ DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 RUN_COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware"]
 CONTROL = "dann schedule.high=0"
-ADVERSARIAL = ["dann", "cdan", "cdan_e", "mada", "sdat", "els", "pada", "mdan", "wdgrl", "daln"]
+ADVERSARIAL = ["dann", "cdan", "cdan_e", "sdat", "els", "mdan", "wdgrl", "daln"]
 ADVERSARIAL += ["mcd", "mdd", "fdal"]
 NAMES = {
     "source_only": "source only",

@@ -61,12 +61,12 @@ OTHER_METHODS = {
     "ELS": partial(dann.DANN, domain_label_smoothing=0.1),
     "f-DAL": dann.FDAL,
 }
-PLAIN = dann.MADA, dann.MCD, dann.MDD, dann.DALN, dann.WDGRL, dann.PADA
+PLAIN = dann.MCD, dann.MDD, dann.DALN, dann.WDGRL
 OTHER_METHODS |= {method.__name__: method for method in PLAIN}
 GROUPS = {"": JUDGED, ", searched": SEARCHED, ", other methods": OTHER_METHODS}
 SETTINGS = [*CONTROL, *SEARCHED, *OTHER_METHODS, *JUDGED, "average"]
 RECOMMENDED = [f"recommend{group}" for group in GROUPS]
-GAIN_ROWS = ["reversal off", "DANN", "DANN, rising to 1", "CDAN", "SDAT", "DALN", "MADA"]
+GAIN_ROWS = ["reversal off", "DANN", "DANN, rising to 1", "CDAN", "SDAT", "DALN"]
 GAIN_ROWS += ["DANN + MCC, rising to 1", "average", *RECOMMENDED]
 TASK_COLUMNS = ["source_only", "DANN", "CDAN", "SDAT", "DANN, rising to 1"]
 TASK_COLUMNS += ["DANN + MCC, rising to 1", "average", "recommend", "target_only"]

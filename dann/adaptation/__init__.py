@@ -7,11 +7,9 @@ from dann.adaptation.dann import DANN
 from dann.adaptation.dirt_t import DIRTT
 from dann.adaptation.fdal import FDAL
 from dann.adaptation.invariant import Invariant
-from dann.adaptation.mada import MADA
 from dann.adaptation.mcd import MCD
 from dann.adaptation.mdan import MDAN
 from dann.adaptation.mdd import MDD
-from dann.adaptation.pada import PADA
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.coral import CORAL
 from dann.adaptation.regularizers.mcc import MCC

@@ -225,7 +225,7 @@ RANGES = (
         lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
         "Distance between the class frequencies of the source and those predicted for the target.",
         "If the true frequencies differ, aligning whole domains moves examples into wrong classes: "
-        "use `PADA` and a lower strength. Inputs that look like another class cause it, too.",
+        "use a lower strength. Inputs that look like another class cause it, too.",
         "label shift",
     ),
     HealthyRange(

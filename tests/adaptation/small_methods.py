@@ -32,7 +32,6 @@ EXTRA = {
     "fdal": lambda: {"divergence": "jensen_shannon"},
     "mdan": lambda: {"gamma": 2.0, "weighting": "hard"},
     "mdd": lambda: {"gamma": 2.5},
-    "pada": lambda: {"momentum": 0.5},
     "wdgrl": lambda: {"seed": 1, "domain_head": critic(), "critic_steps": 2},
 }
 

@@ -6,7 +6,7 @@ from linear_models import DATA, LABELS, SOURCE
 from support.closed_forms import jacobian_by_differences, softmax
 from support.networks import network
 
-from dann.adaptation import DANN, MCC, PADA, WDGRL, SourceOnly
+from dann.adaptation import DANN, MCC, WDGRL, SourceOnly
 from dann.diagnostics import sharpness
 from dann.diagnostics.spectrum import largest_eigenvalue, linear_operator
 
@@ -66,24 +66,6 @@ def test_regularizers_are_included():
         model.compile("sgd")
     expected = top_eigenvalue(plain)
     assert abs(top_eigenvalue(regular) - expected) > 0.01 * abs(expected)
-
-
-def test_class_weights_are_included():
-    """The Hessian of a weighted cross-entropy with respect to the kernel of the label head."""
-    backbone = network((3, 4), "backbone")
-    backbone.trainable = False
-    model = PADA(backbone, label_head=network((4, 2), "label_head"))
-    model.class_weights.assign([1.0, 0.25])
-    model.compile("sgd")
-    features = (SOURCE @ np.array(backbone.layers[-1].kernel)).astype(float)
-    chances = softmax(features @ np.array(model.label_head.layers[-1].kernel, float))
-    weights = np.array([1.0, 0.25])[LABELS]
-    hessian = sum(
-        w * np.kron(np.outer(f, f), np.diag(p) - np.outer(p, p))
-        for w, f, p in zip(weights, features, chances, strict=True)
-    ) / len(LABELS)
-    assert top_eigenvalue(model) == pytest.approx(np.linalg.eigvalsh(hessian)[-1], rel=1e-4)
-    assert model.class_weights.numpy().tolist() == [1.0, 0.25]
 
 
 @pytest.mark.parametrize("step", [0, 3, 4])
