@@ -45,7 +45,7 @@ def main(cfg):
             )
         run_cfg.data["target_new"] = cfg.target
         domain_names = ["target"]
-    domains = build_domains(run_cfg)
+    domains = build_domains(run_cfg, run.standardizer())
     run.check_data(domains.identity)
     if domains.nuisances and cfg.target is None:
         # A nuisance table has a single test set, which `source_test` and `target_test` share.

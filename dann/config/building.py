@@ -23,6 +23,7 @@ from dann.checks import check_integer, did_you_mean, has_tensorflow
 from dann.config.errors import ConfigError, iterate_entries
 from dann.data import READERS, DomainPair, join_sources
 from dann.data.pair import BATCH_SIZE
+from dann.data.standardizer import Standardizer
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import RunDirectory
 from dann.training.run_directory import load_model
@@ -120,17 +121,23 @@ def as_container(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
-def build_domains(cfg: DictConfig) -> DomainPair:
+def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> DomainPair:
     """Loads the domains of `cfg.data`, and applies `cfg.balanced` and `cfg.target_labeled`.
 
     With `data.sources`, loads each source with the target and joins the pairs. With `data.path`,
-    loads one labeled table.
+    loads one labeled table. With `data.standardize`, standardizes the inputs.
+
+    Args:
+        cfg: The composed config.
+        standardizer: Statistics of an earlier run, which replace those of the training data.
+            Defaults to `None`.
 
     Raises:
         ConfigError: If `data` names anything but a reader.
     """
     node = as_container(cfg.data)
     sources, path = node.pop("sources", None), node.pop("path", None)
+    standardize = node.pop("standardize", None)
     if path is not None:
         node |= {"source": path, "target": None}
 
@@ -138,6 +145,8 @@ def build_domains(cfg: DictConfig) -> DomainPair:
         return _build_part("data", {**node, **source}, DomainPair, READER_NAMES)
 
     domains = join_sources([load(source=name) for name in sources]) if sources else load()
+    if standardize is not None:
+        domains = domains.standardize(standardizer or standardize)
     if cfg.target_labeled:
         domains = domains.with_target_labeled(cfg.target_labeled, cfg.seed)
     if domains.balanced == cfg.balanced:
@@ -164,8 +173,12 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         for name, part in cfg.network.items()
         if OmegaConf.is_dict(part)
     }
-    if network["backbone"].keywords.get("input_range") == "auto":
-        input_range = (0, 255) if len(domains.input_shape) == 3 else None
+    is_image, is_standardized = len(domains.input_shape) == 3, domains.standardizer is not None
+    input_range = network["backbone"].keywords.get("input_range")
+    if input_range == "auto" or (input_range is None and is_image and is_standardized):
+        # Networks map images from this range to [-1, 1], so standardized images do not change.
+        image_range = (-1, 1) if is_standardized else (0, 255)
+        input_range = image_range if is_image else None
         network["backbone"] = functools.partial(network["backbone"], input_range=input_range)
     backbone = network["backbone"](input_shape=domains.input_shape)
     features, num_classes = backbone.output_shape[-1], domains.num_classes

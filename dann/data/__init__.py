@@ -16,6 +16,7 @@ from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.sentiment import sentiment
 from dann.data.smartwatch_activities import smartwatch_activities
+from dann.data.standardizer import Standardizer
 from dann.data.tfds_pair import digits_to_photos, tfds_pair
 
 # Functions that `data._target_` of a config may name.

@@ -12,6 +12,7 @@ from dann.data.examples import Examples, OrderedBatches, check_matching_inputs
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.splits import UNKNOWN
+from dann.data.standardizer import Standardizer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,7 @@ class DomainPair:
             consists of several domains; see `dann.data.join_sources`. Defaults to `None`.
         target_names: File or row number of each example of `target_train` and of `target_test`, for
             a table of predictions. Defaults to `None`: positions in these arrays.
+        standardizer: The standardizer of the inputs; see `standardize`. Defaults to `None`.
 
     Raises:
         ValueError: If a set is empty, shapes or types differ, or a label is out of range.
@@ -62,6 +64,7 @@ class DomainPair:
     balanced: bool = False
     source_domain: np.ndarray | None = None
     target_names: tuple[Any, Any] | None = None
+    standardizer: Standardizer | None = None
     nuisances = None  # see `NuisanceTable`
 
     def __post_init__(self):
@@ -186,6 +189,55 @@ class DomainPair:
             if (columns := getattr(self, name)) is not None
         }
         return dataclasses.replace(self, target_train=function(self.target_train), **examples)
+
+    def standardize(self, mode: str | Standardizer) -> "DomainPair":
+        """Returns the pair with inputs of mean 0 and variance 1, per column or channel.
+
+        The `standardizer` of the result standardizes new examples with the same statistics. Several
+        sources count as one domain; standardize each pair before `join_sources` to treat them
+        separately.
+
+        Args:
+            mode: `"each"`, `"source"` or `"both"`; see `dann.data.Standardizer`. Or a standardizer
+                with statistics, such as those of an earlier run.
+
+        Raises:
+            ValueError: If the mode is unknown, inputs are strings or have other columns than the
+                standardizer, or the pair is standardized already.
+
+        Example:
+
+        >>> import numpy as np
+        >>> from dann.data import arrays
+        >>> x, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
+        >>> domains = arrays((x, y), 10 * x).standardize("each")
+        >>> domains.target_train.mean(axis=0).round(4).tolist()
+        [0.0, 0.0, 0.0]
+        >>> domains.standardizer.transform(10 * x[:2]).shape  # new examples of the target
+        (2, 3)
+        """
+        if self.standardizer is not None:
+            raise ValueError(
+                "Expected a pair that is not standardized. Received: a pair with "
+                f"standardize={self.standardizer.mode!r}"
+            )
+        if isinstance(mode, Standardizer):
+            standardizer = mode
+        else:
+            standardizer = Standardizer(mode).fit(self.source_train[0], self.target_train)
+
+        def transform(examples, domain):
+            return examples and (standardizer.transform(examples[0], domain), examples[1])
+
+        return dataclasses.replace(
+            self,
+            source_train=transform(self.source_train, "source"),
+            source_test=transform(self.source_test, "source"),
+            target_train=standardizer.transform(self.target_train),
+            target_test=transform(self.target_test, "target"),
+            target_labeled=transform(self.target_labeled, "target"),
+            standardizer=standardizer,
+        )
 
     def with_target_labeled(self, per_class: int, seed: int = 0) -> "DomainPair":
         """Returns the pair in which training may use the labels of a few target examples.

@@ -66,6 +66,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
         source_train=_join([pair.source_train for pair in pairs]),
         source_test=_join([pair.source_test for pair in pairs]),
         source_domain=np.repeat(range(len(pairs)), sizes),
+        standardizer=None,  # the sources may have different statistics
     )
 
 

@@ -13,6 +13,7 @@ import pandas
 # Model files contain classes that these packages register with Keras.
 import dann.adaptation  # noqa: F401
 import dann.optimizers  # noqa: F401
+from dann.data import Standardizer
 from dann.layers import with_keras_batch_normalization
 from dann.training.checkpoints import LAST_MODEL, LOCK, Checkpoints
 from dann.training.manifest import Manifest
@@ -53,6 +54,7 @@ class RunDirectory:
         self.metrics_file = self.path / "metrics.csv"
         self.oracle_file = self.path / "oracle.csv"
         self.classifier_file = self.path / "classifier.keras"
+        self.standardizer_file = self.path / "standardizer.json"
         self.predictions_file = self.path / "predictions.csv"
         self.checkpoints = self.path / "checkpoints"
         self.baseline_checkpoints = self.checkpoints / "source_only"
@@ -94,7 +96,7 @@ class RunDirectory:
         """Returns the files, besides checkpoints, logs and the config, that a run writes."""
         results = self.summary_file, self.classifier_file, self.predictions_file
         figures = [self.figures / f"{name}.png" for name in FIGURES]
-        return [*results, self.metrics_file, self.oracle_file, *figures]
+        return [*results, self.standardizer_file, self.metrics_file, self.oracle_file, *figures]
 
     def check_free(self, overwrite: bool = False, writes_config: bool = True) -> None:
         """Checks that a run may start in this directory without the loss of a file.
@@ -182,6 +184,16 @@ class RunDirectory:
         """Saves the classifier. It loads without this package, unless a layer needs the package."""
         with self.manifest.write(self.classifier_file) as draft:
             with_keras_batch_normalization(classifier).save(draft)
+
+    def standardizer(self) -> Standardizer | None:
+        """Returns the standardizer of the inputs, or `None` if the run did not standardize them."""
+        path = self.standardizer_file
+        return Standardizer.load(_existing(path, _TRAINED)) if path.is_file() else None
+
+    def save_standardizer(self, standardizer: Standardizer) -> None:
+        """Saves the standardizer, which new inputs of the classifier need."""
+        with self.manifest.write(self.standardizer_file) as draft:
+            standardizer.save(draft)
 
     def check_data(self, identity: Mapping[str, Sequence[float]]) -> None:
         """Checks that the data and their split are still those of the training.

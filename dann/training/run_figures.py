@@ -88,10 +88,13 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
 def _tile(images):
     """Returns images `(20, height, width, 1 or 3)` as one image in [0, 1], with white gaps.
 
-    If a value is above 1, the images are taken to be in [0, 255].
+    If a value is above 1, the images are taken to be in [0, 255]. If a value is negative, the
+    images are standardized, and their smallest and largest value become 0 and 1.
     """
     height, width = images.shape[1:3]
     scaled = images / 255 if images.max() > 1 else images
+    if images.min() < 0:
+        scaled = (images - images.min()) / np.ptp(images)
     gaps = (0, 0), (0, height // 8 + 1), (0, width // 8 + 1), (0, 0)
     tiles = np.pad(scaled, gaps, constant_values=1)
     return np.concatenate([np.concatenate(list(row), axis=1) for row in (tiles[:10], tiles[10:])])

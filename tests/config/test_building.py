@@ -11,6 +11,7 @@ from support.configs import CONF, compose_config, minimal_domains
 from dann.adaptation import DANN, MCC, ConditionalEntropy, VirtualAdversarial
 from dann.config import building
 from dann.config.errors import ConfigError, explain_error
+from dann.data import Standardizer
 from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
@@ -23,9 +24,9 @@ PARTS = {"optimizer": keras.optimizers.Optimizer, "callbacks": dict, "schedule":
 MODEL_GROUPS = ("network", "method", "augmentation", "regularizer", "experiment")
 
 
-def build(*overrides, shape=(28, 28, 1), num_classes=10, nuisances=None):
+def build(*overrides, shape=(28, 28, 1), num_classes=10, nuisances=None, standardizer=None):
     cfg = compose_config(*overrides)
-    domains = minimal_domains(shape, num_classes, nuisances)
+    domains = minimal_domains(shape, num_classes, nuisances, standardizer)
     return building.build_model(cfg, cfg.method, domains)
 
 
@@ -132,6 +133,13 @@ def test_default_is_dann_with_its_schedule_over_the_run():
 def test_perceptron_rescales_pixels_but_no_columns(network, shape, rescales):
     layers = build(f"network={network}", shape=shape).backbone.layers
     assert any(isinstance(layer, keras.layers.Rescaling) for layer in layers) == rescales
+
+
+@pytest.mark.parametrize("network", ["cnn", "mlp"])
+def test_network_does_not_rescale_standardized_images(network):
+    model = build(f"network={network}", shape=(16, 16, 3), standardizer=Standardizer("each"))
+    (layer,) = (x for x in model.backbone.layers if isinstance(x, keras.layers.Rescaling))
+    assert (layer.scale, layer.offset) == (1, 0)
 
 
 def test_experiment_of_the_paper_has_its_network_and_the_recipe():

@@ -13,6 +13,7 @@ from PIL import Image
 from dann.data import (
     DomainPair,
     ImageFiles,
+    Standardizer,
     arrays,
     csv_table,
     image_folder,
@@ -43,6 +44,7 @@ OTHER = arrays((X, Y), (X + 9, Y))
 FEWER = arrays((X, Y % 2), (X + 9, Y % 2))
 TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
 CUP = "photo/cup/1.png"
+SCALED = Standardizer("each").fit(X, X)
 
 
 class Trap:
@@ -259,6 +261,16 @@ REFUSALS = {
     "list: missing image": (images(text="photo/cup/9.png 1"), "Received: 'photo/cup/9.png 1'"),
     "list: two labels": (images(text=f"{CUP} 1\n{CUP} 2"), "one label per image"),
     "list: some labels": (images(text=f"{CUP} 1\nphoto/bike/0.png"), "some without a label"),
+    "standardize: unknown mode": (lambda _: PAIR.standardize("all"), "'each', 'source', 'both'"),
+    "standardize: twice": (
+        lambda _: PAIR.standardize("each").standardize("both"),
+        "a pair with standardize='each'",
+    ),
+    "standardize: texts": (lambda _: Standardizer("each").fit(NAMES, NAMES), "numbers of shape"),
+    "standardize: no fit": (lambda _: Standardizer("each").transform(X), "`fit(source, target)`"),
+    "standardize: other domain": (lambda _: SCALED.transform(X, "test"), "'source', 'target'"),
+    "standardize: other columns": (lambda _: SCALED.transform(X[..., :1]), "(60, 5, 1)"),
+    "standardize: other file": (lambda path: Standardizer.load(path / "c.csv"), "c.csv"),
     "images: two channels": (lambda path: ImageFiles([], 4, channels=2), "`channels`"),
 }
 

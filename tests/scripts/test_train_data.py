@@ -52,9 +52,12 @@ def test_run_on_files_writes_a_summary(kind, folder, run_well):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_unlabeled_targets_and_new_data_are_predicted(kind, folder, run_well):
+def test_unlabeled_targets_and_new_data_are_predicted(
+    kind, folder, run_well, run_here, check_refused
+):
     ending = {"npz": ".npz", "csv": ".csv", "images": ""}[kind]
-    output = run_well("train.py", [*SHORT, *FILES[kind], f"data.target=plain{ending}"], folder)
+    plain = f"data.target=plain{ending}", "data.standardize=each"
+    output = run_well("train.py", [*SHORT, *FILES[kind], *plain], folder)
     assert "target accuracy: unknown (no labels)\nselection/" in output
     table = pandas.read_csv(folder / "run/predictions.csv").sort_values("example")
     assert list(table) == ["example", "class", "probability", "split"]
@@ -68,6 +71,9 @@ def test_unlabeled_targets_and_new_data_are_predicted(kind, folder, run_well):
     assert list(new_table["class"]) == list(table["class"])  # the same examples
     output = run_well("evaluate.py", ["run=run", f"target=b{ending}"], folder)
     assert re.search(r"accuracy \d+\.\d% of 100 examples", output)
+    (folder / "run/standardizer.json").write_text("{}")  # the run's statistics are read
+    refused = run_here("evaluate.py", ["run=run", f"target=new{ending}"], folder)
+    check_refused(refused, "run/standardizer.json", silent=False)
 
 
 def test_image_size_and_batch_size_follow_a_few_images(folder, run_well):

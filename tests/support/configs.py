@@ -17,8 +17,7 @@ def compose_config(*overrides, script="train"):
         return compose(script, [*paths, *overrides])
 
 
-def minimal_domains(input_shape, num_classes, nuisances=None):
+def minimal_domains(input_shape, num_classes, nuisances=None, standardizer=None):
     """Returns the attributes of domains that `build_model` reads."""
-    return types.SimpleNamespace(
-        input_shape=input_shape, num_classes=num_classes, num_sources=1, nuisances=nuisances
-    )
+    shapes = {"input_shape": input_shape, "num_classes": num_classes, "num_sources": 1}
+    return types.SimpleNamespace(**shapes, nuisances=nuisances, standardizer=standardizer)
