@@ -211,8 +211,8 @@ class DomainPair:
         >>> from dann.data import arrays
         >>> x, y = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
         >>> domains = arrays((x, y), 10 * x).standardize("each")
-        >>> domains.target_train.mean(axis=0).round(4).tolist()
-        [0.0, 0.0, 0.0]
+        >>> domains.target_train.std(axis=0).round(4).tolist()
+        [1.0, 1.0, 1.0]
         >>> domains.standardizer.transform(10 * x[:2]).shape  # new examples of the target
         (2, 3)
         """
