@@ -26,13 +26,14 @@ from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
-from dann.diagnostics.reversal_state import ALIKE, OFF, TOLERANCE
+from dann.diagnostics.reversal_state import MAX_HEAD_CHANGE, MIN_PARALLEL_COSINE, STRENGTH_TOLERANCE
 from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 
-# Accuracies of a probe of the domains: aligned up to the first, apart from the second.
-ALIGNED, APART = 0.67, 0.85
+# Accuracies of a domain probe: the domains are aligned below the first value, and separated above
+# the second value.
+MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY = 0.67, 0.85
 
 Bounds = tuple[float, float]
 
@@ -63,14 +64,14 @@ class Diagnostic(NamedTuple):
         function: The function `(model, data, ...)`.
         question: The question that the diagnostic answers.
         quick: Whether it takes about a second, so that `check` runs it.
-        like_a_step: Whether it costs as much memory as a training step, so that `measure` passes
-            few examples.
+        needs_step_memory: Whether it needs as much memory as a training step, so that `measure`
+            passes few examples.
     """
 
     function: Callable[..., dict[str, Any]]
     question: str = ""
     quick: bool = False
-    like_a_step: bool = False
+    needs_step_memory: bool = False
 
 
 class Evidence(NamedTuple):
@@ -106,7 +107,7 @@ def _near_strength(m):
     strength = m["reversal/strength"]
     if strength == 0:  # a ratio of 0 is correct then, but nothing is reversed
         return 1e-6, math.inf
-    return (1 - TOLERANCE) * strength, (1 + TOLERANCE) * strength
+    return (1 - STRENGTH_TOLERANCE) * strength, (1 + STRENGTH_TOLERANCE) * strength
 
 
 def _below_collapse(m):
@@ -115,16 +116,17 @@ def _below_collapse(m):
 
 
 def _below_divergence(m):
-    # A saddle is no fault: with Nesterov momentum near 1 and `p = -step * min(Re mu)` its descent
-    # direction grows by the root `1 + p + sqrt(p + p^2)` of `z^2 - 2 (1 + p) z + 1 + p` per step.
-    push = m["game/step"] * max(-m.get("game/min_real_part", 0.0), 0.0)
-    return -math.inf, max(1.1, min(1 + push + math.sqrt(push + push**2), 1.5))
+    # Training may leave a saddle point, so growth along its descent direction is healthy. With
+    # `p = -step * min(Re mu)` and Nesterov momentum near 1, this growth per step is the larger
+    # root of `z^2 - 2 (1 + p) z + 1 + p`, which is `1 + p + sqrt(p + p^2)`.
+    p = m["game/step"] * max(-m.get("game/min_real_part", 0.0), 0.0)
+    return -math.inf, max(1.1, min(1 + p + math.sqrt(p + p**2), 1.5))
 
 
 DIAGNOSTICS: dict[str, Diagnostic] = {
     "certify": Diagnostic(certify, "Is the gradient reversed?", True, True),
     "discriminator_vs_probe": Diagnostic(
-        discriminator_vs_probe, "Can a fresh probe separate the domains?", True
+        discriminator_vs_probe, "Can a new probe separate the domains?", True
     ),
     "feature_distance": Diagnostic(feature_distance, "How far apart are the features?", True),
     "label_loss_baselines": Diagnostic(
@@ -141,7 +143,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         signal_propagation, "Do gradients pass the layers of the backbone?"
     ),
     "minmax_spectrum": Diagnostic(
-        minmax_spectrum, "Does the adversarial training converge?", like_a_step=True
+        minmax_spectrum, "Does the adversarial training converge?", needs_step_memory=True
     ),
     "sharpness": Diagnostic(sharpness, "How sharp is the minimum of the label loss?", False, True),
 }
@@ -150,13 +152,13 @@ RANGES = (
     HealthyRange(
         "features/spread",
         (1e-6, math.inf),
-        "Spread of the features; 0 means the same features for every example.",
+        "Standard deviation of the features; 0 means the same features for every example.",
         "Look for dead units, weights of 0, a learning rate that is too high, or equal inputs.",
-        "backbone dead",
+        "backbone not learning",
     ),
     HealthyRange(
         "reversal/cosine",
-        (-1.001, -ALIKE),  # -1 up to rounding
+        (-1.001, -MIN_PARALLEL_COSINE),  # -1 up to rounding
         "Direction of the gradient behind the reversal; -1 means reversed, +1 not reversed.",
         "Look for a reversal that is missing or applied twice.",
     ),
@@ -164,38 +166,40 @@ RANGES = (
         "reversal/ratio",
         _near_strength,
         "Measured strength of the reversal; it should equal the reported strength.",
-        "Look for another factor on the loss; a strength of 0 must rise.",
+        "Look for another factor on the loss. If the strength is 0, use a schedule that raises it.",
     ),
     HealthyRange(
         "reversal/head_error",
-        (-math.inf, OFF),
-        "Relative change of the discriminator's gradient by the reversal; 2 means reversed, too.",
+        (-math.inf, MAX_HEAD_CHANGE),
+        "Relative change of the discriminator's gradient by the reversal; 2 means reversed too.",
         "Put the reversal before the discriminator.",
     ),
     HealthyRange(
         "reversal/head_norm",
         (1e-30, math.inf),
         "Norm of the gradient of the discriminator's weights; at 0 it cannot learn.",
-        "Make its weights trainable; end it in one logit, without softmax or sigmoid.",
-        "discriminator dead",
+        "Make its weights trainable. Its last layer should return one logit, without softmax or "
+        "sigmoid.",
+        "discriminator not learning",
     ),
     HealthyRange(
         "domain/spread",
         (1e-4, math.inf),
-        "Spread of the discriminator's output; 0 means the same output for every example.",
-        "End it in one logit, without softmax or sigmoid; lower its learning rate.",
-        "discriminator dead",
+        "Standard deviation of the discriminator's output; 0 means one output for all examples.",
+        "Let the discriminator return one logit, without softmax or sigmoid. Lower its learning "
+        "rate.",
+        "discriminator not learning",
     ),
     HealthyRange(
         "domain/loss",
         lambda m: (-math.inf, m["probe/loss"] + 0.3),
-        "Loss of the live discriminator; if it is weak, far above the loss of a fresh probe.",
+        "Loss of the discriminator; far above the loss of a new probe if the former is weak.",
         "Make it larger, or raise its learning rate (`dann.optimizers.faster_heads`).",
     ),
     HealthyRange(
         "game/growth",
         _below_divergence,
-        "Growth of the fastest direction per step; far above 1 the training diverges.",
+        "Growth of the fastest direction per step; far above 1 training diverges.",
         "Lower the learning rate or the momentum, or raise the strength more slowly.",
         "unstable",
     ),
@@ -230,14 +234,15 @@ RANGES = (
     ),
     HealthyRange(
         "probe/accuracy",
-        (-math.inf, ALIGNED),
-        "Accuracy of a fresh domain probe; 50% means aligned. The verdict uses its 95% interval.",
+        (-math.inf, MAX_ALIGNED_ACCURACY),
+        "Accuracy of a new domain probe; 50% means aligned. The verdict uses its 95% interval.",
         "Train longer or raise the strength; see `dann.selection.suggest_source_only`.",
     ),
     HealthyRange(
         "conflict/ratio",
         (0.1, 100),
-        "Norm of the adversary's gradient on the backbone, divided by the label loss's norm.",
+        "Norm of the adversarial gradient of the backbone, divided by the norm of the gradient of "
+        "the label loss.",
         "If it is too low, raise the strength; if it is too high, lower the strength.",
     ),
     HealthyRange(

@@ -51,11 +51,12 @@ def certify(
       discriminator's weights with and without the reversal, 0 if it works; `reversal/head_norm`,
       the norm of the gradient of all weights behind the features
     - `reversal/calls`: number of reversals that the gradient passes
-    - `reversal/state`: "alive", "not started", "wrong strength", "no gradient", "not finite",
-      "unknown" or a fault, see `dann.diagnostics.verdict.STATES`; without a reversal "not found"
-      or, for a method, "oracle", "none", or "no adversary" where other losses adapt
+    - `reversal/state`: "working", "not started", "wrong strength", "no gradient", "not finite",
+      "unknown" or a fault, see `dann.diagnostics.verdict.STATES`. Without a reversal, the state is
+      "not found" for a Keras model without a `GradientReversal` layer; for a method it is "oracle"
+      (it trains on target labels), "no adversary" (other losses adapt) or "none" (nothing adapts)
     - `reversal/outputs` and `reversal/other_outputs`, for several outputs: the outputs that come
-      from the reversal, with their widths, and the others
+      from the reversal, with their widths, and all other outputs
     - `features/spread`, for a method: largest standard deviation of a feature over all examples,
       divided by the largest absolute feature or 1
 
@@ -73,12 +74,13 @@ def certify(
     Args:
         model: A model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
         data: One batch, `({"source": xs, "target": xt}, ys)`; for other models their inputs.
-        layer: Name of your own reversal in a functional model. Defaults to `None`: every
+        layer: Name of a custom reversal layer in a functional model. Defaults to `None`: every
             `GradientReversal`, also in nested layers and models.
         strength: Expected strength. Defaults to `None`: the strength that a `GradientReversal`
             reports, and the measured ratio for other reversals.
         mode: `"eager"`, `"graph"` or `"xla"`. Defaults to `None`: the mode in which `fit` runs the
-            model; for a layer or a function all modes of the backend, of which the worst counts.
+            model; for a layer or a function all modes of the backend; the
+            measurements are of the first mode in which the reversal does not work.
 
     Returns:
         Measurements by name.
@@ -94,7 +96,7 @@ def certify(
     >>> from dann.layers import GradientReversal
     >>> certificate = certify(GradientReversal(0.5), keras.ops.ones((2, 3)))
     >>> certificate["reversal/state"], certificate["reversal/ratio"]
-    ('alive', 0.5)
+    ('working', 0.5)
 
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 13 to 18.
@@ -113,10 +115,10 @@ def certify(
 
 def _measure_method(model, data, mode):
     with preserve_state(model):
-        parts = model.extract_features(model.augment(data[0], False), False).values()
-    values = np.concatenate([to_numpy(part) for part in parts])
-    spread = float(values.std(axis=0).max() / max(np.abs(values).max(), 1.0))
-    measurements: dict[str, Any] = {"features/spread": spread}
+        domain_features = model.extract_features(model.augment(data[0], False), False).values()
+    values = np.concatenate([to_numpy(features) for features in domain_features])
+    std = float(values.std(axis=0).max() / max(np.abs(values).max(), 1.0))
+    measurements: dict[str, Any] = {"features/spread": std}
     if model.reversal is None:
         state = "no adversary" if model.terms or model.regularizers else "none"
         state = "oracle" if isinstance(model, TargetOnly) else state
@@ -140,7 +142,7 @@ def _measure_method(model, data, mode):
     # zeros that are added to them.
     zeros = [ops.zeros(inputs.shape, inputs.dtype) for inputs in reversal_inputs]
     point = features, zeros, [ops.convert_to_tensor(weight.value) for weight in head]
-    types = {keras.backend.standardize_dtype(part.dtype) for part in features.values()}
+    types = {keras.backend.standardize_dtype(tensor.dtype) for tensor in features.values()}
     scale = _LOSS_SCALE if "float16" in types else 1.0
 
     def gradients_with(reverse):
@@ -154,15 +156,18 @@ def _measure_method(model, data, mode):
                 return scale * step_losses(model, data, features, training, reversal).adversarial
 
         run = in_mode(lambda *tensors: gradients(loss, list(tensors)), mode or fit_mode(model))
-        slopes = [to_numpy(slope) / scale for slope in run(*keras.tree.flatten(point))]
-        before, after, head_slopes = keras.tree.pack_sequence_as(point, slopes)
-        pairs = zip(head_slopes, head, strict=True)
-        own_slopes = [slope for slope, weight in pairs if id(weight) in discriminator_ids]
+        flat = [to_numpy(gradient) / scale for gradient in run(*keras.tree.flatten(point))]
+        feature_gradients, after, head_gradients = keras.tree.pack_sequence_as(point, flat)
+        discriminator_gradients = [
+            gradient
+            for gradient, weight in zip(head_gradients, head, strict=True)
+            if id(weight) in discriminator_ids
+        ]
         return ReversalGradients(
-            as_vector(list(before.values())),
-            as_vector(after),
-            as_vector(head_slopes),
-            as_vector(own_slopes),
+            features=as_vector(list(feature_gradients.values())),
+            after=as_vector(after),
+            head=as_vector(head_gradients),
+            discriminator=as_vector(discriminator_gradients),
         )
 
     measurements |= measure_reversal(
@@ -176,7 +181,7 @@ def _measure_method(model, data, mode):
     if not backbone_ids:
         return measurements | {"reversal/state": "backbone frozen"}
     count = len(find_reversals(model))  # a backbone or a head may contain more
-    if count > 1 and measurements["reversal/state"] in ("alive", "wrong strength"):
+    if count > 1 and measurements["reversal/state"] in ("working", "wrong strength"):
         measurements["reversal/state"] = "applied twice"
         measurements["reversal/calls"] += count - 1
     return measurements
@@ -199,14 +204,14 @@ def _measure_layer(call: Callable, inputs, strength, mode) -> dict[str, Any]:
 
     def pull_back(tensors, upstream):
         with preserve_state(call) if isinstance(call, keras.Layer) else keras.StatelessScope():
-            outputs, slopes = vjp(run, tensors, upstream)
+            outputs, input_gradients = vjp(run, tensors, upstream)
             # A cast reads the variable here, within the scope.
-            return outputs, slopes, ops.cast(getattr(call, "strength", 0.0), "float32")
+            return outputs, input_gradients, ops.cast(getattr(call, "strength", 0.0), "float32")
 
     for mode_name in [mode] if mode else modes():
-        outputs, slopes, reported = in_mode(pull_back, mode_name)(tensors, upstream)
+        outputs, input_gradients, reported = in_mode(pull_back, mode_name)(tensors, upstream)
         measurements = measure_reversal(
-            ReversalGradients(as_vector(slopes)),
+            ReversalGradients(as_vector(input_gradients)),
             ReversalGradients(as_vector(upstream)),
             strength=float(to_numpy(reported)) if is_known and strength is None else strength,
             rises=is_known and rises_later(call, False),
@@ -214,6 +219,6 @@ def _measure_layer(call: Callable, inputs, strength, mode) -> dict[str, Any]:
         )
         if not values_match(outputs, tensors):
             measurements["reversal/state"] = "changes values"
-        if measurements["reversal/state"] != "alive":
+        if measurements["reversal/state"] != "working":
             break
     return measurements

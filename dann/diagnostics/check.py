@@ -40,7 +40,7 @@ class Diagnosis:
     def __str__(self) -> str:
         width = max((len(name) for name in self.measurements), default=0)
         lines = [f"{name:<{width}}  {_format(value)}" for name, value in self.measurements.items()]
-        lines += [f"not measured: {name}: {why}" for name, why in self.skip_reasons.items()]
+        lines += [f"not measured: {name}: {reason}" for name, reason in self.skip_reasons.items()]
         return "\n".join([str(self.verdict), "", *lines])
 
     def to_json(self) -> str:
@@ -72,8 +72,8 @@ def check(
         data: One batch or a few hundred examples, `({"source": xs, "target": xt}, ys)`, or pairs of
             `dann.data.pair`; for another model its inputs.
         mode: `"eager"`, `"graph"` or `"xla"`. Defaults to `None`: the mode of `fit`.
-        layer: Name of your own reversal in a functional model; see `certify`.
-        probe: Kind of the probe; see `discriminator_vs_probe`.
+        layer: Name of a custom reversal layer in a functional model; see `certify`.
+        probe: Type of the probe; see `discriminator_vs_probe`.
 
     Returns:
         The measurements with a verdict, for `print`.
@@ -90,7 +90,7 @@ def check(
     >>> data = {"source": source, "target": source + 9}, np.arange(32) % 2
     >>> diagnosis = dann.diagnostics.check(model, data, mode="eager")
     >>> diagnosis.measurements["reversal/state"]
-    'alive'
+    'working'
     """
     # `measure` would skip a diagnostic for these mistakes.
     if isinstance(model, AdversarialModel):
@@ -124,8 +124,8 @@ def measure(
         model: The model.
         data: Examples of both domains, as a diagnostic takes them.
         diagnostics: Names in `DIAGNOSTICS`, or functions by any name. Defaults to `None`: all.
-        step_samples: Largest number of examples of each domain for a diagnostic that works like a
-            training step. Defaults to `32`; `None` uses all examples.
+        step_samples: Largest number of examples of each domain for a diagnostic that needs the
+            memory of a training step. Defaults to `32`; `None` uses all examples.
         print_fn: Function that gets a line before each diagnostic. Defaults to no output.
 
     Returns:
@@ -141,7 +141,7 @@ def measure(
         print_fn(f"{number}/{len(functions)} {name}: {diagnostic.question}")
         try:
             with np.errstate(invalid="ignore", over="ignore"):  # the model may have diverged
-                batch = step_data if diagnostic.like_a_step else data
+                batch = step_data if diagnostic.needs_step_memory else data
                 measurements.update(function(model, batch))
         except (ArithmeticError, TypeError, ValueError) as error:
             skip_reasons[name] = str(error)
@@ -186,10 +186,10 @@ def take_first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:
     x, y = data
     num_source = len(keras.tree.flatten(x["source"])[0])
     source_labels, target_labels = np.split(np.asarray(y), [num_source])
-    parts: Any = keras.tree.map_structure(lambda array: array[:count], x)
+    inputs: Any = keras.tree.map_structure(lambda array: array[:count], x)
     if "target_labeled" in x:
-        parts["target_labeled"] = x["target_labeled"]
-    return parts, np.concatenate([source_labels[:count], target_labels])
+        inputs["target_labeled"] = x["target_labeled"]
+    return inputs, np.concatenate([source_labels[:count], target_labels])
 
 
 def _format(value):

@@ -51,12 +51,12 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
         raise ValueError(f"Expected two losses that train the backbone. Received: {reason}")
     losses = losses_at(model, weights, data)
 
-    def slopes(*values):
+    def compute_gradients(*values):
         label = gradients(lambda *v: losses(*v).label, list(values))
         return label, gradients(lambda *v: losses(*v).adversarial, list(values))
 
     values = [ops.convert_to_tensor(weight.value) for weight in weights]
-    label, domain = map(as_vector, in_mode(slopes, mode or fit_mode(model))(*values))
+    label, domain = map(as_vector, in_mode(compute_gradients, mode or fit_mode(model))(*values))
     return {
         "conflict/label_norm": float(np.linalg.norm(label)),
         "conflict/domain_norm": float(np.linalg.norm(domain)),

@@ -1,4 +1,4 @@
-"""Compares the live discriminator with a fresh one, a probe."""
+"""Compares the discriminator of a model with a newly trained probe."""
 
 from typing import Any
 
@@ -11,15 +11,16 @@ from dann.diagnostics.outputs import pair_outputs
 def discriminator_vs_probe(
     model: Any, data: Any, *, probe: str = "logistic", seed: int = 0
 ) -> dict[str, float]:
-    """Compares the live discriminator with a fresh one that is trained on the features.
+    """Compares the discriminator of a model with a probe that is newly trained on the features.
 
-    A discriminator at chance means aligned features, or a dead discriminator. A fresh classifier
-    of the features, tested on held-out examples, is at chance only in the first case.
+    An accuracy at chance means that the features are aligned, or that the discriminator does not
+    learn. A new classifier of the features, tested on held-out examples, is at chance only in the
+    first case.
 
-    - `domain/loss`, `domain/accuracy`: cross-entropy in nats and accuracy of the live
+    - `domain/loss`, `domain/accuracy`: cross-entropy in nats and accuracy of the
       discriminator, averaged over both domains; `domain/spread`: standard deviation of its logits.
       They are missing for methods without a discriminator of the domains.
-    - `probe/loss`, `probe/accuracy`: cross-entropy and accuracy of the fresh discriminator, see
+    - `probe/loss`, `probe/accuracy`: cross-entropy and accuracy of the probe, see
       `dann.selection.probe_domains`; `probe/low`, `probe/high`: ends of Wilson's 95% interval of
       the accuracy
     - `probe/a_distance`: the proxy A-distance `2 (1 - 2 e)` with the error `e = 1 - accuracy`, or 0

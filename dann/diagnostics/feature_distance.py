@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from dann.diagnostics.outputs import matched_source, pair_outputs
+from dann.diagnostics.outputs import pair_outputs, select_matched_source_rows
 
 _PERMUTATIONS = 200  # of the null distribution
 
@@ -44,7 +44,7 @@ def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float
     gram, bandwidth = kernel_matrix(source, target)
     squared, null = estimate_with_null(gram, len(source), seed)
     measurements = {"mmd/squared": squared, "mmd/bandwidth": bandwidth, "mmd/null": null}
-    matched = matched_source(outputs, seed)
+    matched = select_matched_source_rows(outputs, seed)
     if len(matched) >= 2:
         rows = np.concatenate([matched, np.arange(len(source), len(gram))])
         squared, null = estimate_with_null(gram[np.ix_(rows, rows)], len(matched), seed)

@@ -20,7 +20,7 @@ from dann.optimizers import PerVariable
 
 
 def get_players(model: Any) -> list[keras.Variable]:
-    """Returns the weights of both players of a compiled model, the adversary's last.
+    """Returns the weights of both players of a compiled model; discriminator weights come last.
 
     Raises:
         TypeError: If it is not a model of `dann.adaptation`.
@@ -60,12 +60,12 @@ def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     strength = float(np.asarray(keras.ops.convert_to_numpy(strength)))
     num_task = len(variables) - len(model.domain_head.trainable_variables)
 
-    def both():
+    def compute_losses():
         features = extract_features(model, data[0], True)
         losses = step_losses(model, data, features, True, lambda inputs, training: inputs)
         return losses.task, sum_losses(model.domain_head.losses, losses.adversarial)
 
-    losses = at_weights(model, variables, both)
+    losses = at_weights(model, variables, compute_losses)
 
     def field(*values):
         task_values, domain_values = values[:num_task], values[num_task:]
@@ -74,8 +74,10 @@ def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
             task, domain = losses(*task_values, *domain_values)
             return task - strength * domain
 
-        slopes = gradients(task_minus_domain, task_values)
-        return slopes + gradients(lambda *d: losses(*task_values, *d)[1], domain_values)
+        # The backbone descends L - s D, and the discriminator descends D.
+        task_gradients = gradients(task_minus_domain, task_values)
+        domain_gradients = gradients(lambda *d: losses(*task_values, *d)[1], domain_values)
+        return task_gradients + domain_gradients
 
     return field
 
@@ -84,7 +86,7 @@ def step_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     """Returns the field that any model descends in `fit`, as a function of its weights.
 
     The gradient passes the reversal, and some methods hold tensors constant, such as `CDAN` its
-    predictions. The values of the field are the steps of the training, but automatic
+    predictions. The values of the field are the steps of training, but automatic
     differentiation of the field does not return its derivative.
 
     Args:
@@ -122,14 +124,15 @@ class Descent(NamedTuple):
 def get_descent(model: AdversarialModel) -> Descent | None:
     """Returns how the optimizer moves the variables, or `None` if it is not `SGD`."""
     optimizer = model.optimizer
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # of a loss-scale optimizer
-    parts: list[Any] = [optimizer] * len(model.trainable_variables)
+    # A loss-scale optimizer wraps the optimizer that moves the variables.
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    optimizers: list[Any] = [optimizer] * len(model.trainable_variables)
     if isinstance(optimizer, PerVariable) and optimizer.optimizer_indices is not None:
-        parts = [optimizer.optimizers[index] for index in optimizer.optimizer_indices]
-    if not all(isinstance(part, keras.optimizers.SGD) for part in parts):
+        optimizers = [optimizer.optimizers[index] for index in optimizer.optimizer_indices]
+    if not all(isinstance(sgd, keras.optimizers.SGD) for sgd in optimizers):
         return None
-    settings = {(part.momentum, part.nesterov) for part in parts}
-    rates = [float(np.asarray(keras.ops.convert_to_numpy(part.learning_rate))) for part in parts]
+    settings = {(sgd.momentum, sgd.nesterov) for sgd in optimizers}
+    rates = [float(np.asarray(keras.ops.convert_to_numpy(sgd.learning_rate))) for sgd in optimizers]
     if len(settings) > 1 or rates[0] <= 0:
         return None
     return Descent(rates[0], [rate / rates[0] for rate in rates], *settings.pop())

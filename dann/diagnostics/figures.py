@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dann.diagnostics.catalogue import ALIGNED, APART
+from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY
 
 
 class Picture(NamedTuple):
@@ -21,14 +21,14 @@ class Picture(NamedTuple):
     name: str
     caption: str
     content: bytes
-    kind: str = "svg+xml"
+    image_format: str = "svg+xml"
 
 
 def draw(measurements: Mapping[str, Any]) -> list[Picture]:
     """Draws the figures for which there are measurements."""
     pictures = []
     if np.isfinite(measurements.get("probe/accuracy", np.nan)):
-        caption = "Accuracy of the live discriminator and of a fresh probe, with a 95% interval."
+        caption = "Accuracy of the discriminator and of a newly trained probe, with a 95% interval."
         pictures.append(Picture("probe", caption, _svg(_probe, measurements)))
     if "game/eigenvalues/real" in measurements:
         caption = (
@@ -49,14 +49,18 @@ def _svg(draw_axes, measurements):
 
 
 def _probe(axes, m):
-    names = {"fresh": "probe/accuracy", "live": "domain/accuracy"}
+    names = {"probe": "probe/accuracy", "discriminator": "domain/accuracy"}
     bars = {label: m[name] for label, name in names.items() if name in m}
     axes.barh(list(bars), list(bars.values()), height=0.55, color="#8fb3d9", edgecolor="0.2")
     for row, value in enumerate(bars.values()):
         axes.text(0.02, row, f"{value:.0%}", va="center", fontsize=11)
     low, high, middle = (m[f"probe/{name}"] for name in ("low", "high", "accuracy"))
     axes.errorbar(middle, 0, xerr=[[middle - low], [high - middle]], color="0.1", capsize=4)
-    for share, label in ((0.5, "chance"), (ALIGNED, "aligned below"), (APART, "not aligned above")):
+    for share, label in (
+        (0.5, "chance"),
+        (MAX_ALIGNED_ACCURACY, "aligned below"),
+        (MIN_SEPARATED_ACCURACY, "not aligned above"),
+    ):
         axes.vlines(share, -0.5, len(bars) - 0.5, color="0.3", linestyle=":")
         axes.text(share, len(bars) - 0.45, f"{label}\n{share:.0%}", ha="center", fontsize=8)
     axes.set(xlim=(0, 1), ylim=(-0.5, len(bars) - 0.1), xlabel="accuracy on the domains")

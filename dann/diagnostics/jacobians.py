@@ -77,8 +77,8 @@ def jacobians(
         features = to_numpy(model.backbone(inputs, training=False))
         rank = effective_rank(np.linalg.svd(features - features.mean(axis=0), compute_uv=False))
         measurements[f"rank/{domain}/effective_rank"] = rank
-        most = max(1, min(len(features) - 1, features.shape[1]))
-        measurements[f"rank/{domain}/rank_share"] = rank / most
+        max_rank = max(1, min(len(features) - 1, features.shape[1]))  # centering removes one
+        measurements[f"rank/{domain}/rank_share"] = rank / max_rank
     source, target = (measurements[f"jacobian/{domain}/logits/norm"] for domain in DOMAINS)
     measurements["jacobian/target_to_source"] = target / source if source else float("inf")
     return measurements

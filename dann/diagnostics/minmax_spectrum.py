@@ -36,13 +36,13 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues; `game/converged`: the
       fraction of the requested eigenvalues that converged
 
-    If heads learn faster (`dann.optimizers.faster_heads`), their part of the field is multiplied by
-    the factor.
+    If heads learn faster (`dann.optimizers.faster_heads`), the field of their weights is
+    multiplied by the factor.
 
     Args:
         model: Compiled model of `dann.adaptation` with a reversal.
         data: One batch, as in every diagnostic.
-        k: Number of eigenvalues at each end. Defaults to `3`.
+        k: Number of eigenvalues per criterion, see `spectrum`. Defaults to `3`.
         seed: Seed of the first vector of the eigenvalue solver. Defaults to `0`.
 
     Returns:
@@ -75,7 +75,7 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     factors = descent.factors if descent else [1.0] * len(variables)
 
     def field(*values):
-        return [factor * slope for factor, slope in zip(factors, gradient(*values), strict=True)]
+        return [factor * v for factor, v in zip(factors, gradient(*values), strict=True)]
 
     values = [variable.value for variable in variables]
     eigenvalues, converged = spectrum(field, values, k, seed, differences=not is_explicit)
@@ -125,10 +125,10 @@ def growth(
         momentum: In [0, 1). Defaults to `0`.
         nesterov: Whether the momentum is Nesterov's. Defaults to `False`.
     """
-    pull = step * np.asarray(eigenvalues, complex)
+    scaled = step * np.asarray(eigenvalues, complex)
     # The map of `(u, w)`, one 2x2 matrix per eigenvalue.
-    maps = np.empty((len(pull), 2, 2), complex)
-    maps[:, 0, 0], maps[:, 0, 1] = momentum, -pull
+    maps = np.empty((len(scaled), 2, 2), complex)
+    maps[:, 0, 0], maps[:, 0, 1] = momentum, -scaled
     maps[:, 1, 0] = momentum * (momentum if nesterov else 1.0)
-    maps[:, 1, 1] = 1 - ((1 + momentum) * pull if nesterov else pull)
+    maps[:, 1, 1] = 1 - ((1 + momentum) * scaled if nesterov else scaled)
     return float(abs(np.linalg.eigvals(maps)).max())

@@ -100,10 +100,10 @@ def measure_model(
         measure_reversal(ReversalGradients(reversed_[i]), ReversalGradients(plain[i]), **options)
         for i in np.flatnonzero(is_reversed)
     ]
-    faulty = [row for row in per_output if row["reversal/state"] != "alive"]
+    faulty = [row for row in per_output if row["reversal/state"] != "working"]
     measurements = (faulty or per_output)[0] | _describe_outputs(model, outputs, is_reversed)
     state = measurements["reversal/state"]
-    if state in ("alive", "wrong strength"):
+    if state in ("working", "wrong strength"):
         measurements["reversal/state"] = _find_fault(through, past, is_reversed) or state
     elif state == "wrong sign" and known and min(strengths) > 0:
         # One layer is called twice, or the layer is in a chain with another reversal.

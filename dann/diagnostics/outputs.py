@@ -31,9 +31,9 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
     x = data[0]
     with preserve_state(model):  # methods may draw noise
         features = {name: compute_features(model.backbone, x[name]) for name in DOMAINS}
-        parts = as_tensors({name: part.astype("float32") for name, part in features.items()})
-        logits = {name: to_numpy(model.label_head(part)) for name, part in parts.items()}
-        batch = model.make_batch(x, parts, training=False)
+        tensors = as_tensors({name: array.astype("float32") for name, array in features.items()})
+        logits = {name: to_numpy(model.label_head(tensor)) for name, tensor in tensors.items()}
+        batch = model.make_batch(x, tensors, training=False)
         scores = model.domain_scores(batch, model.reversal, training=False)
     if scores is None:
         return PairOutputs(features, logits)
@@ -47,7 +47,7 @@ def compute_features(network: Any, inputs: Any) -> np.ndarray:
     return predict(network, arrays).astype("float64")
 
 
-def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
+def select_matched_source_rows(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
     """Returns indices of source examples with the class frequencies predicted for the target."""
     rng = np.random.default_rng(seed)
     source, target = (outputs.logits[domain].argmax(axis=1) for domain in DOMAINS)
@@ -55,8 +55,8 @@ def matched_source(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
     sources = np.bincount(source, minlength=len(targets))
     # A rare class would leave almost no examples of the other classes.
     targets[targets < targets.max() / 20] = 0
-    # Without replacement, because no example may be in both the training and the test part of a
-    # probe.
+    # Without replacement, because no example may be in both the training and the test split of
+    # a probe.
     scale = min((sources[k] / n for k, n in enumerate(targets) if n), default=0.0)
     indices = [
         rng.permutation(np.flatnonzero(source == k))[: int(scale * n)]

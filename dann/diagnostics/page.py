@@ -15,8 +15,8 @@ from dann.diagnostics.catalogue import evidence
 from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.figures import Picture
 
-# Verdicts that are neither good nor bad.
-_NEUTRAL = {"oracle", "source only", "label shift", "partly aligned", "reversal alive"}
+# Verdicts that are neither healthy nor unhealthy.
+_NEUTRAL = {"oracle", "source only", "label shift", "partly aligned", "reversal working"}
 _NEUTRAL |= {"undetermined"}
 _TEMPLATE = pathlib.Path(__file__).with_name("page.html")
 
@@ -63,14 +63,14 @@ def page(
     return template.substitute(subject=_escape(subject), sections="".join(sections))
 
 
-def _section(title: str, *parts: str) -> str:
-    """Returns a section of parts that are HTML; nothing if the first part is empty."""
-    content = "\n".join(parts)
-    return f"<section>\n<h2>{title}</h2>\n{content}\n</section>\n" if any(parts[:1]) else ""
+def _section(title: str, *blocks: str) -> str:
+    """Returns a section of blocks of HTML, or `""` if the first block is empty."""
+    content = "\n".join(blocks)
+    return f"<section>\n<h2>{title}</h2>\n{content}\n</section>\n" if any(blocks[:1]) else ""
 
 
 def _table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
-    """Returns a table of cells that are HTML; nothing without rows."""
+    """Returns a table of cells that are HTML, or `""` without rows."""
     if not rows:
         return ""
     header = "".join(f"<th>{cell}</th>" for cell in head)
@@ -81,15 +81,15 @@ def _table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
 def _render_verdict(diagnosis):
     verdict = diagnosis.verdict
     is_healthy = all(row.is_healthy for row in evidence(diagnosis.measurements))
-    kind = "open" if verdict.name in _NEUTRAL else "bad"
+    css_class = "neutral" if verdict.name in _NEUTRAL else "unhealthy"
     if verdict.name == "aligned":  # not green if another value is unhealthy
-        kind = "good" if is_healthy else "open"
+        css_class = "healthy" if is_healthy else "neutral"
     reasons = "".join(f"<li>{_markup(reason)}</li>" for reason in verdict.reasons)
-    facts = "; ".join(f"{key}: {_number(value)}" for key, value in diagnosis.metadata.items())
+    metadata = "; ".join(f"{key}: {_number(value)}" for key, value in diagnosis.metadata.items())
     return (
-        f"<section class='verdict {kind}'>\n<h1>{_escape(verdict.headline)}</h1>\n"
+        f"<section class='verdict {css_class}'>\n<h1>{_escape(verdict.headline)}</h1>\n"
         f"<ul>{reasons}</ul>\n<p><strong>What to do.</strong> {_markup(verdict.advice)}</p>\n"
-        f"</section>\n<p>{_escape(facts)}</p>\n"
+        f"</section>\n<p>{_escape(metadata)}</p>\n"
     )
 
 
@@ -114,7 +114,7 @@ def _render_evidence(measurements):
 
 def _figure(picture: Picture) -> str:
     data, caption = base64.b64encode(picture.content).decode("ascii"), _escape(picture.caption)
-    image = f"<img alt='{caption}' src='data:image/{picture.kind};base64,{data}'>"
+    image = f"<img alt='{caption}' src='data:image/{picture.image_format};base64,{data}'>"
     return f"<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 

@@ -93,7 +93,7 @@ def trains_backbone(model: AdversarialModel) -> bool:
 
 
 def extract_features(model: AdversarialModel, x: dict, training: bool) -> dict[str, Any]:
-    """Returns the features of each part of a pair, augmented in training."""
+    """Returns the features of each domain of a pair, augmented in training."""
     return model.extract_features(model.augment(x, training), training)
 
 

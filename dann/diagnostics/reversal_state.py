@@ -7,12 +7,14 @@ from keras import ops
 
 from dann.diagnostics.passes import cosine, length_ratio
 
-ALIKE = 0.99  # cosine above which two gradients have the same direction
-OFF = 0.1  # share of the discriminator's gradient that the reversal may change
-TOLERANCE = 0.02  # relative difference that is allowed between the ratio and the strength
-_NOTHING = 1e-6  # ratio below which no gradient passes
-_VANISHED = 2e-7  # change of the loss by all features together that is below float32 rounding
-_LATER = (1, 10, 100, 1000, 10**4, 10**5, 10**6)  # future steps at which a schedule is evaluated
+MIN_PARALLEL_COSINE = 0.99  # cosine above which two gradients have the same direction
+MAX_HEAD_CHANGE = 0.1  # share of the discriminator's gradient that the reversal may change
+STRENGTH_TOLERANCE = 0.02  # relative difference that is allowed between the ratio and the strength
+_MIN_RATIO = 1e-6  # ratio below which no gradient passes
+# A change of the loss by all features together below this value is a float32 rounding error.
+_MIN_LOSS_CHANGE = 2e-7
+# Numbers of future steps at which a schedule is evaluated.
+_LOOKAHEAD_STEPS = (1, 10, 100, 1000, 10**4, 10**5, 10**6)
 
 
 class ReversalGradients(NamedTuple):
@@ -67,13 +69,14 @@ def measure_reversal(
             measurements["reversal/head_error"] = length_ratio(change, plain.discriminator)
         if len(plain.head):
             measurements["reversal/head_norm"] = float(np.linalg.norm(gradients.head))
-        if not all(np.isfinite(part).all() for part in (*gradients, *plain)):
+        if not all(np.isfinite(gradient).all() for gradient in (*gradients, *plain)):
             state = "not finite"
-        # The loss changes by about gradient times features; the size 1 is a lower bound of it.
-        elif np.linalg.norm(plain.features) * max(feature_norm, 1.0) < _VANISHED:
-            reaches = np.linalg.norm(gradients.after) * max(feature_norm, 1.0) >= _VANISHED
+        # To first order the loss changes by at most the product of both norms. Features of a norm
+        # below 1 may still grow, so 1 replaces a smaller norm.
+        elif np.linalg.norm(plain.features) * max(feature_norm, 1.0) < _MIN_LOSS_CHANGE:
+            reaches = np.linalg.norm(gradients.after) * max(feature_norm, 1.0) >= _MIN_LOSS_CHANGE
             state = "detached" if reaches else "no gradient"
-        elif ratio < _NOTHING and strength in (0, None):
+        elif ratio < _MIN_RATIO and strength in (0, None):
             state = "not started" if rises else "strength 0"
         else:
             state = _state(measurements)
@@ -83,26 +86,26 @@ def measure_reversal(
 def _state(measurements):
     direction, ratio = measurements["reversal/cosine"], measurements["reversal/ratio"]
     calls, strength = measurements["reversal/calls"], measurements["reversal/strength"]
-    if ratio < _NOTHING:
+    if ratio < _MIN_RATIO:
         return "detached"
-    if abs(direction) < ALIKE:
+    if abs(direction) < MIN_PARALLEL_COSINE:
         return "partly reversed"
     if direction > 0:
         if not calls:
             return "not applied"
         return "applied twice" if calls > 1 and strength >= 0 else "wrong sign"
-    if measurements.get("reversal/head_error", 0.0) > OFF:
+    if measurements.get("reversal/head_error", 0.0) > MAX_HEAD_CHANGE:
         return "discriminator reversed"
-    return "alive" if abs(ratio - strength) <= TOLERANCE * strength else "wrong strength"
+    return "working" if abs(ratio - strength) <= STRENGTH_TOLERANCE * strength else "wrong strength"
 
 
 def rises_later(layer: Any, is_trained: bool) -> bool:
     """Returns whether the schedule of a `GradientReversal` exceeds 0 at a later step.
 
-    It does not if the model was trained and the layer still counts no step: then the layer is
-    called without `training=True`.
+    Returns `False` if the model was trained but the step of the layer is still 0, because the
+    layer is then called without `training=True`.
     """
     step = int(np.asarray(ops.convert_to_numpy(layer.step)))
     if layer.schedule is None or (is_trained and step == 0):
         return False
-    return any(float(layer.schedule(step + later)) > 0 for later in _LATER)
+    return any(float(layer.schedule(step + ahead)) > 0 for ahead in _LOOKAHEAD_STEPS)

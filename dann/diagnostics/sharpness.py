@@ -50,8 +50,8 @@ def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[s
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), section 3: the loss of the task
           should be smooth, the loss of the adversary should not.
     """
-    parts = check_method(model).backbone, model.label_head
-    variables = [variable for part in parts for variable in part.trainable_variables]
+    networks = check_method(model).backbone, model.label_head
+    variables = [variable for network in networks for variable in network.trainable_variables]
     losses = losses_at(model, variables, data)
     values = [variable.value for variable in variables]
     product = linear_operator(lambda xs, vs: hvp(lambda *w: losses(*w).task, xs, vs), values)

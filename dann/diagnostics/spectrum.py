@@ -35,7 +35,8 @@ def spectrum(
     Args:
         field: Function of one tensor per value that returns tensors of the same shapes.
         values: Floating-point tensors.
-        k: Number of eigenvalues at each of the three ends. Defaults to `3`.
+        k: Number of eigenvalues per criterion. The criteria are the largest absolute value, the
+            largest imaginary part and the smallest real part. Defaults to `3`.
         seed: Seed of the first vector.
         differences: Whether to take differences. A field that contains a gradient reversal needs
             them, because automatic differentiation would return a symmetric `J`, without the
@@ -43,9 +44,9 @@ def spectrum(
             change by some percent. Defaults to `False`.
 
     Returns:
-        Complex numbers in descending order of their absolute values; for a large Jacobian only the
-        eigenvalues at three ends: largest absolute value, largest imaginary part, smallest real
-        part. And the fraction of these eigenvalues that converged.
+        Complex numbers in descending order of their absolute values; for a large Jacobian only
+        the `k` extreme eigenvalues per criterion. And the fraction of the requested eigenvalues
+        that converged.
 
     Reference:
         - [Mescheder et al., 2017](https://arxiv.org/abs/1705.10461), section 3.
@@ -66,10 +67,13 @@ def spectrum(
     if size <= max(_DENSE, 2 * k + 2):
         return _sort(np.linalg.eigvals(product @ np.eye(size))), 1.0
     start = np.random.default_rng(seed).normal(size=size)
-    end_values = [_find_end(product, end, k, start) for end in ("LM", "LI", "SR")]
-    converged = sum(min(len(end), k) for end in end_values) / (3 * k)
+    # ARPACK's criteria: largest magnitude, largest imaginary part, smallest real part.
+    criteria = ("LM", "LI", "SR")
+    extremes = [_compute_extremes(product, criterion, k, start) for criterion in criteria]
+    converged = sum(min(len(values), k) for values in extremes) / (len(criteria) * k)
     eigenvalues: list[Any] = []
-    for value in _sort(np.concatenate(end_values)):  # an eigenvalue may be at several ends
+    # The same eigenvalue may be extreme by several criteria.
+    for value in _sort(np.concatenate(extremes)):
         if all(abs(value - earlier) > _TOLERANCE * abs(value) for earlier in eigenvalues):
             eigenvalues.append(value)
     return np.array(eigenvalues, complex), converged
@@ -102,10 +106,10 @@ def linear_operator(product: Callable[..., Any], values: Sequence[Any]) -> Any:
     run = in_mode(product, fit_mode())
 
     def matvec(vector):
-        parts = np.split(np.ravel(vector), np.cumsum(sizes)[:-1])
+        slices = np.split(np.ravel(vector), np.cumsum(sizes)[:-1])
         direction = [
-            ops.convert_to_tensor(part.reshape(value.shape), dtype=value.dtype)
-            for part, value in zip(parts, values, strict=True)
+            ops.convert_to_tensor(numbers.reshape(value.shape), dtype=value.dtype)
+            for numbers, value in zip(slices, values, strict=True)
         ]
         result = as_vector(run(values, direction))
         if not np.isfinite(result).all():
@@ -120,11 +124,12 @@ def _norm(tensors):
     return ops.norm(ops.concatenate([ops.reshape(tensor, (-1,)) for tensor in tensors]))
 
 
-def _find_end(product, end, k, start):
+def _compute_extremes(product, criterion, k, start):
+    """Returns up to `k` extreme eigenvalues by a criterion of ARPACK."""
     tolerance: Any = _TOLERANCE  # SciPy declares an integer
     options = {"v0": start, "maxiter": _RESTARTS, "tol": tolerance, "return_eigenvectors": False}
     try:
-        return eigs(product, k, which=end, **options)
+        return eigs(product, k, which=criterion, **options)
     except ArpackError as error:  # the eigenvalues that have converged are correct
         return getattr(error, "eigenvalues", np.empty(0, complex))
 

@@ -60,8 +60,8 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
         is_method = isinstance(model, AdversarialModel)
         signs = _find_method_signs(model, x) if is_method else _find_signs(model, x)
         for name, sign, inputs in signs:
-            (slope,) = gradients(lambda tensor, sign=sign: ops.sum(sign(tensor)), [inputs])
-            passes.setdefault(name, []).append(to_numpy(slope).ravel() != 0)
+            (gradient,) = gradients(lambda tensor, sign=sign: ops.sum(sign(tensor)), [inputs])
+            passes.setdefault(name, []).append(to_numpy(gradient).ravel() != 0)
             values.setdefault(name, []).append(to_numpy(inputs).ravel())
     measurements = {}
     for name in passes:
@@ -71,13 +71,13 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
 
 
 def _find_method_signs(model, x):
-    parts = list(select_parts(model.augment(x, True)).values())
+    batches = list(select_parts(model.augment(x, True)).values())  # one per domain
     if model.joint_forward:
-        parts = [keras.tree.map_structure(lambda *tensors: ops.concatenate(tensors), *parts)]
+        batches = [keras.tree.map_structure(lambda *tensors: ops.concatenate(tensors), *batches)]
     signs = []
-    for part in parts:
-        signs += _find_signs(model.backbone, part)
-        signs += _find_signs(model.label_head, model.backbone(part, training=True))
+    for inputs in batches:
+        signs += _find_signs(model.backbone, inputs)
+        signs += _find_signs(model.label_head, model.backbone(inputs, training=True))
     return signs
 
 

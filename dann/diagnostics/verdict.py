@@ -8,22 +8,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dann.diagnostics.catalogue import ALIGNED, APART, evidence
+from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY, evidence
 
-_SEPARATED = 0.35  # domain loss in nats below which the live discriminator separates the domains
-_UNSETTLED = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
+_MAX_SEPARATED_LOSS = (
+    0.35  # domain loss in nats below which the discriminator separates the domains
+)
+_MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
 # The domains differ if `mmd/squared` exceeds this value and this multiple of its null quantile.
-_DIFFERENT, _TIMES_NULL = 0.05, 4
-_SLIGHT = 0.02  # discrepancy up to which a separation is small compared to the features' spread
+_MIN_MMD, _NULL_FACTOR = 0.05, 4
+# MMD up to which a separation is small, relative to the features' standard deviation.
+_MAX_NEGLIGIBLE_MMD = 0.02
 _MAY_BE_INFINITE = ("game/largest_stable_step", "jacobian/target_to_source")
 
-# Headlines by verdict. If several verdicts apply, the first one counts.
+# Headlines by verdict. If several verdicts apply, the first one is reported.
 VERDICTS = {
     "diverged": "Diverged: a measurement is not finite.",
-    "backbone dead": "Backbone dead: the features are constant, or no weight is trainable.",
-    "reversal dead": "Reversal dead: the backbone does not learn to confuse the discriminator.",
-    "reversal everywhere": "Reversal everywhere: the gradient of every output is reversed.",
-    "discriminator dead": "Discriminator dead: it does not learn to separate the domains.",
+    "backbone not learning": "Backbone not learning: its features or its weights are constant.",
+    "broken reversal": "Broken reversal: the backbone does not learn to confuse the discriminator.",
+    "all outputs reversed": "All outputs reversed: the gradient of every output is reversed.",
+    "discriminator not learning": "Discriminator not learning: it cannot separate the domains.",
     "unstable": "Unstable: the adversarial training moves away from its equilibrium.",
     "saturated binary layer": "Saturated binary layer: hardly any gradient passes through.",
     "labels not learned": "Labels not learned: the model only predicts the class frequencies.",
@@ -34,7 +37,7 @@ VERDICTS = {
     "not aligned": "Not aligned: the features differ.",
     "partly aligned": "Partly aligned: the features still differ.",
     "aligned": "Aligned: the features hardly differ.",
-    "reversal alive": "Reversal alive: the gradient is reversed. Nothing else was measured.",
+    "reversal working": "Reversal working: the gradient is reversed. Nothing else was measured.",
     "undetermined": "Undetermined: there are too few measurements for a verdict.",
 }
 _ON_ALIGNMENT = "source only", "not aligned", "partly aligned", "aligned"
@@ -67,24 +70,24 @@ _FAULTS = {
     "detached": "No gradient reaches weights before the reversal. Look for `stop_gradient`.",
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
-STATES = {state: State("reversal dead", reason, _PLACE) for state, reason in _FAULTS.items()} | {
+STATES = {state: State("broken reversal", reason, _PLACE) for state, reason in _FAULTS.items()} | {
     "not finite": State(
         "diverged", "A weight or a gradient is not finite.", "Lower the learning rate."
     ),
     "backbone frozen": State(
-        "backbone dead",
+        "backbone not learning",
         "The backbone has no trainable weight.",
         "Set `trainable = True` on some layers of the backbone.",
     ),
     "every output": State(
-        "reversal everywhere",
+        "all outputs reversed",
         "All outputs of the model come from the reversal.",
         "If one of them predicts the labels, compute it from the features before the reversal.",
     ),
     "no gradient": State(
-        "discriminator dead",
+        "discriminator not learning",
         "The discriminator returns no gradient to the features.",
-        "End the discriminator in one logit, without softmax or sigmoid.",
+        "Let the discriminator return one logit, without softmax or sigmoid.",
     ),
     "unknown": State(
         None,
@@ -113,10 +116,10 @@ STATES = {state: State("reversal dead", reason, _PLACE) for state, reason in _FA
 _ADVICE = {
     "aligned": "Use a score of `dann.selection` to estimate whether the classes are also aligned.",
     "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
-    "not aligned": "Train longer or raise the strength. If the loss of the live discriminator is "
+    "not aligned": "Train longer or raise the strength. If the loss of the discriminator is "
     "far above the loss of the probe, make the discriminator larger or raise its learning rate. "
     "See `dann.selection.suggest_source_only` for signs that source only is better.",
-    "reversal alive": "Run the other diagnostics of `dann.diagnostics` on both domains.",
+    "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",
     "undetermined": "Pass at least 100 examples of each domain.",
 }
 
@@ -155,23 +158,23 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     """Derives a verdict from measurements.
 
     Each measurement outside its healthy range, each state of a reversal and the accuracy of the
-    probe may imply a verdict; the first in the order of `VERDICTS` counts. Missing measurements
-    imply nothing. The reasons also list all other findings.
+    probe may imply a verdict. The first verdict in the order of `VERDICTS` is returned, and the
+    reasons also list all other findings. Missing measurements imply no verdict.
 
-    The alignment of the domains follows from the 95% interval of the accuracy of a fresh probe on
+    The alignment of the domains follows from the 95% interval of the accuracy of a new probe on
     held-out examples, where chance is 50%:
 
     - "aligned": the interval ends below 67%
     - "not aligned": the interval begins above 85%, and the discrepancy of the features is above
-      0.02; or the loss of the live discriminator is below 0.35 nats; or the discrepancy is above
+      0.02; or the loss of the discriminator is below 0.35 nats; or the discrepancy is above
       0.05 and 4 times its null quantile, also with matched class frequencies
     - "partly aligned": the interval begins above 50%
     - "undetermined": the interval contains 50% and is too wide
-    - "reversal alive": nothing else was measured, as for a model of your own
+    - "reversal working": nothing else was measured, as for a custom model
 
     "Label shift" requires predicted class frequencies that can be trusted: without the least
     confident quarter of the target the frequencies get at most 10% closer to the source's, because
-    wrong predictions are mostly not confident; the loss of the live discriminator is below 1 nat;
+    wrong predictions are mostly not confident; the loss of the discriminator is below 1 nat;
     and the discrepancy with matched class frequencies is below the limit above. "Aligned" refers to
     the domains as wholes: without target labels no measurement can show that each class of the
     target is aligned with the same class of the source.
@@ -198,7 +201,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     headline = VERDICTS[name]
     if name in _ON_ALIGNMENT and "probe/accuracy" in measurements:
         accuracy = measurements["probe/accuracy"]
-        headline += f" A fresh domain probe has an accuracy of {accuracy:.0%} (chance 50%)."
+        headline += f" A new domain probe has an accuracy of {accuracy:.0%} (chance 50%)."
     reasons = tuple(finding.reason for finding in findings)
     return Verdict(name, headline, reasons, findings[0].advice)
 
@@ -215,7 +218,7 @@ def _check_finite(m) -> Iterator[Finding]:
 def _check_reversal(m) -> Iterator[Finding]:
     if (name := m.get("reversal/state")) is None:
         return
-    implied, reason, advice = STATES.get(name, State(None, f"The reversal is {name}.", ""))
+    implied, reason, advice = STATES.get(name, State(None, f"State of the reversal: {name}.", ""))
     if _is_saturated(m):
         implied, reason = None, "The discriminator is so certain that its gradient vanishes."
         advice = "Smooth its labels (`method=els`), or make it smaller."
@@ -229,11 +232,13 @@ def _check_reversal(m) -> Iterator[Finding]:
 
 def _is_saturated(m):
     """Returns whether the discriminator has no gradient because it is right and certain."""
-    return m.get("reversal/state") == "no gradient" and m.get("domain/loss", 1.0) < _SEPARATED
+    return (
+        m.get("reversal/state") == "no gradient" and m.get("domain/loss", 1.0) < _MAX_SEPARATED_LOSS
+    )
 
 
 def _check_ranges(m) -> Iterator[Finding]:
-    excluded = ["discriminator dead"] if _is_saturated(m) else []
+    excluded = ["discriminator not learning"] if _is_saturated(m) else []
     excluded += [] if _trusts_frequencies(m) else ["label shift"]
     for row in evidence(m):
         # The headline contains the accuracy of the probe.
@@ -247,7 +252,7 @@ def _check_ranges(m) -> Iterator[Finding]:
 def _trusts_frequencies(m):
     """Returns whether the predicted class frequencies are likely those of the target."""
     confident = m.get("target/confident_share_distance", 0.0)
-    is_settled = m.get("domain/loss", 0.0) < _UNSETTLED
+    is_settled = m.get("domain/loss", 0.0) < _MAX_SETTLED_LOSS
     matches = not _differ(m, "matched", "matched_null")
     return is_settled and matches and confident >= 0.9 * m.get("target/share_distance", 0.0)
 
@@ -255,24 +260,24 @@ def _trusts_frequencies(m):
 def _check_probe(m) -> Iterator[Finding]:
     low, high = m.get("probe/low"), m.get("probe/high")
     if low is None or high is None:
-        name = "reversal alive" if m.get("reversal/state") == "alive" else "undetermined"
+        name = "reversal working" if m.get("reversal/state") == "working" else "undetermined"
         reason = "The distance of the domains was not measured. Run `discriminator_vs_probe`."
         yield Finding(name, reason, _ADVICE[name])
         return
-    if high <= ALIGNED:
+    if high <= MAX_ALIGNED_ACCURACY:
         name = "aligned"
-    elif low >= APART and m.get("mmd/squared", math.inf) > _SLIGHT:
+    elif low >= MIN_SEPARATED_ACCURACY and m.get("mmd/squared", math.inf) > _MAX_NEGLIGIBLE_MMD:
         name = "not aligned"
     else:
         name = "partly aligned" if low > 0.5 else "undetermined"
-    reason = f"The 95% interval of the accuracy of the fresh probe is {low:.0%} to {high:.0%}."
+    reason = f"The 95% interval of the accuracy of the new probe is {low:.0%} to {high:.0%}."
     yield Finding(name, reason, _ADVICE[name])
 
 
 def _check_discrepancy(m) -> Iterator[Finding]:
     """Yields findings on differences that a linear probe may miss."""
-    if m.get("domain/loss", 1.0) < _SEPARATED:
-        reason = f"The live discriminator separates the domains, with loss {m['domain/loss']:.2g}."
+    if m.get("domain/loss", 1.0) < _MAX_SEPARATED_LOSS:
+        reason = f"The discriminator separates the domains, with loss {m['domain/loss']:.2g}."
         yield Finding("not aligned", reason, _ADVICE["not aligned"])
     if not _differ(m, "squared", "null"):
         return
@@ -282,11 +287,11 @@ def _check_discrepancy(m) -> Iterator[Finding]:
         if m.get("mmd/matched", math.inf) < m["mmd/squared"] / 2:
             reason += " Different class frequencies or wrong predictions may explain it."
             yield Finding(None, reason, "")
-    elif m.get("probe/high", 0.0) <= ALIGNED:
+    elif m.get("probe/high", 0.0) <= MAX_ALIGNED_ACCURACY:
         reason += " A linear probe does not detect it."
         yield Finding("not aligned", reason, "Try `probe='mlp'`.")
 
 
 def _differ(m, measured, null):
     chance = m.get(f"mmd/{null}", math.inf)
-    return m.get(f"mmd/{measured}", 0.0) > max(_TIMES_NULL * chance, _DIFFERENT)
+    return m.get(f"mmd/{measured}", 0.0) > max(_NULL_FACTOR * chance, _MIN_MMD)

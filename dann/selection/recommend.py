@@ -138,7 +138,7 @@ def recommend_by_probe(
         source_only: Name of the candidate that was trained on the source alone.
     """
     measured = (
-        f"a fresh probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
+        f"a new probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
         f"50%, 95% interval {probe.low:.1%} to {probe.high:.1%})"
     )
     if suggest_source_only(probe=probe):

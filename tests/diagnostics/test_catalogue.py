@@ -43,8 +43,10 @@ def test_diagnostics_like_a_step_get_few_examples(monkeypatch):
     def count(model, data):
         return {"examples": len(data[1])}
 
-    for like_a_step, examples in ((True, 2), (False, 6)):
-        monkeypatch.setitem(DIAGNOSTICS, "sharpness", Diagnostic(count, like_a_step=like_a_step))
+    for needs_step_memory, examples in ((True, 2), (False, 6)):
+        monkeypatch.setitem(
+            DIAGNOSTICS, "sharpness", Diagnostic(count, needs_step_memory=needs_step_memory)
+        )
         assert measure(None, DATA, ["sharpness"], step_samples=2)[0] == {"examples": examples}
 
 

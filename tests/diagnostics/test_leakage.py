@@ -36,7 +36,7 @@ def test_present_nuisances_are_detected_and_absent_ones_not():
     assert all(result.low <= result.score <= result.high for result in results.values())
     score = results["site"].score
     assert str(results["site"]).startswith(f"site: {score:.2g} (chance 0.33, 95% interval")
-    assert str(results["parity"]).endswith("not found")
+    assert str(results["parity"]).endswith("not detected")
 
 
 def test_nonlinear_nuisance_is_detected_by_the_other_probes():

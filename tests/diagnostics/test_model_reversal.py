@@ -229,7 +229,7 @@ def test_correct_model_raises_no_alarm(name):
     data = PAIR if isinstance(model, dann.adaptation.AdversarialModel) else X
     if len(getattr(model, "inputs", None) or [0]) == 2:
         data = [X, X]
-    assert certify(model, data, mode="eager")["reversal/state"] == "alive"
+    assert certify(model, data, mode="eager")["reversal/state"] == "working"
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -241,7 +241,7 @@ def test_foreign_reversal_beside_another_is_alive(mode):
     speaker = layers.Dense(2)(GradientReversal(0.5)(features))
     model = keras.Model(inputs, [layers.Dense(4)(features), domain, speaker])
     certificate = certify(model, X, layer="foreign", mode=mode)
-    assert certificate["reversal/state"] == "alive"
+    assert certificate["reversal/state"] == "working"
     assert certificate["reversal/ratio"] == pytest.approx(0.7, rel=1e-5)
 
 
@@ -250,7 +250,7 @@ def test_foreign_reversal_beside_another_is_alive(mode):
 def test_strength_in_a_model_is_measured_in_every_mode(name, mode):
     model = two_heads(ForeignReversal(name="foreign") if name else GradientReversal(0.7))
     certificate = certify(model, X, layer=name, mode=mode)
-    assert certificate["reversal/state"] == "alive"
+    assert certificate["reversal/state"] == "working"
     assert certificate["reversal/cosine"] == pytest.approx(-1, abs=1e-6)
     assert certificate["reversal/ratio"] == pytest.approx(0.7, rel=1e-5)
 
@@ -291,12 +291,14 @@ def test_check_describes_reversed_and_other_outputs():
     domain, label = (layers.Dense(n, name=f"head_{n}") for n in (1, 4))
     swapped = keras.Model(inputs, [domain(features), label(reversed_features)])
     verdict = check(swapped, X, mode="eager", layer="foreign").verdict
-    assert verdict.name == "reversal alive"
-    reason = "The reversal is alive. Reversed outputs: head_4 (4). Other outputs: head_1 (1)."
+    assert verdict.name == "reversal working"
+    reason = (
+        "State of the reversal: working. Reversed outputs: head_4 (4). Other outputs: head_1 (1)."
+    )
     assert reason in verdict.reasons
     nuisances = keras.Model(inputs, [domain(reversed_features), label(reversed_features)])
     verdict = check(nuisances, X, mode="eager", layer="foreign").verdict
-    assert verdict.name == "reversal everywhere"
+    assert verdict.name == "all outputs reversed"
     assert "Reversed outputs: head_1 (1), head_4 (4). Other outputs: none." in verdict.reasons[0]
 
 
@@ -308,8 +310,16 @@ def test_check_without_reversal_says_so():
 @pytest.mark.parametrize(
     ("build", "name", "advice"),
     [
-        (FAULTS["backbone frozen"]["frozen backbone"], "backbone dead", "`trainable = True`"),
-        (FAULTS["no gradient"]["saturated sigmoid"], "discriminator dead", "without softmax or"),
+        (
+            FAULTS["backbone frozen"]["frozen backbone"],
+            "backbone not learning",
+            "`trainable = True`",
+        ),
+        (
+            FAULTS["no gradient"]["saturated sigmoid"],
+            "discriminator not learning",
+            "without softmax or",
+        ),
     ],
     ids=["frozen backbone", "saturated head"],
 )

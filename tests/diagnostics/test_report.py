@@ -11,7 +11,7 @@ from dann.diagnostics.page import page
 from dann.diagnostics.verdict import STATES, VERDICTS
 
 MEASUREMENTS = {
-    "reversal/state": "alive",
+    "reversal/state": "working",
     "reversal/cosine": -1.0,
     "reversal/ratio": 0.3,
     "reversal/strength": 0.3,
@@ -38,29 +38,29 @@ def test_report_begins_with_verdict_reasons_and_advice():
     accuracies = {"source only": (0.99, 0.75), "DANN": (0.98, None)}
     content = render(MEASUREMENTS, accuracies, [Picture("samples", "Images.", b"png", "png")])
     text = " ".join(re.sub(r"<[^>]+>", " ", content.partition("<main>")[2]).split())
-    parts = ["Partly aligned: ", "A fresh domain probe has an accuracy of 78%", "74% to 82%"]
+    parts = ["Partly aligned: ", "A new domain probe has an accuracy of 78%", "74% to 82%"]
     parts += ["What to do.", "source target (oracle)", "source only 99.0% 75.0%"]
     parts += ["DANN 98.0% unknown", "Nothing was selected by it.", "Images."]
     parts += ["1 of 4 values", "✗ probe/accuracy 0.78", "✓ reversal/ratio 0.3", "no loss"]
     positions = [text.index(part) for part in parts]
     assert positions == sorted(positions)
     assert "black &amp; &lt;white&gt; → photos" in text
-    assert "class='verdict open'" in content
+    assert "class='verdict neutral'" in content
     # The page needs no other file.
     assert re.findall(r"""(?:src|href)=["'](?!data:)""", content) == []
     assert "url(" not in content
 
 
 def test_empty_sections_are_left_out():
-    content = render({"reversal/state": "alive"})
+    content = render({"reversal/state": "working"})
     assert re.findall("<h2>(.*)</h2>", content) == ["Not measured", "All numbers"]
 
 
 def test_verdict_is_not_green_with_an_unhealthy_value():
     aligned = MEASUREMENTS | {"probe/accuracy": 0.5, "probe/low": 0.46, "probe/high": 0.54}
-    assert "class='verdict good'" in render(aligned)
-    assert "class='verdict open'" in render(aligned | {"conflict/cosine": -0.95})
-    assert "class='verdict bad'" in render(aligned | {"reversal/state": "detached"})
+    assert "class='verdict healthy'" in render(aligned)
+    assert "class='verdict neutral'" in render(aligned | {"conflict/cosine": -0.95})
+    assert "class='verdict unhealthy'" in render(aligned | {"reversal/state": "detached"})
 
 
 def test_evidence_lists_unhealthy_values_first():
@@ -76,7 +76,7 @@ def test_evidence_lists_unhealthy_values_first():
 
 def test_every_verdict_has_a_range_or_a_state():
     names = {healthy.verdict for healthy in RANGES} | {state.verdict for state in STATES.values()}
-    levels = {"aligned", "partly aligned", "not aligned", "reversal alive", "undetermined"}
+    levels = {"aligned", "partly aligned", "not aligned", "reversal working", "undetermined"}
     assert names - {None} == set(VERDICTS) - levels
 
 

@@ -131,11 +131,11 @@ KNOWN = {
     "collapsed": (knows_classes, one_class()),
     "labels not learned": (build_dann, normal_domains(0.0)),
     "saturated binary layer": (saturated, None),
-    "discriminator dead": (lambda: frozen("domain_head"), None),
-    "reversal dead": (lambda: build_dann(strength=0.0), None),
-    "backbone dead": (lambda: frozen("backbone"), None),
-    "backbone dead, all units": (lambda: constant_features(1.0, -1e4), None),
-    "backbone dead, constant": (lambda: constant_features(0.0, 3.0), None),
+    "discriminator not learning": (lambda: frozen("domain_head"), None),
+    "broken reversal": (lambda: build_dann(strength=0.0), None),
+    "backbone not learning": (lambda: frozen("backbone"), None),
+    "backbone not learning, all units": (lambda: constant_features(1.0, -1e4), None),
+    "backbone not learning, constant": (lambda: constant_features(0.0, 3.0), None),
 }
 
 
@@ -154,7 +154,7 @@ def test_softmax_over_one_unit_is_a_dead_discriminator():
     layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(1), OneUnitSoftmax()]
     model = build_dann(head=keras.Sequential([keras.Input((2,)), *layers]))
     name, state, reasons = check_model(model)
-    assert (name, state) == ("discriminator dead", "no gradient")
+    assert (name, state) == ("discriminator not learning", "no gradient")
     assert any("`domain/spread` is 0" in reason for reason in reasons)
 
 
@@ -167,7 +167,7 @@ def test_trained_model_is_aligned_as_fit_runs_it():
         mode = None if seed == 2 else "eager"
         diagnosis = check(model, load_batch(seed), mode=mode)
         names.add((diagnosis.verdict.name, diagnosis.measurements["reversal/state"]))
-    assert names == {("aligned", "alive")}
+    assert names == {("aligned", "working")}
     assert diagnosis.verdict.headline in str(diagnosis)
 
 

@@ -7,7 +7,7 @@ from dann.diagnostics import verdict
 from dann.diagnostics.minmax_spectrum import growth, stability
 
 ALIGNED = {
-    "reversal/state": "alive",
+    "reversal/state": "working",
     "reversal/head_norm": 0.1,
     "domain/spread": 0.2,
     "domain/loss": 0.69,
@@ -42,12 +42,12 @@ def probe(low, high):
     [
         ({}, "aligned"),
         ({"reversal/state": "not started"}, "aligned"),
-        ({"features/spread": 0.0, "domain/spread": 0.0}, "backbone dead"),
-        ({"features/spread": 0.0, "reversal/state": "no gradient"}, "backbone dead"),
+        ({"features/spread": 0.0, "domain/spread": 0.0}, "backbone not learning"),
+        ({"features/spread": 0.0, "reversal/state": "no gradient"}, "backbone not learning"),
         ({"features/spread": 1e-5}, "aligned"),
-        ({"domain/spread": 9e-5}, "discriminator dead"),
-        ({"reversal/head_norm": 0.0}, "discriminator dead"),
-        ({"domain/spread": 0.0, "reversal/state": "not applied"}, "reversal dead"),
+        ({"domain/spread": 9e-5}, "discriminator not learning"),
+        ({"reversal/head_norm": 0.0}, "discriminator not learning"),
+        ({"domain/spread": 0.0, "reversal/state": "not applied"}, "broken reversal"),
         ({"reversal/state": "not finite"}, "diverged"),
         ({"reversal/state": "not applied", "label/loss": float("inf")}, "diverged"),
         ({"jacobian/source/logits/top": np.array([1.0, np.nan])}, "diverged"),
@@ -57,8 +57,8 @@ def probe(low, high):
         ({"game/growth": 1.11}, "unstable"),
         ({"game/growth": 1.09}, "aligned"),
         ({"reversal/state": "no gradient", "domain/loss": 3e-16}, "not aligned"),
-        ({"reversal/state": "no gradient", "domain/loss": 0.5}, "discriminator dead"),
-        ({"reversal/head_norm": 0.0, "domain/loss": 3e-16}, "discriminator dead"),
+        ({"reversal/state": "no gradient", "domain/loss": 0.5}, "discriminator not learning"),
+        ({"reversal/head_norm": 0.0, "domain/loss": 3e-16}, "discriminator not learning"),
         ({"binary/one/pass_rate": 0.09}, "saturated binary layer"),
         ({"binary/one/pass_rate": 0.11}, "aligned"),
         ({"target/largest_share": 0.95}, "collapsed"),
