@@ -5,7 +5,14 @@ import keras
 import numpy as np
 import pytest
 
-from dann.schedules import Constant, GaninDecay, GaninSchedule, Scaled, StrengthSchedule, WarmStart
+from dann.schedules import (
+    Constant,
+    GaninDecay,
+    GaninSchedule,
+    ScaledSchedule,
+    StrengthSchedule,
+    WarmStart,
+)
 
 SCHEDULES = [
     Constant(0.3),
@@ -75,7 +82,7 @@ def test_ganin_decay_follows_the_formula(step):
     ("rate", "rates"),
     [
         (GaninDecay(0.5, total_steps=1, alpha=1.0, beta=1.0), (0.5, 0.25)),
-        (Scaled(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5), 4.0), (2.0, 1.0)),
+        (ScaledSchedule(keras.optimizers.schedules.ExponentialDecay(0.5, 1, 0.5), 4.0), (2.0, 1.0)),
     ],
 )
 def test_decays_drive_an_optimizer_and_survive_json(rate, rates):
@@ -95,8 +102,8 @@ REFUSED = {  # a function, and words of the error
     "order": (lambda: WarmStart(low=0.5, high=0.1), "high=0.1"),
     "infinite": (lambda: Constant(float("inf")), "finite.*value=inf"),
     "rate": (lambda: GaninDecay(0.0), "initial_learning_rate=0.0"),
-    "factor": (lambda: Scaled(GaninDecay(), 0), "factor=0"),
-    "number": (lambda: Scaled(0.1, 10.0), "Keras schedule. Received: 0.1"),
+    "factor": (lambda: ScaledSchedule(GaninDecay(), 0), "factor=0"),
+    "number": (lambda: ScaledSchedule(0.1, 10.0), "Keras schedule. Received: 0.1"),
 }
 
 

@@ -23,7 +23,7 @@ from dann.adaptation.regularizers.regularizer import Regularizer, check_regulari
 from dann.adaptation.replicas import divide_by_replicas, multiply_by_replicas
 from dann.adaptation.smooth_task import compute_smooth_terms
 from dann.checks import check_number
-from dann.gradients.reversal import reject_foreign_names
+from dann.gradients.reversal import reject_synonyms
 from dann.layers import GradientReversal
 from dann.registry import Registry
 from dann.schedules import StrengthSchedule
@@ -97,7 +97,7 @@ class AdversarialModel(PairModel):
         task_radius: float = 0.0,
         **kwargs: Any,
     ):
-        reject_foreign_names(kwargs, ADAPT_SYNONYMS)
+        reject_synonyms(kwargs, ADAPT_SYNONYMS)
         reject_unknown_options(type(self).__name__, kwargs, self.arguments)
         super().__init__(**kwargs)
         self.backbone = backbone

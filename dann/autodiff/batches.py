@@ -126,7 +126,7 @@ def frobenius_norm(
         - [Hutchinson, 1990](https://doi.org/10.1080/03610919008812866), proposition 1.
         - [Hoffman et al., 2019](https://arxiv.org/abs/1908.02729), section 2.3, for Jacobians.
     """
-    check_integer("samples", samples, 2, hint="because the error is computed from their spread")
+    check_integer("samples", samples, 2, hint="because the error is computed from their variance")
     x = check_batch(function, inputs)
     # (samples, batch)
     squares, linear = engine.run(function, _squares_program, x, samples=samples, seed=seed)
@@ -135,9 +135,9 @@ def frobenius_norm(
     positive = mean > 0
     # The inner `where` keeps the infinite slope of the root at 0 out of the gradient.
     norm = ops.where(positive, ops.sqrt(ops.where(positive, mean, ops.ones_like(mean))), 0.0 * mean)
-    spread = ops.std(squares, axis=0) / math.sqrt(samples - 1)
+    standard_error = ops.std(squares, axis=0) / math.sqrt(samples - 1)
     divisor = 2 * ops.where(positive, norm, ops.ones_like(norm))
-    error = ops.where(positive, spread / divisor, 0.0 * norm)
+    error = ops.where(positive, standard_error / divisor, 0.0 * norm)
     return norm, ops.stop_gradient(error)
 
 

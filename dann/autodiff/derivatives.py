@@ -32,8 +32,8 @@ def gradients(
 
     Args:
         function: Function of as many tensors as `xs` contains that returns a floating-point tensor
-            or any nest of such tensors; or a Keras model, which is called with `training=False` and
-            gets several tensors as one list.
+            or any nested structure of such tensors; or a Keras model, which is called with
+            `training=False` and gets several tensors as one list.
         xs: List of floating-point tensors, arrays or variables. The function gets the value of a
             variable. If it also reads the variable itself, as a model reads its weights, the
             gradient includes that dependence.
@@ -128,7 +128,7 @@ def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> t
         vs: List of tensors, one per element of `xs`, in its shape and type.
 
     Returns:
-        The outputs as `function` returned them, and their tangents in the same nest.
+        The outputs as `function` returned them, and their tangents in the same structure.
 
     Raises:
         NotImplementedError, TypeError: As in `gradients`.
@@ -180,12 +180,12 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
     """
     xs = floating_tensors(xs, "xs")
 
-    def slopes(*tensors):
+    def compute_gradients(*tensors):
         # A variable is passed on, because the function may read it.
         pairs = zip(xs, tensors, strict=True)
         return gradients(function, [x if isinstance(x, engine.VARIABLES) else t for x, t in pairs])
 
-    return vjp(slopes, xs, tensors_like(vs, "vs", xs))[1]
+    return vjp(compute_gradients, xs, tensors_like(vs, "vs", xs))[1]
 
 
 def jacobian(function: Callable[..., Any], xs: Any) -> Any:
@@ -193,9 +193,9 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
 
     - `jacobian(f, x)[i, j] = df_i/dx_j`, with multi-indices `i` and `j`
 
-    Every output is differentiated by every input, also across examples, so the size of the Jacobian
-    grows with the square of the batch size. If examples are independent, `batch_jacobian` returns
-    the blocks that are not 0. A Hessian is the Jacobian of `gradients`.
+    Every output is differentiated with respect to every input, also across examples, so the size
+    of the Jacobian grows with the square of the batch size. If examples are independent,
+    `batch_jacobian` returns the blocks that are not 0. A Hessian is the Jacobian of `gradients`.
 
     Args:
         function: Function of as many tensors as `xs` contains that returns one tensor; or a Keras

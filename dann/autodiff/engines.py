@@ -1,13 +1,13 @@
-"""Engines: the parts of the derivatives that depend on the Keras backend.
+"""Engines: the functions of derivatives that depend on the Keras backend.
 
 `engine` is the module of the running backend. Each engine has `VARIABLES`, the types that count as
 variables, and these functions:
 
 - `tensor(value)` returns a value as a tensor of its own type.
 - `has_value(tensor)` returns whether a tensor is not a symbol in a function that is being traced.
-- `pull_back(function, xs)` returns the outputs, and the function from a list of upstream gradients
-  to the gradients with respect to `xs`, which flow through the arguments and, for a variable, also
-  through the reads of the variable in the function.
+- `pull_back(function, xs)` returns the outputs and a `pull`, which maps a list of upstream
+  gradients to the gradients with respect to `xs`. The gradients flow through
+  the arguments and, for a variable, also through the reads of the variable in the function.
 - `map_range(function, count, dtypes)` returns the stacked results of a function for the numbers
   below `count`, vectorized where possible. Results and types may be nested.
 - `may_override(y, pull)` returns whether the function `pull` of upstream gradients may not be

@@ -58,13 +58,15 @@ def get_program(function: Any, key: Hashable, make: Callable) -> Any:
     Args:
         function: Function or Keras model.
         key: Key of the program in the cache of the model.
-        make: Makes the program from a function without arguments that returns `function`. The
-            program must refer to a model only by this function, or neither is ever freed.
+        make: Function that builds the program. It receives a function without arguments that
+            returns `function`, for a model a weak reference. A strong reference to the model in
+            the program would keep both in memory forever.
     """
     if not isinstance(function, keras.Model):
         return make(lambda: function)
-    parts = [*function.layers, *function.variables]
-    key, programs = (key, *map(id, parts)), _programs.setdefault(function, {})
-    if key not in programs:  # the cache stores the parts, so that no other object gets their ids
-        programs[key] = make(weakref.ref(function)), parts
+    contents = [*function.layers, *function.variables]
+    key, programs = (key, *map(id, contents)), _programs.setdefault(function, {})
+    if key not in programs:
+        # The cache also stores the contents, because the id of a deleted object may be used again.
+        programs[key] = make(weakref.ref(function)), contents
     return programs[key][0]

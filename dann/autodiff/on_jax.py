@@ -44,7 +44,7 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
 
 
 def map_range(function: Callable, count: int, dtypes: Any) -> Any:
-    """Returns the stacked results of a function for the numbers below `count`, in parts."""
+    """Returns the stacked results of a function for the numbers below `count`, in chunks."""
     return jax.lax.map(function, jax.numpy.arange(count), batch_size=_PART_SIZE)
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from dann.autodiff.functions import as_function, as_pure_function, get_program
 
 VARIABLES = (keras.Variable, tf.Variable)
-_FAST_BYTES = 2**25  # of the tensors in a vectorized pass on a processor
+_CHUNK_BYTES = 2**25  # memory of the tensors in a vectorized pass on a processor
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}
 
 
@@ -44,14 +44,14 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
     ys = keras.tree.flatten(outputs)
 
     def pull(upstream, unconnected="zero"):
-        slopes = tape.gradient(ys, sources, upstream, tf.UnconnectedGradients(unconnected))
-        return [None if slope is None else tensor(slope) for slope in slopes]
+        gradients = tape.gradient(ys, sources, upstream, tf.UnconnectedGradients(unconnected))
+        return [None if gradient is None else tensor(gradient) for gradient in gradients]
 
     return outputs, pull
 
 
 def _identify(x):
-    """Returns a variable, or a copy of a tensor that the tape tells from all other tensors.
+    """Returns a variable, or a copy of a tensor that the tape can distinguish from the original.
 
     A tape compares tensors by identity. A tensor that is passed twice, or that the function itself
     reads, must not count as the argument.
@@ -61,17 +61,19 @@ def _identify(x):
 
 
 def map_range(function: Callable, count: int, dtypes: Any) -> Any:
-    """Returns the stacked results of a function for the numbers below `count`, in parts."""
+    """Returns the stacked results of a function for the numbers below `count`, in chunks."""
     with _explain_loops():
         # `count` is a tensor if the batch size is unknown.
-        parts = 1 if tf.is_tensor(count) else math.ceil(count / _part_size())
-        if parts <= 1:
+        num_chunks = 1 if tf.is_tensor(count) else math.ceil(count / _chunk_size())
+        if num_chunks <= 1:
             return tf.vectorized_map(function, tf.range(count))
-        # The last part is filled up with results that are cut off again.
-        numbers = tf.reshape(tf.range(parts * math.ceil(count / parts)), (parts, -1))
+        # The last chunk is padded with further numbers; their results are removed below.
+        chunk_size = math.ceil(count / num_chunks)
+        numbers = tf.reshape(tf.range(num_chunks * chunk_size), (num_chunks, chunk_size))
         results = tf.map_fn(
-            lambda part: tf.vectorized_map(function, part), numbers, fn_output_signature=dtypes
+            lambda chunk: tf.vectorized_map(function, chunk), numbers, fn_output_signature=dtypes
         )
+    # (chunks, chunk size, ...) -> (count, ...)
     return keras.tree.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:]))[:count], results)
 
 
@@ -125,10 +127,10 @@ def _list_nodes(graph):
     return [node for nodes in bodies for node in nodes]
 
 
-def _part_size():
+def _chunk_size():
     """Returns the number of outputs per vectorized pass, from the largest tensor of the graph.
 
-    Larger parts are slower on a processor, because of caches and page faults.
+    Larger chunks are slower on a processor, because of caches and page faults.
     """
     if tf.executing_eagerly():
         return math.inf
@@ -138,5 +140,6 @@ def _part_size():
         graph = graph.outer_graph
     outputs = [out for op in operations if op.type not in _WEIGHTS for out in op.outputs]
     largest = max(out.dtype.size * (out.shape.num_elements() or 0) for out in outputs)
-    num_bytes = 2**30 if tf.config.list_logical_devices("GPU") else _FAST_BYTES
+    num_bytes = 2**30 if tf.config.list_logical_devices("GPU") else _CHUNK_BYTES
+    # A pass needs about three tensors of the largest size at the same time.
     return max(1, num_bytes // (3 * max(largest, 1)))

@@ -44,7 +44,7 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
 def map_range(function: Callable, count: int, dtypes: Any) -> Any:
     """Returns the stacked results of a function for the numbers below `count`."""
     results = [function(torch.tensor(number)) for number in range(count)]
-    return keras.tree.map_structure(lambda *parts: torch.stack(parts), *results)
+    return keras.tree.map_structure(lambda *rows: torch.stack(rows), *results)
 
 
 def may_override(y: Any, pull: Callable) -> bool:

@@ -85,9 +85,10 @@ def _values_program(call, x, k, iterations, seed):
     start = ops.broadcast_to(start, (ops.shape(x)[0], rank))
     basis, images = _expand(multiply, multiply_transposed, start, min(iterations, rank))
     # With A V = U S W and v = V W^T, ds = d(u^T A v) for constant u and v.
+    # images is (batch, steps, rows), so its transpose has the columns A v_j.
     decomposition: Any = ops.svd(ops.stop_gradient(ops.swapaxes(images, 1, 2)), False)
     u, s, w = decomposition
-    v = ops.stop_gradient(ops.einsum("bks,bsn->kbn", w[:, :k], basis))
+    v = ops.stop_gradient(ops.einsum("bks,bsn->kbn", w[:, :k], basis))  # (k, batch, columns)
     pairs = ops.moveaxis(u[..., :k], -1, 0), v  # (k, batch, size)
     products = ops.map(lambda pair: ops.sum(multiply_transposed(pair[0]) * pair[1], axis=1), pairs)
     products = ops.moveaxis(products, 0, 1)  # (batch, k)
@@ -119,38 +120,42 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
     """
     batch, columns = ops.shape(start)[0], start.shape[1]
     dtype = keras.backend.standardize_dtype(start.dtype)
-    # Lengths below this fraction of the largest length are rounding errors.
-    tiny = 32 * (2.0**-52 if dtype == "float64" else 2.0**-23)
+    # Norms below this fraction of the largest norm are rounding errors: 32 times the spacing of
+    # the numbers around 1.
+    tolerance = 32 * (2.0**-52 if dtype == "float64" else 2.0**-23)
     first = start / _norm(start)
     rows = multiply(first).shape[1]
 
     def step(index, basis, images, u, v, beta, scale):
-        image = multiply(v)
+        image = multiply(v)  # (batch, rows)
+        # Stores `v` and `A v` in row `index` of the bases; (steps, 1) broadcasts to
+        # (batch, steps, size).
         row = ops.one_hot(index, steps, dtype=dtype)[:, None]
         basis, images = basis + row * v[:, None], images + row * image[:, None]
-        u = image - beta * u
+        u = image - beta * u  # alpha_j u_j
         alpha = _norm(u)
         scale = _maximum(scale, alpha)
-        alpha, u = _normalize(u, alpha, tiny * scale, ops.zeros_like(u))
+        alpha, u = _normalize(u, alpha, tolerance * scale, ops.zeros_like(u))
+        # beta_j v_{j+1}; the projection also subtracts alpha_j v_j.
         v = _orthogonalize(multiply_transposed(u), basis)
         beta = _norm(v)
         scale = _maximum(scale, beta)
 
         def draw():
             # Sines of large multiples of random numbers serve as new random numbers.
-            fresh = ops.sin(start * (37.0 * (ops.cast(index, dtype) + 1)))
-            fresh = _orthogonalize(fresh, basis)
-            return fresh / _maximum(_norm(fresh), ops.full_like(scale, tiny))
+            random_vectors = ops.sin(start * (37.0 * (ops.cast(index, dtype) + 1)))
+            random_vectors = _orthogonalize(random_vectors, basis)
+            return random_vectors / _maximum(_norm(random_vectors), ops.full_like(scale, tolerance))
 
-        fresh = ops.cond(ops.any(beta <= tiny * scale), draw, lambda: start)
-        beta, v = _normalize(v, beta, tiny * scale, fresh)
+        default = ops.cond(ops.any(beta <= tolerance * scale), draw, lambda: start)
+        beta, v = _normalize(v, beta, tolerance * scale, default)
         return index + 1, basis, images, u, v, beta, scale
 
     def zeros(*shape):
         return ops.zeros(shape, dtype)
 
-    spaces = zeros(batch, steps, columns), zeros(batch, steps, rows)
-    state = (0, *spaces, zeros(batch, rows), first, zeros(batch, 1), zeros(batch, 1))
+    bases = zeros(batch, steps, columns), zeros(batch, steps, rows)
+    state = (0, *bases, zeros(batch, rows), first, zeros(batch, 1), zeros(batch, 1))
     # XLA has no gradient of a loop with an unknown number of steps.
     final: Any = ops.while_loop(lambda *_: True, step, state, maximum_iterations=steps)
     return final[1:3]
@@ -164,7 +169,7 @@ def _maximum(a, b):
 
 
 def _norm(vectors):
-    """Returns the lengths, `(batch, 1)`, from squares that neither overflow nor underflow."""
+    """Returns the norms, `(batch, 1)`, from squares that neither overflow nor underflow."""
     largest = ops.max(ops.abs(vectors), axis=1, keepdims=True)
     unit = ops.where(largest > 0, largest, ops.ones_like(largest))
     return unit * ops.sqrt(ops.sum((vectors / unit) ** 2, axis=1, keepdims=True))

@@ -47,7 +47,7 @@ def _add_planes(call, number, layer):
     samples = quantize(np.linspace(-_MAX_ORDER, _MAX_ORDER, 2**16 + 1).astype("int64"))
     levels, is_rising = np.unique(samples), (np.diff(samples) >= 0).all()
     is_even = 1 < len(levels) < 5 and np.allclose(np.diff(levels), levels[1] - levels[0])
-    is_packable = is_rising and is_even and not layer.estimator.pooled
+    is_packable = is_rising and is_even and not layer.estimator.depends_on_batch
     call.require(is_packable, "quantize its inputs to 2, 3 or 4 rising levels", layer.estimator)
     starts, _ = find_thresholds(
         lambda order: quantize(order) >= levels[1:], len(levels) - 1, _MAX_ORDER

@@ -156,7 +156,7 @@ def _encode(name, values, kind):
     """
     column: Any = values if getattr(values, "ndim", 0) == 1 else np.asarray(values).reshape(-1)
     column = pandas.Series(column).astype("object").reset_index(drop=True)
-    present = column.dropna().infer_objects()
+    present: Any = column.dropna().infer_objects()
     is_float = present.dtype.kind == "f" and getattr(values, "dtype", None) != "category"
     if kind is None and is_float and present.nunique() <= MAX_CLASSES and (present % 1 == 0).all():
         raise ValueError(

@@ -19,9 +19,9 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
     A value that changes between calls, such as a strength, should be an input: each call then reads
     it, and nothing is traced again.
 
-    On TensorFlow the function runs as a `tf.function`. It is therefore right under
-    `tf.autodiff.ForwardAccumulator` too, where a bare `tf.custom_gradient` silently gives the
-    derivative of `forward`, and the graphs of earlier traces are freed. TensorFlow silently loses
+    On TensorFlow the function runs as a `tf.function`. It is therefore also correct under
+    `tf.autodiff.ForwardAccumulator`, where a bare `tf.custom_gradient` silently returns the
+    derivative of `forward`. The graphs of earlier traces are freed. TensorFlow silently loses
     every overridden gradient if a tape outside `tf.vectorized_map` watches its inputs: open the
     tape inside the mapped function, or use `surrogate_gradient`.
 
@@ -66,16 +66,16 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
         if not isinstance(gradients, tuple | list):
             gradients = (gradients,)
         check_gradients(gradients, inputs, backward)
-        return tuple(ops.cast(slope, x.dtype) for slope, x in zip(gradients, inputs, strict=True))
+        return tuple(ops.cast(g, x.dtype) for g, x in zip(gradients, inputs, strict=True))
 
-    def checked(*inputs):
+    def checked_forward(*inputs):
         with record_reads() as variables:
             try:
                 return forward(*inputs)
             finally:  # replaces an error of `forward` that the variable caused
                 reject_reads(variables)
 
-    overridden = _join(checked, gradient)
+    overridden = _combine_passes(checked_forward, gradient)
 
     def call(*inputs):
         outputs = overridden(*(ops.convert_to_tensor(value) for value in inputs))
@@ -111,7 +111,7 @@ def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -
             )
 
 
-class Reads(keras.StatelessScope):
+class ReadRecorder(keras.StatelessScope):
     """Scope that records which trainable variables are read and defers all assignments.
 
     A function that reads a trainable variable, instead of taking it as an input, would silently
@@ -138,7 +138,7 @@ class Reads(keras.StatelessScope):
 @contextlib.contextmanager
 def record_reads() -> Iterator[dict[int, keras.Variable]]:
     """Yields a dict that collects the trainable variables read in the block, by their ids."""
-    with Reads() as scope:
+    with ReadRecorder() as scope:
         yield scope.variables
     for variable, value in scope.updates:  # such as the state of a random generator
         variable.assign(value)
@@ -224,12 +224,12 @@ def floating_tensor(inputs: Any) -> Any:
     return ops.cast(tensor, dtype)
 
 
-def _join(forward: Callable, gradient: Callable) -> Callable:
-    """Returns a function of the Keras backend with this value and this gradient."""
+def _combine_passes(forward: Callable, gradient: Callable) -> Callable:
+    """Returns a function of the Keras backend with a forward pass and a backward pass."""
     backend = keras.backend.backend()
     if backend == "jax":
-        return _join_on_jax(forward, gradient)
-    function = _join_in_keras(forward, gradient)
+        return _combine_passes_on_jax(forward, gradient)
+    function = _combine_passes_in_keras(forward, gradient)
     if backend == "tensorflow":
         from dann.gradients.graph_function import as_graph_function
 
@@ -237,8 +237,8 @@ def _join(forward: Callable, gradient: Callable) -> Callable:
     return function
 
 
-def _join_on_jax(forward, gradient):
-    """Like `jax.custom_gradient`, but right for second derivatives too.
+def _combine_passes_on_jax(forward, gradient):
+    """Returns a function as `jax.custom_gradient` does, with correct second derivatives.
 
     `keras.ops.custom_gradient` is `jax.custom_gradient` on JAX. When its gradient is differentiated
     again, it uses the derivative of `forward`. Here the forward rule calls the function with the
@@ -260,7 +260,7 @@ def _join_on_jax(forward, gradient):
     return overridden
 
 
-def _join_in_keras(forward, gradient):
+def _combine_passes_in_keras(forward, gradient):
     @ops.custom_gradient
     def overridden(*inputs):
         # TensorFlow passes the upstream gradient by position, PyTorch by name.

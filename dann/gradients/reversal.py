@@ -21,8 +21,9 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "ov
     `strength` gets no gradient. A tensor or variable is read at each call, so it may change without
     another trace.
 
-    A second derivative through a reversal is `strength**2` times the Hessian, not the Jacobian of
-    the game between the two players. To study the game, write down the gradient of each player.
+    A second derivative through a reversal is `strength**2` times the Hessian. It is not the
+    Jacobian of the vector field of min-max training, which
+    `dann.diagnostics.minmax_spectrum` analyzes.
 
     Args:
         inputs: Floating-point tensor of any shape.
@@ -68,19 +69,19 @@ def check_strength(strength: Any) -> float:
     return check_number("strength", strength, low=0, hint=hint)
 
 
-def reject_foreign_names(arguments: Mapping[str, Any], synonyms: Mapping[str, str] = {}) -> None:
+def reject_synonyms(arguments: Mapping[str, Any], synonyms: Mapping[str, str] = {}) -> None:
     """Raises a `TypeError` for argument names that other libraries use.
 
     Args:
         arguments: Arguments by name.
-        synonyms: Maps foreign names to names in this package, in addition to the usual names of the
-            strength of a reversal.
+        synonyms: Maps names that other libraries use to names in this package, in addition to the
+            usual names of the strength of a reversal.
     """
     strength_names = ("lambda_", "lambd", "lamda", "hp_lambda", "alpha")
     names = {**dict.fromkeys(strength_names, "strength"), **synonyms}
-    if foreign := [name for name in names if name in arguments]:
-        corrections = ", ".join(f"`{names[name]}` for `{name}`" for name in foreign)
-        raise TypeError(f"Write {corrections}. Received: {', '.join(foreign)}")
+    if rejected := [name for name in names if name in arguments]:
+        corrections = ", ".join(f"`{names[name]}` for `{name}`" for name in rejected)
+        raise TypeError(f"Write {corrections}. Received: {', '.join(rejected)}")
 
 
 def _scaled_difference(inputs, strength):

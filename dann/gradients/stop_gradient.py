@@ -9,7 +9,7 @@ from keras import ops
 from dann.checks import shapes_may_match
 from dann.gradients.override import (
     NamedFunction,
-    Reads,
+    ReadRecorder,
     floating_tensor,
     record_reads,
     reject_reads,
@@ -26,7 +26,7 @@ def straight_through(value: Any, carrier: Any) -> Any:
     once, random numbers are drawn once, and all variables that `carrier` depends on get gradients.
     It works on every Keras backend and under every transformation.
 
-    The bracket is zero to the last bit wherever `carrier` is finite, so `y` equals `value` exactly.
+    The term in parentheses is exactly 0 where `carrier` is finite, so `y` equals `value` exactly.
     Where `carrier` is infinite or NaN, `y` is NaN; and `-0.0` becomes `+0.0`.
 
     Args:
@@ -67,7 +67,7 @@ def straight_through(value: Any, carrier: Any) -> Any:
 
 
 def _carry(constant, carrier):
-    # The bracket is 0, with the derivative of the carrier.
+    # The term in parentheses is 0 and has the derivative of the carrier.
     return constant + (carrier - ops.stop_gradient(carrier))
 
 
@@ -79,7 +79,7 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
     - forward: `y = stop_gradient(f(x)) + (g(x) - stop_gradient(g(x))) = f(x)`
     - backward: `dy/dx = dg/dx`
 
-    The bracket is zero to the last bit wherever `g(x)` is finite, so `y` equals `f(x)` exactly. The
+    The term in parentheses is exactly 0 where `g(x)` is finite, so `y` equals `f(x)` exactly. The
     shorter form `g(x) + stop_gradient(f(x) - g(x))` rounds twice: 4 of 10 float32 values then
     differ from `f(x)`. Where `g(x)` is infinite or NaN, `y` is NaN; and `f(x) = -0.0` becomes
     `+0.0`.
@@ -120,7 +120,7 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
         with record_reads() as variables:
             value = ops.stop_gradient(forward(*inputs))
         if variables:  # the surrogate must read them too
-            with Reads() as scope:
+            with ReadRecorder() as scope:
                 surrogate(*inputs)
             reject_reads({k: v for k, v in variables.items() if k not in scope.variables})
         return _carry(value, carrier)

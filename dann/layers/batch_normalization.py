@@ -6,7 +6,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("dann")
 class BatchNormalization(keras.layers.BatchNormalization):
-    """Batch normalization of Keras, in half to two thirds of the time on TensorFlow.
+    """Batch normalization in 50 to 67% of the time of the Keras layer on TensorFlow.
 
     In a training step, Keras computes batch normalization by a dozen operations, each over all
     activations. This layer has one fused operation forward and one backward, with the same values
@@ -20,7 +20,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
     where the fused operation is no faster, for types other than float32, and with a mask,
     `synchronized=True`, `renorm=True` or an axis other than the last.
 
-    A file with this layer loads only after `dann` was imported. `with_keras_batch_normalization`
+    To load a file with this layer, import `dann` first. `with_keras_batch_normalization`
     returns a network that loads without `dann`; the classifier of a run is saved in this form.
 
     The arguments are the same as in `keras.layers.BatchNormalization`.

@@ -67,7 +67,7 @@ class BinaryLayer(keras.layers.Layer):
         clip: Whether `WeightClip` keeps latent weights in [-1, 1]. A constraint of the caller
             replaces it. Defaults to `True`.
         **kwargs: Keyword arguments of the Keras layer with its defaults: `"glorot_uniform"` and a
-            bias, which batch normalization after the layer makes superfluous.
+            bias, which is redundant before batch normalization.
 
     Raises:
         TypeError: If an estimator is neither a name nor an object.
@@ -189,7 +189,7 @@ class BinaryLayer(keras.layers.Layer):
 
 def _activation_estimator(identifier):
     estimator = get_estimator(identifier)
-    if estimator.pooled:
+    if estimator.depends_on_batch:
         raise ValueError(
             "Expected an `input_estimator` that treats each value separately, because predictions "
             f"must not depend on the rest of the batch. Received: input_estimator={estimator!r}. "

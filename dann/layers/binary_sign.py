@@ -2,7 +2,7 @@ import keras
 from keras import ops
 
 from dann.gradients import binary_sign
-from dann.gradients.estimators import Estimator, Sharpened, Stochastic, get_estimator
+from dann.gradients.estimators import Estimator, ScheduledEstimator, Stochastic, get_estimator
 from dann.gradients.estimators.identifiers import standardize_estimator
 from dann.layers.state import add_state
 
@@ -62,7 +62,7 @@ class BinarySign(keras.layers.Layer):
         self.implementation = implementation
         self.supports_masking = True
         self.step = self.sharpness = self.seed_generator = None
-        if isinstance(self.estimator, Sharpened):
+        if isinstance(self.estimator, ScheduledEstimator):
             # Not in `build`, because callbacks may read them before the first batch.
             self.step = add_state(self, "step", "int", 0)
             self.sharpness = add_state(self, "sharpness", "float32", self.estimator.low)
@@ -71,7 +71,7 @@ class BinarySign(keras.layers.Layer):
 
     def call(self, inputs, training=False):
         sharpness = None
-        if isinstance(self.estimator, Sharpened):
+        if isinstance(self.estimator, ScheduledEstimator):
             if training:
                 self.sharpness.assign(self.estimator.sharpness_at(self.step.value))
                 self.step.assign_add(1)

@@ -6,7 +6,7 @@ from keras import ops
 
 from dann.checks import check_choice
 from dann.gradients import reverse_gradient
-from dann.gradients.reversal import IMPLEMENTATIONS, check_strength, reject_foreign_names
+from dann.gradients.reversal import IMPLEMENTATIONS, check_strength, reject_synonyms
 from dann.layers.state import add_state
 from dann.schedules import StrengthSchedule, as_schedule
 
@@ -72,7 +72,7 @@ class GradientReversal(keras.layers.Layer):
         implementation: str = "override",
         **kwargs,
     ):
-        reject_foreign_names(kwargs)
+        reject_synonyms(kwargs)
         super().__init__(**kwargs)
         self.schedule = as_schedule(strength)
         start: Any = float(self.schedule(0)) if self.schedule else strength

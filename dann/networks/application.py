@@ -84,10 +84,10 @@ def _freeze(backbone, application, trainable):
     names = [layer.name for layer in application.layers if layer.weights]
     for stage in stages:
         if not any(_is_in_stage(name, stage) for name in names):
-            beginnings = sorted({name.split("_")[0] for name in names})
+            prefixes = sorted({name.split("_")[0] for name in names})
             raise ValueError(
-                f"Expected stages in `trainable` with which names of layers of {application.name} "
-                f"begin, such as {beginnings}. Received: {stage!r}"
+                f"Expected `trainable` to contain prefixes of layer names of {application.name}, "
+                f"such as {prefixes}. Received: {stage!r}"
             )
     for layer in application.layers:
         layer.trainable = any(_is_in_stage(layer.name, stage) for stage in stages)

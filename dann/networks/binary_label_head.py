@@ -7,7 +7,7 @@ import keras
 from keras import layers
 
 from dann.checks import check_integer
-from dann.networks.float_twin import Precision, normalize
+from dann.networks.layer_factory import LayerFactory, batch_normalize
 
 
 def binary_label_head(
@@ -30,8 +30,8 @@ def binary_label_head(
         num_features: Length of the features.
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers. Defaults to `(100, 100)`, as in the DANN paper.
-        binary: Whether the network is binary. `False` builds its float twin: the same layers in
-            full precision, with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision
+            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
         binary_logits: Whether the last layer is binary too and followed by batch normalization, as
             in BinaryNet. Defaults to `False`: a layer in full precision with a bias.
         input_estimator: Estimator for the inputs of the layers: a name or an object of
@@ -53,16 +53,16 @@ def binary_label_head(
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 2.1.
     """
     check_integer("num_classes", num_classes, low=2)
-    precision = Precision(binary, input_estimator, kernel_estimator)
+    factory = LayerFactory(binary, input_estimator, kernel_estimator)
     inputs = keras.Input((num_features,), name="features")
     x = inputs
     for index, units in enumerate(hidden_units):
-        x = precision.activate(x) if index else x
-        x = normalize(precision.dense(units)(x))
-    x = precision.make_features(x) if hidden_units else x
+        x = factory.activate(x) if index else x
+        x = batch_normalize(factory.dense(units)(x))
+    x = factory.make_features(x) if hidden_units else x
     # Half precision would round the logits before the loss.
     if binary_logits:
-        x = precision.dense(num_classes, dtype="float32")(x)
+        x = factory.dense(num_classes, dtype="float32")(x)
         x = layers.BatchNormalization(momentum=0.9, dtype="float32", name="logits")(x)
     else:
         x = layers.Dense(num_classes, dtype="float32", name="logits")(x)

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.float_twin import Precision, normalize
 from dann.networks.inputs import make_image_inputs
+from dann.networks.layer_factory import LayerFactory, batch_normalize
 
 
 def binary_lenet_backbone(
@@ -33,8 +33,8 @@ def binary_lenet_backbone(
         input_shape: Height, width (at least 16 each) and channels of the images.
         filters: Channels of the two convolutions. Defaults to `(32, 48)`, as in the paper; a binary
             network gains from more channels.
-        binary: Whether the network is binary. `False` builds its float twin: the same layers in
-            full precision, with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision
+            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
         first_layer: `"float"` (default) for a first layer in full precision, `"binary_kernel"` for
             a binary kernel on the images, or `"binary"` for a binary kernel on their signs.
         input_estimator: Estimator for the inputs of the layers: a name or an object of
@@ -63,12 +63,12 @@ def binary_lenet_backbone(
         - [Rastegari et al., 2016](https://arxiv.org/abs/1603.05279), section 3.2, for pooling
           before the sign.
     """
-    precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
+    factory = LayerFactory(binary, input_estimator, kernel_estimator, first_layer)
     inputs, x = make_image_inputs(
         "binary_lenet_backbone", input_shape, 16, input_range, instance_norm
     )
     for index, channels in enumerate(filters):
-        x = precision.activate(x) if index else x
-        x = precision.convolution(channels, 5, first=index == 0)(x)
-        x = normalize(layers.MaxPooling2D()(x))
-    return keras.Model(inputs, precision.make_features(layers.Flatten()(x)), name=name)
+        x = factory.activate(x) if index else x
+        x = factory.convolution(channels, 5, first=index == 0)(x)
+        x = batch_normalize(layers.MaxPooling2D()(x))
+    return keras.Model(inputs, factory.make_features(layers.Flatten()(x)), name=name)

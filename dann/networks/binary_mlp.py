@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.float_twin import Precision, normalize
 from dann.networks.inputs import rescale
+from dann.networks.layer_factory import LayerFactory, batch_normalize
 
 
 def binary_mlp_backbone(
@@ -30,8 +30,8 @@ def binary_mlp_backbone(
         input_shape: Shape of one example, which is flattened if it has more than one axis.
         hidden_units: Widths of the layers; the last width is the number of features. Defaults to
             three layers of 4096 units, as in BinaryNet for MNIST.
-        binary: Whether the network is binary. `False` builds its float twin: the same layers in
-            full precision, with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision
+            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
         first_layer: `"binary_kernel"` (default) for a binary kernel on the inputs, as in BinaryNet;
             `"binary"` for a binary kernel on their signs; `"float"` for a layer in full precision.
         input_estimator: Estimator for the inputs of the layers: a name or an object of
@@ -58,11 +58,11 @@ def binary_mlp_backbone(
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 2.1.
     """
-    precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
+    factory = LayerFactory(binary, input_estimator, kernel_estimator, first_layer)
     inputs = keras.Input(tuple(input_shape), name="inputs")
     x = inputs if input_range is None else rescale(input_range)(inputs)
     x = layers.Flatten()(x) if len(input_shape) > 1 else x
     for index, units in enumerate(hidden_units):
-        x = precision.activate(x) if index else x
-        x = normalize(precision.dense(units, first=index == 0)(x))
-    return keras.Model(inputs, precision.make_features(x), name=name)
+        x = factory.activate(x) if index else x
+        x = batch_normalize(factory.dense(units, first=index == 0)(x))
+    return keras.Model(inputs, factory.make_features(x), name=name)

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import layers
 
-from dann.networks.float_twin import Precision, normalize
 from dann.networks.inputs import make_image_inputs
+from dann.networks.layer_factory import LayerFactory, batch_normalize
 
 
 def binary_resnet_backbone(
@@ -37,8 +37,8 @@ def binary_resnet_backbone(
             images.
         filters: Channels of each stage.
         blocks: Number of blocks per stage, at least 1. Defaults to `2`.
-        binary: Whether the network is binary. `False` builds its float twin: the same layers in
-            full precision, with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision
+            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
         first_layer: `"float"` (default) for a first layer in full precision, `"binary_kernel"` for
             a binary kernel on the images, or `"binary"` for a binary kernel on their signs.
         input_estimator: Estimator for the inputs of the layers: a name or an object of
@@ -67,24 +67,24 @@ def binary_resnet_backbone(
         - [Liu et al., 2018](https://arxiv.org/abs/1808.00278), sections 3.2 and 3.3.
     """
     min_size = 2 ** (len(filters) - 1)  # every stage but the first halves the image
-    precision = Precision(binary, input_estimator, kernel_estimator, first_layer)
+    factory = LayerFactory(binary, input_estimator, kernel_estimator, first_layer)
     inputs, x = make_image_inputs("binary_resnet_backbone", input_shape, min_size, input_range)
-    first = precision.convolution(filters[0], 3, first=True, padding="same", pad_values=pad_values)
-    x = normalize(first(x))
+    first = factory.convolution(filters[0], 3, first=True, padding="same", pad_values=pad_values)
+    x = batch_normalize(first(x))
     for stage, channels in enumerate(filters):
         for block in range(blocks):
             stride = 2 if stage and not block else 1
-            x = _bi_real_block(x, channels, stride, precision, pad_values)
+            x = _bi_real_block(x, channels, stride, factory, pad_values)
     return keras.Model(inputs, layers.GlobalAveragePooling2D()(x), name=name)
 
 
-def _bi_real_block(x, channels, stride, precision, pad_values):
+def _bi_real_block(x, channels, stride, factory, pad_values):
     shortcut = x
     if stride > 1:
         shortcut = layers.AveragePooling2D(stride, padding="same")(shortcut)
     if channels != x.shape[-1]:
-        shortcut = normalize(layers.Conv2D(channels, 1, use_bias=False)(shortcut))
-    convolution = precision.convolution(
+        shortcut = batch_normalize(layers.Conv2D(channels, 1, use_bias=False)(shortcut))
+    convolution = factory.convolution(
         channels, 3, strides=stride, padding="same", pad_values=pad_values
     )
-    return layers.Add()([normalize(convolution(precision.activate(x))), shortcut])
+    return layers.Add()([batch_normalize(convolution(factory.activate(x))), shortcut])

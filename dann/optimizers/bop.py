@@ -67,7 +67,7 @@ class Bop(keras.optimizers.Optimizer):
                 f"Received: weight_decay={kwargs['weight_decay']}"
             )
         if not (isinstance(learning_rate, Schedule) or callable(learning_rate)):
-            hint = "a Keras schedule or a callable: it is the share of the newest gradient"
+            hint = "or a schedule or a callable"
             learning_rate = check_number(
                 "learning_rate", learning_rate, 0, 1, exclude_low=True, hint=hint
             )

@@ -6,7 +6,7 @@ import keras
 
 from dann.checks import check_number
 from dann.optimizers.per_variable import PerVariable
-from dann.schedules import Scaled
+from dann.schedules import ScaledSchedule
 
 
 def faster_heads(
@@ -54,5 +54,9 @@ def faster_heads(
 def _copy_scaled(optimizer, name, factor):
     config = optimizer.get_config()
     rate = config["learning_rate"]  # a number, or the config of a schedule or a function
-    rate = Scaled(optimizer._learning_rate, factor) if isinstance(rate, dict) else factor * rate
+    rate = (
+        ScaledSchedule(optimizer._learning_rate, factor)
+        if isinstance(rate, dict)
+        else factor * rate
+    )
     return type(optimizer).from_config({**config, "name": name, "learning_rate": rate})

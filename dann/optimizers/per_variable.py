@@ -20,8 +20,8 @@ class _OptimizerByVariable(keras.optimizers.OptimizerMap):
 class PerVariable(keras.optimizers.MultiOptimizer):
     """Trains some variables with one optimizer and the rest with another.
 
-    The first rule that matches a variable selects its optimizer; without a match, the default
-    optimizer trains it. Each optimizer has its own learning rate or schedule, clipping
+    The first rule that matches a variable selects its optimizer. Variables that match no rule use
+    `default_optimizer`. Each optimizer has its own learning rate or schedule, clipping
     (`global_clipnorm` limits the norm over the variables of that optimizer), moving averages of the
     weights, and gradient accumulation.
 
@@ -34,8 +34,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
             or any other string, a regular expression that is searched for in the variable's path.
         default_optimizer: Optimizer of all other variables.
         optimizer_indices: For each trainable variable, in order, the index of its optimizer; the
-            default optimizer has the last index. The rules are then only names. Defaults to `None`:
-            the rules decide.
+            default optimizer has the last index. The keys of `optimizers` are then ignored except
+            as names. Defaults to `None`: the rules select the optimizers.
         loss_scale_factor: Loss scale factor of all optimizers; see Keras's optimizers.
         name: Name of the optimizer.
 
@@ -49,7 +49,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
     >>> import keras
     >>> from dann.optimizers import Bop, PerVariable
     >>> optimizer = PerVariable({"binary": Bop()}, default_optimizer=keras.optimizers.Adam(1e-3))
-    >>> [type(part).__name__ for part in optimizer.optimizers]
+    >>> [type(inner).__name__ for inner in optimizer.optimizers]
     ['Bop', 'Adam']
 
     Reference:
@@ -65,11 +65,11 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         loss_scale_factor: float | None = None,
         name: str = "per_variable",
     ):
-        for rule, part in optimizers.items():
-            if not (isinstance(rule, str) and isinstance(part, keras.optimizers.Optimizer)):
+        for rule, optimizer in optimizers.items():
+            if not (isinstance(rule, str) and isinstance(optimizer, keras.optimizers.Optimizer)):
                 raise TypeError(
                     "Expected `optimizers` to map strings to Keras optimizers. "
-                    f"Received: {{{rule!r}: {part!r}}}"
+                    f"Received: {{{rule!r}: {optimizer!r}}}"
                 )
         by_variable = _OptimizerByVariable(default_optimizer, dict(optimizers))
         super().__init__(by_variable, loss_scale_factor, name)
@@ -85,8 +85,8 @@ class PerVariable(keras.optimizers.MultiOptimizer):
             self.optimizer_indices = tuple(map(self._find_optimizer, var_list))
             if unused := set(range(len(self.rules))) - set(self.optimizer_indices):
                 raise ValueError(
-                    "Each rule must match a variable that no earlier rule matched. Received: "
-                    f"{self.rules[min(unused)]!r}, which matches none of "
+                    "Expected each rule to match a variable that no earlier rule matched. "
+                    f"Received: {self.rules[min(unused)]!r}, which matches none of "
                     f"{[variable.path for variable in var_list]}"
                 )
         optimizers = [*self._by_variable.values(), self._by_variable.default_optimizer]
@@ -103,7 +103,7 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         serialize, indices = keras.saving.serialize_keras_object, self.optimizer_indices
         return {
             # Pairs, because the order of the rules matters and JSON objects have none.
-            "optimizers": [[rule, serialize(part)] for rule, part in self._by_variable.items()],
+            "optimizers": [[rule, serialize(inner)] for rule, inner in self._by_variable.items()],
             "default_optimizer": serialize(self._by_variable.default_optimizer),
             "optimizer_indices": None if indices is None else list(indices),
             "loss_scale_factor": self.loss_scale_factor,
@@ -112,10 +112,10 @@ class PerVariable(keras.optimizers.MultiOptimizer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        def deserialize(part):
-            return keras.saving.deserialize_keras_object(part, custom_objects=custom_objects)
+        def deserialize(optimizer):
+            return keras.saving.deserialize_keras_object(optimizer, custom_objects=custom_objects)
 
-        optimizers = {rule: deserialize(part) for rule, part in config["optimizers"]}
+        optimizers = {rule: deserialize(inner) for rule, inner in config["optimizers"]}
         default = deserialize(config["default_optimizer"])
         return cls(**{**config, "optimizers": optimizers, "default_optimizer": default})
 

@@ -60,8 +60,9 @@ class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-@keras.saving.register_keras_serializable("dann")
-class Scaled(keras.optimizers.schedules.LearningRateSchedule):
+# Files contain the name `Scaled`.
+@keras.saving.register_keras_serializable("dann", name="Scaled")
+class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Multiple of another learning rate schedule.
 
     `learning_rate = factor * schedule(step)`
@@ -85,6 +86,6 @@ class Scaled(keras.optimizers.schedules.LearningRateSchedule):
         return {"schedule": schedule, "factor": self.factor}
 
     @classmethod
-    def from_config(cls, config: dict) -> "Scaled":
+    def from_config(cls, config: dict) -> "ScaledSchedule":
         schedule = keras.saving.deserialize_keras_object(config["schedule"])
         return cls(schedule, config["factor"])

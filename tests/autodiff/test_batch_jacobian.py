@@ -80,7 +80,7 @@ def test_float64_stays_float64():
 def test_parts_keep_the_order_of_outputs(budget, monkeypatch):
     from dann.autodiff import on_tensorflow
 
-    monkeypatch.setattr(on_tensorflow, "_FAST_BYTES", budget)
+    monkeypatch.setattr(on_tensorflow, "_CHUNK_BYTES", budget)
     weights = RNG.normal(size=(4, 7)).astype("float32")
     assert_close(batch_jacobian(lambda x: ops.matmul(x, weights), INPUTS), [weights.T] * 3)
 

@@ -21,7 +21,7 @@ from dann.gradients.estimators import (
     get_estimator,
 )
 from dann.gradients.estimators.identifiers import get_kernel_estimator
-from dann.gradients.reversal import reject_foreign_names
+from dann.gradients.reversal import reject_synonyms
 
 NUMBER = np.ones(1, "float32")
 WEIGHT = keras.Variable([2.0], name="kernel")
@@ -90,8 +90,8 @@ REFUSALS = [
     (lambda: reverse_gradient(NUMBER, np.array(-1.0)), r"Received: strength=array\(-1.\)"),
     (lambda: reverse_gradient(NUMBER, implementation="ste"), "one of 'override', .*'ste'"),
     (lambda: reverse_gradient(ops.array([1, 2])), "no gradient flows .* Received: dtype=int32"),
-    (lambda: reject_foreign_names({"alpha": 1}), "Write `strength` for `alpha`. Received: alpha"),
-    (lambda: reject_foreign_names({"k": 1}, {"k": "num_sources"}), "`num_sources` for `k`"),
+    (lambda: reject_synonyms({"alpha": 1}), "Write `strength` for `alpha`. Received: alpha"),
+    (lambda: reject_synonyms({"k": 1}, {"k": "num_sources"}), "`num_sources` for `k`"),
     (lambda: get_estimator("ste"), "`estimator` to be one of 'approx_sign', .*'ste'"),
     (lambda: SwishSign(0), "`beta` to be a finite number > 0. Received: beta=0"),
     (lambda: EDE(low=2, high=1), "`high` to be .* >= 2.*, because .* Received: high=1"),

@@ -129,7 +129,7 @@ def test_binary_logits_are_normalized_sums():
 
 
 @for_each_network
-def test_float_twin_has_equal_weights_and_relus(name):
+def test_full_precision_counterpart_has_equal_weights_and_relus(name):
     binary, full = MAKERS[name](), MAKERS[name](binary=False)
     assert [w.shape for w in full.weights] == [w.shape for w in binary.weights]
     assert not any(isinstance(layer, BINARY) for layer in full.layers)

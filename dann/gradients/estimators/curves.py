@@ -23,10 +23,10 @@ class ApproxSign(Estimator):
           derivative of the sign.
     """
 
-    def slope(self, inputs: Any, *extras: Any) -> Any:
+    def slope(self, inputs: Any, *runtime_inputs: Any) -> Any:
         return 2 * (1 - ops.abs(inputs))
 
-    def curve(self, inputs: Any, *extras: Any) -> Any:
+    def surrogate_curve(self, inputs: Any, *runtime_inputs: Any) -> Any:
         return inputs * (2 - ops.abs(inputs))
 
 
@@ -51,22 +51,22 @@ class SwishSign(Estimator):
     def __init__(self, beta: float = 5.0):
         self.beta = check_number("beta", beta, low=0, exclude_low=True)
 
-    def inside(self, inputs: Any) -> Any:
+    def gradient_mask(self, inputs: Any) -> Any:
         return ops.abs(inputs) <= 80 / self.beta
 
-    def slope(self, inputs: Any, *extras: Any) -> Any:
+    def slope(self, inputs: Any, *runtime_inputs: Any) -> Any:
         x = self.beta * inputs
         # 1 / (1 + cosh x) = 2 sigmoid(x) sigmoid(-x), without the overflow of cosh.
         bell = 2 * ops.sigmoid(x) * ops.sigmoid(-x)
         return self.beta * bell * (2 - x * ops.tanh(x / 2))
 
-    def curve(self, inputs: Any, *extras: Any) -> Any:
+    def surrogate_curve(self, inputs: Any, *runtime_inputs: Any) -> Any:
         x = self.beta * inputs
         return 2 * ops.sigmoid(x) * (1 + x * ops.sigmoid(-x)) - 1
 
 
-class Sharpened(Estimator):
-    """An estimator whose sharpness rises from `low` to `high` during training.
+class ScheduledEstimator(Estimator):
+    """Estimator whose sharpness rises from `low` to `high` during training.
 
     A layer computes the sharpness from the number of its calls with `training=True`, which is the
     number of training steps if each step calls the layer once. It stores both in non-trainable
@@ -95,8 +95,8 @@ class Sharpened(Estimator):
     def interpolate(self, progress: Any) -> Any:
         """Returns the sharpness at a fraction of the run, from 0 at the start to 1 at the end."""
 
-    def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
-        super().extras(inputs, None, seed)
+    def runtime_inputs(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
+        super().runtime_inputs(inputs, None, seed)
         if sharpness is None:
             sharpness = self.high
         if isinstance(sharpness, int | float):
@@ -106,7 +106,7 @@ class Sharpened(Estimator):
 
 
 @register_estimator("ede")
-class EDE(Sharpened):
+class EDE(ScheduledEstimator):
     """`"ede"`: the sign with the gradient of a tanh that steepens in training, as in IR-Net.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
@@ -139,18 +139,18 @@ class EDE(Sharpened):
     def interpolate(self, progress: Any) -> Any:
         return self.low * (self.high / self.low) ** progress
 
-    def inside(self, inputs: Any) -> Any:
+    def gradient_mask(self, inputs: Any) -> Any:
         return ops.abs(inputs) < float("inf")
 
     def slope(self, inputs: Any, t: Any) -> Any:
         return ops.maximum(1 / t, 1) * t * (1 - ops.square(ops.tanh(t * inputs)))
 
-    def curve(self, inputs: Any, t: Any) -> Any:
+    def surrogate_curve(self, inputs: Any, t: Any) -> Any:
         return ops.maximum(1 / t, 1) * ops.tanh(t * inputs)
 
 
 @register_estimator("reste")
-class ReSTE(Sharpened):
+class ReSTE(ScheduledEstimator):
     """`"reste"`: the sign with the gradient of a root whose order rises in training.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
@@ -159,7 +159,7 @@ class ReSTE(Sharpened):
       `|x| <= 0.1`; else `0`
     - sharpness: `o = low + (high - low) p`, with `p = min(step / total_steps, 1)`
 
-    With `o = 1` it is the straight-through estimator on `|x| <= 1.5`.
+    With `o = 1`, the estimator equals the straight-through estimator on `|x| <= 1.5`.
 
     Args:
         total_steps: Length of the run in calls with `training=True`, above 0. Defaults to `10_000`.
@@ -171,8 +171,8 @@ class ReSTE(Sharpened):
           the released code.
     """
 
-    middle = 0.1
-    edge = 1.5
+    inner_bound = 0.1
+    outer_bound = 1.5
 
     def __init__(self, total_steps: int = 10_000, low: float = 1.0, high: float = 3.0):
         super().__init__(total_steps, low, high)
@@ -181,20 +181,20 @@ class ReSTE(Sharpened):
     def interpolate(self, progress: Any) -> Any:
         return self.low + (self.high - self.low) * progress
 
-    def inside(self, inputs: Any) -> Any:
-        return ops.abs(inputs) <= self.edge
+    def gradient_mask(self, inputs: Any) -> Any:
+        return ops.abs(inputs) <= self.outer_bound
 
     def slope(self, inputs: Any, o: Any) -> Any:
         is_outer, magnitude, chord = self._parts(inputs, o)
         return ops.where(is_outer, magnitude ** ((1 - o) / o) / o, chord)
 
-    def curve(self, inputs: Any, o: Any) -> Any:
+    def surrogate_curve(self, inputs: Any, o: Any) -> Any:
         is_outer, magnitude, chord = self._parts(inputs, o)
         return ops.where(is_outer, ops.sign(inputs) * magnitude ** (1 / o), chord * inputs)
 
     def _parts(self, inputs, o):
         magnitude = ops.abs(inputs)
-        is_outer = magnitude > self.middle
+        is_outer = magnitude > self.inner_bound
         # The slope of the root is infinite at 0 and would reach the gradient of the other branch.
-        safe = ops.where(is_outer, magnitude, ops.full_like(magnitude, self.middle))
-        return is_outer, safe, self.middle ** ((1 - o) / o)
+        safe = ops.where(is_outer, magnitude, ops.full_like(magnitude, self.inner_bound))
+        return is_outer, safe, self.inner_bound ** ((1 - o) / o)

@@ -19,7 +19,7 @@ class Estimator(ConfigMixin, abc.ABC):
     """A quantizer with its own backward pass.
 
     - forward: `y = scale(x) * codes(x)`, by default the sign with `sign(0) = +1`; NaN stays NaN
-    - backward: `dL/dx = slope(x) * dL/dy` where `inside(x)`, else `0`
+    - backward: `dL/dx = slope(x) * dL/dy` where `gradient_mask(x)`, else `0`
 
     `implementation="override"` uses `slope`; `implementation="stop_gradient"` differentiates
     `curve`, a function with that slope. Subclasses store the arguments of their constructor in
@@ -29,24 +29,24 @@ class Estimator(ConfigMixin, abc.ABC):
         arguments: Names of the arguments of the constructor.
         bits: Number of bits of a code.
         signed: Whether codes may be negative.
-        pooled: Whether a value depends on other values in its tensor, and so on the batch.
+        depends_on_batch: Whether a value depends on other values in its tensor.
         implementations: Names of the supported implementations.
     """
 
     bits = 1
     signed = True
-    pooled = False
+    depends_on_batch = False
     implementations: tuple[str, ...] = ("override", "stop_gradient")
 
     @abc.abstractmethod
-    def slope(self, inputs: Any, *extras: Any) -> Any:
-        """Returns the factor of the upstream gradient, used where `inside(inputs)`."""
+    def slope(self, inputs: Any, *runtime_inputs: Any) -> Any:
+        """Returns the factor of the upstream gradient, used where `gradient_mask(inputs)`."""
 
     @abc.abstractmethod
-    def curve(self, inputs: Any, *extras: Any) -> Any:
-        """Returns a function whose derivative is `slope`, used where `inside(inputs)`."""
+    def surrogate_curve(self, inputs: Any, *runtime_inputs: Any) -> Any:
+        """Returns a function whose derivative is `slope`, used where `gradient_mask(inputs)`."""
 
-    def inside(self, inputs: Any) -> Any:
+    def gradient_mask(self, inputs: Any) -> Any:
         """Returns a mask of the inputs that get a gradient.
 
         By default `|x| <= 1`, including both ends but not NaN.
@@ -74,24 +74,24 @@ class Estimator(ConfigMixin, abc.ABC):
         """
         return self
 
-    def forward(self, inputs: Any, *extras: Any) -> Any:
+    def forward(self, inputs: Any, *runtime_inputs: Any) -> Any:
         """Returns the quantized inputs."""
         scale = self.scale(inputs)
         return self.codes(inputs) if scale is None else scale * self.codes(inputs)
 
-    def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
+    def backward(self, upstream: Any, inputs: Any, *runtime_inputs: Any) -> Any:
         """Returns the gradient of the inputs, in at least float32 until the last rounding."""
-        inside, wide = self._widen(inputs)
+        mask, wide = self._widen(inputs)
         # A slope in float16 could overflow or lose its small values.
-        gradient = ops.cast(upstream, wide.dtype) * self.slope(wide, *extras)
-        return ops.where(inside, ops.cast(gradient, inputs.dtype), ops.zeros_like(inputs))
+        gradient = ops.cast(upstream, wide.dtype) * self.slope(wide, *runtime_inputs)
+        return ops.where(mask, ops.cast(gradient, inputs.dtype), ops.zeros_like(inputs))
 
-    def surrogate(self, inputs: Any, *extras: Any) -> Any:
+    def surrogate(self, inputs: Any, *runtime_inputs: Any) -> Any:
         """Returns a function with the derivative of the backward pass."""
         _, wide = self._widen(inputs)
-        return ops.cast(self.curve(wide, *extras), inputs.dtype)
+        return ops.cast(self.surrogate_curve(wide, *runtime_inputs), inputs.dtype)
 
-    def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
+    def runtime_inputs(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
         """Returns the inputs that change between calls, as tensors."""
         for name, value in (("sharpness", sharpness), ("seed", seed)):
             if value is not None:
@@ -103,8 +103,10 @@ class Estimator(ConfigMixin, abc.ABC):
     ) -> Any:
         """Quantizes a floating-point tensor; see `dann.gradients.binary_sign`."""
         inputs = floating_tensor(inputs)
-        extras = [ops.stop_gradient(value) for value in self.extras(inputs, sharpness, seed)]
-        return self.functions[self.check_implementation(implementation)](inputs, *extras)
+        runtime_inputs = [
+            ops.stop_gradient(value) for value in self.runtime_inputs(inputs, sharpness, seed)
+        ]
+        return self.functions[self.check_implementation(implementation)](inputs, *runtime_inputs)
 
     def check_implementation(self, implementation: str) -> str:
         """Returns `implementation` if the estimator supports it.
@@ -117,11 +119,11 @@ class Estimator(ConfigMixin, abc.ABC):
     # Built once, so that all calls share their traces.
     @functools.cached_property
     def functions(self) -> dict[str, Callable]:
-        """Functions of the inputs and extras, by implementation."""
+        """Functions of the inputs and runtime inputs, by implementation."""
 
-        def backward(upstream, inputs, *extras):
-            zeros = [ops.zeros_like(extra) for extra in extras]
-            return self.backward(upstream, inputs, *extras), *zeros
+        def backward(upstream, inputs, *runtime_inputs):
+            zeros = [ops.zeros_like(tensor) for tensor in runtime_inputs]
+            return self.backward(upstream, inputs, *runtime_inputs), *zeros
 
         return {
             "override": override_gradient(self.forward, backward),
@@ -129,10 +131,10 @@ class Estimator(ConfigMixin, abc.ABC):
         }
 
     def _widen(self, inputs):
-        """Returns the mask `inside`, and the inputs in at least float32, with 0 elsewhere."""
-        inside = self.inside(inputs)
-        masked = ops.where(inside, inputs, ops.zeros_like(inputs))
-        return inside, ops.cast(masked, keras.backend.result_type(inputs.dtype, "float32"))
+        """Returns the gradient mask, and the inputs in at least float32, with 0 elsewhere."""
+        mask = self.gradient_mask(inputs)
+        masked = ops.where(mask, inputs, ops.zeros_like(inputs))
+        return mask, ops.cast(masked, keras.backend.result_type(inputs.dtype, "float32"))
 
     def __reduce__(self):
         # An attribute may be a traced function, which can neither be copied nor pickled.

@@ -12,20 +12,20 @@ from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
 class StraightThrough(Estimator):
-    """An estimator whose slope is 1 inside, which needs no arithmetic and no wider type."""
+    """Estimator with slope 1 where `gradient_mask` is true, without arithmetic on gradients."""
 
-    def slope(self, inputs: Any, *extras: Any) -> Any:
+    def slope(self, inputs: Any, *runtime_inputs: Any) -> Any:
         return ops.ones_like(inputs)
 
-    def curve(self, inputs: Any, *extras: Any) -> Any:
+    def surrogate_curve(self, inputs: Any, *runtime_inputs: Any) -> Any:
         return inputs
 
-    def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
-        return ops.where(self.inside(inputs), upstream, ops.zeros_like(upstream))
+    def backward(self, upstream: Any, inputs: Any, *runtime_inputs: Any) -> Any:
+        return ops.where(self.gradient_mask(inputs), upstream, ops.zeros_like(upstream))
 
-    def surrogate(self, inputs: Any, *extras: Any) -> Any:
+    def surrogate(self, inputs: Any, *runtime_inputs: Any) -> Any:
         # Not a clip, because JAX halves the gradient of a clip where the input equals a bound.
-        return ops.where(self.inside(inputs), inputs, ops.zeros_like(inputs))
+        return ops.where(self.gradient_mask(inputs), inputs, ops.zeros_like(inputs))
 
 
 @register_estimator("htanh")
@@ -68,7 +68,7 @@ class Identity(StraightThrough):
         - [Bengio et al., 2013](https://arxiv.org/abs/1308.3432), section 4.
     """
 
-    def inside(self, inputs: Any) -> Any:
+    def gradient_mask(self, inputs: Any) -> Any:
         return ops.abs(inputs) < float("inf")
 
 
@@ -95,7 +95,7 @@ class MagnitudeAware(StraightThrough):
     """
 
     arguments = ("axis",)
-    pooled = True
+    depends_on_batch = True
 
     def __init__(self, axis: int | Sequence[int] = -1):
         self.axis = [axis] if isinstance(axis, int) else list(axis)
@@ -112,10 +112,10 @@ class MagnitudeAware(StraightThrough):
         wide = ops.cast(ops.abs(inputs), keras.backend.result_type(inputs.dtype, "float32"))
         return ops.cast(ops.mean(wide, axis=pooled_axes, keepdims=True), inputs.dtype)
 
-    def backward(self, upstream: Any, inputs: Any, *extras: Any) -> Any:
+    def backward(self, upstream: Any, inputs: Any, *runtime_inputs: Any) -> Any:
         return super().backward(upstream * self._finite_scale(inputs), inputs)
 
-    def surrogate(self, inputs: Any, *extras: Any) -> Any:
+    def surrogate(self, inputs: Any, *runtime_inputs: Any) -> Any:
         return self._finite_scale(inputs) * super().surrogate(inputs)
 
     def _finite_scale(self, inputs):
@@ -155,8 +155,8 @@ class Stochastic(StraightThrough):
             return _HTANH(inputs, self.check_implementation(implementation), sharpness)
         return super().__call__(inputs, implementation, sharpness, seed)
 
-    def extras(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
-        super().extras(inputs, sharpness, None)
+    def runtime_inputs(self, inputs: Any, sharpness: Any, seed: Any) -> tuple:
+        super().runtime_inputs(inputs, sharpness, None)
         return (keras.random.uniform(ops.shape(inputs), dtype="float32", seed=seed),)
 
     def forward(self, inputs: Any, draw: Any) -> Any:
@@ -191,7 +191,7 @@ class Ternary(StraightThrough):
             if threshold is None
             else check_number("threshold", threshold, low=0, exclude_low=True)
         )
-        self.pooled = threshold is None
+        self.depends_on_batch = threshold is None
 
     def codes(self, inputs: Any) -> Any:
         wide = ops.cast(inputs, keras.backend.result_type(inputs.dtype, "float32"))
@@ -234,9 +234,9 @@ class DoReFa(Estimator):
     def __init__(self, bits: int = 2, mode: str = "activations"):
         self.bits = check_integer("bits", bits, low=1, high=8)
         self.mode = check_choice("mode", mode, ("activations", "kernel"))
-        self.signed = self.pooled = mode == "kernel"
+        self.signed = self.depends_on_batch = mode == "kernel"
 
-    def inside(self, inputs: Any) -> Any:
+    def gradient_mask(self, inputs: Any) -> Any:
         if self.mode == "kernel":
             return ops.abs(inputs) < float("inf")
         return ops.logical_and(inputs >= 0, inputs <= 1)
@@ -251,12 +251,12 @@ class DoReFa(Estimator):
             values = self._round(ops.clip(wide, 0, 1))
         return ops.cast(ops.where(ops.isnan(wide), wide, values), inputs.dtype)
 
-    def slope(self, inputs: Any, *extras: Any) -> Any:
+    def slope(self, inputs: Any, *runtime_inputs: Any) -> Any:
         if self.mode == "activations":
             return ops.ones_like(inputs)
         return (1 - ops.square(ops.tanh(inputs))) / ops.stop_gradient(self._max_tanh(inputs))
 
-    def curve(self, inputs: Any, *extras: Any) -> Any:
+    def surrogate_curve(self, inputs: Any, *runtime_inputs: Any) -> Any:
         if self.mode == "activations":
             return inputs
         return ops.tanh(inputs) / ops.stop_gradient(self._max_tanh(inputs))

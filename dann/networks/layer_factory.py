@@ -1,4 +1,4 @@
-"""Layers of a binary network, or of its float twin in full precision."""
+"""Layers of a binary network, or of its full-precision counterpart."""
 
 import dataclasses
 import functools
@@ -14,10 +14,10 @@ FIRST_LAYERS = ("float", "binary_kernel", "binary")
 
 
 @dataclasses.dataclass(frozen=True)
-class Precision:
-    """Factory for the layers of a binary network or of its float twin.
+class LayerFactory:
+    """Factory for the layers of a binary network or of its full-precision counterpart.
 
-    Binary layers binarize their inputs themselves. The float twin has ReLUs instead, and so has a
+    Binary layers binarize their inputs themselves. The counterpart has ReLUs instead, and so has a
     network in which only the kernels are binary.
 
     Args:
@@ -76,6 +76,6 @@ class Precision:
         return self.binary and self.input_estimator is not None
 
 
-def normalize(x: Any) -> Any:
+def batch_normalize(x: Any) -> Any:
     """Applies batch normalization with the momentum 0.9 that binary networks need."""
     return BatchNormalization(momentum=0.9)(x)
