@@ -99,6 +99,7 @@ STATES = {state: State("broken reversal", reason, _PLACE) for state, reason in _
         "The model has no `GradientReversal`.",
         "Pass the name of your reversal layer as `layer=`. The model must be functional.",
     ),
+    "working": State(None, "The reversal works.", ""),
     "not started": State(None, "The strength is still 0. Its schedule raises it later.", ""),
     "oracle": State(
         "oracle",
