@@ -30,6 +30,7 @@ from .adaptation import SelfEnsembling as SelfEnsembling
 from .adaptation import SourceOnly as SourceOnly
 from .adaptation import TargetOnly as TargetOnly
 from .adaptation import VirtualAdversarial as VirtualAdversarial
+from .adaptation import adapt_batch_norm as adapt_batch_norm
 from .experiments import compare as compare
 
 __version__: str

@@ -1,6 +1,7 @@
 """Methods of domain adaptation, one per file, and regularizers for any method."""
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
+from dann.adaptation.batch_norm import adapt_batch_norm
 from dann.adaptation.cdan import CDAN
 from dann.adaptation.daln import DALN
 from dann.adaptation.dann import DANN
