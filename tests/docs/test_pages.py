@@ -1,9 +1,8 @@
 """Checks the README and `docs/`: code runs, commands compose, links resolve."""
 
-import importlib.util
 import re
+import runpy
 
-import numpy as np
 import pages
 import pytest
 
@@ -48,27 +47,18 @@ def test_block_of_first_pages_runs_alone(block, names):
 def test_python_of_page_runs_top_to_bottom(path, names):
     pages.run_page(path, names)
     if path.endswith("nuisance.md"):
-        runs = {
-            name: names[name] for name in ("plain", "hidden", "fair", "ageless", "seeing", "blind")
-        }
-        accuracy = {name: run[0] for name, run in runs.items()}
-        leakage = {name: run[1] for name, run in runs.items()}
-        assert min(accuracy[name] for name in ("plain", "hidden", "ageless")) > 0.95
-        assert leakage["hidden"]["subject"].score < 0.4 < 0.65 < leakage["plain"]["subject"].score
-        assert accuracy["fair"] > 0.75
-        assert leakage["fair"]["group given the label"].score < 0.6
-        assert leakage["ageless"]["age"].score < 0.2
-        assert accuracy["blind"] < accuracy["seeing"] - 0.05
+        accuracy, leakage = 0, 1  # columns of each run
+        assert min(names[name][accuracy] for name in ("plain", "hidden", "ageless")) > 0.95
+        assert names["hidden"][leakage]["subject"].score < 0.4
+        assert names["plain"][leakage]["subject"].score > 0.65
+        assert names["fair"][accuracy] > 0.75
+        assert names["fair"][leakage]["group given the label"].score < 0.6
+        assert names["ageless"][leakage]["age"].score < 0.2
+        assert names["blind"][accuracy] < names["seeing"][accuracy] - 0.05
     if path.endswith("series-and-tables.md"):
         assert names["accuracies"]["MDAN"] > names["accuracies"]["SourceOnly"] + 0.2
-    if path.endswith("methods.md"):  # against the best linear fit to the source
-        columns = [
-            np.column_stack([names[domain], np.ones(512)]) for domain in ("source", "target")
-        ]
-        fit = np.linalg.lstsq(columns[0], names["labels"][0])[0]
-        unadapted = np.mean(np.abs(columns[1] @ fit - names["labels"][1]))
-        assert unadapted > 1.1
-        assert names["error"] < unadapted / 3
+    if path.endswith("methods.md"):
+        assert names["error"] < 0.4  # the best linear fit to the source: 1.2
 
 
 @pytest.mark.parametrize("words", COMMANDS)
@@ -95,9 +85,7 @@ def test_methods_page_lists_every_method_and_regularizer(name):
 
 @pytest.mark.parametrize("page", ["results", "when-to-adapt"])
 def test_tables_match_recorded_runs(page):
-    script = page.replace("-", "_")
-    spec = importlib.util.spec_from_file_location(script, pages.ROOT / f"docs/{script}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    script = f"docs/{page.replace('-', '_')}.py"
+    functions = runpy.run_path(str(pages.ROOT / script))
     text = TEXTS[f"docs/{page}.md"]
-    assert module.update_page(text, module.read()) == text, f"run docs/{script}.py"
+    assert functions["update_page"](text, functions["read"]()) == text, f"run {script}"
