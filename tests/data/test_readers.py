@@ -22,7 +22,7 @@ def test_reader_is_public_and_returns_a_domain_pair(reader):
 def test_config_matches_arguments_and_shows_command(path):
     node = yaml.safe_load(path.read_text())
     reader = getattr(dann.data, node.pop("_target_").removeprefix("dann.data."))
-    for key in ("sources", "path"):
+    for key in ("sources", "path", "standardize"):
         node.pop(key, None)
     parameters = inspect.signature(reader).parameters.keys()
     if "options" in parameters:
