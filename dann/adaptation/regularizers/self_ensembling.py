@@ -38,8 +38,8 @@ class SelfEnsembling(Regularizer):
     The teacher starts as a copy of the classifier and averages all steps until `n / (n + 1)`
     reaches `decay`. The teacher runs in inference mode. Its weights have the dtypes of the
     classifier's weights, so in pure bfloat16 small updates can round to zero. The teacher and the
-    step counter are saved with the model. After training, `teacher.predict(images)` returns the
-    teacher's logits.
+    step counter are saved with the model. After training, `teacher.network` is a Keras
+    model with the averaged weights.
 
     Without augmentation or dropout the two networks hardly differ, and the loss has little effect.
 
@@ -142,7 +142,3 @@ class Teacher(keras.layers.Layer):
             else:
                 weight.assign(ops.where(decay < 1, source.value, weight.value))
         self.step.assign_add(1)
-
-    def predict(self, inputs: Any) -> Any:
-        """Returns the logits of inputs, as `keras.Model.predict` does."""
-        return self.network.predict(inputs, verbose=0)
