@@ -53,18 +53,6 @@ def apply_sample_weights(mask: Any, weights: Any, name: str) -> Any:
     return mask if sample_weights is None else mask * flatten(sample_weights)
 
 
-def class_sample_weights(
-    y: Mapping[str, Any], class_weight: Mapping[int, float]
-) -> dict[str, np.ndarray]:
-    """Returns sample weights by name: for `"label"` the weight of its class, otherwise 1."""
-    weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
-    labels = np.asarray(y["label"])
-    if labels.ndim > 1 and labels.shape[1] > 1:
-        labels = labels.argmax(axis=1)
-    label_weights = [class_weight.get(int(label), 1.0) for label in labels.flat]
-    return weights | {"label": np.array(label_weights, "float32")}
-
-
 def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
     """Raises a `ValueError` for labels or nuisances in memory with values of an unexpected type.
 

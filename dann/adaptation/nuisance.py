@@ -16,7 +16,7 @@ from dann.data.nuisances import NUMBER
 
 
 class Nuisance(NamedTuple):
-    """A nuisance of `Invariant`: its head, its reversal, and the statistics of its values.
+    """A nuisance of `Invariant`: its head and the statistics of its values.
 
     Attributes:
         name: Name of the nuisance in the labels.
@@ -24,7 +24,6 @@ class Nuisance(NamedTuple):
         head: Network from the reversed features to `K` logits or one number.
         statistics: Weight with statistics of all values in training so far. For `K` values: counts
             `(K,)`. For a number: count, mean and sum of squared deviations, `(3,)`.
-        reversal: Reversal of this nuisance alone, or `None` for the reversal of the model.
         is_balanced: Whether rare values count as much as frequent values.
     """
 
@@ -32,7 +31,6 @@ class Nuisance(NamedTuple):
     kind: int | str
     head: Any
     statistics: Any
-    reversal: Any
     is_balanced: bool
 
     def losses(self, model: Any, batch: Any, features: Any, training: bool) -> dict[str, Any]:
