@@ -16,8 +16,7 @@ from dann.adaptation.batch import (
     upcast_half,
 )
 from dann.adaptation.labels import check_label_format, require_exclusive_classes
-from dann.adaptation.networks import ADAPT_SYNONYMS, TrackedCall, make_label_head, trace_features
-from dann.adaptation.options import reject_unknown_options
+from dann.adaptation.networks import TrackedCall, make_label_head, trace_features
 from dann.adaptation.pair_model import PairModel
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.replicas import divide_by_replicas, multiply_by_replicas
@@ -97,8 +96,7 @@ class AdversarialModel(PairModel):
         task_radius: float = 0.0,
         **kwargs: Any,
     ):
-        reject_synonyms(kwargs, ADAPT_SYNONYMS)
-        reject_unknown_options(type(self).__name__, kwargs, self.arguments)
+        reject_synonyms(kwargs)
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = trace_features(backbone, self.supports_maps)
@@ -109,8 +107,8 @@ class AdversarialModel(PairModel):
         object.__setattr__(self, "classifier", classifier)
         # The bound method hides the layer from Keras, which would save the networks within it.
         self._run_tracked = TrackedCall(self).__call__
-        self.logits_shape: Any = keras.tree.map_structure(ops.shape, self.classifier.output)
-        self.num_classes: int = 1 if isinstance(self.logits_shape, dict) else self.logits_shape[-1]
+        self.logits_shape = tuple(classifier.output.shape)
+        self.num_classes: int = self.logits_shape[-1]
         self.reversal: Any = None
         if strength is not None:
             self.reversal = GradientReversal(
@@ -120,11 +118,6 @@ class AdversarialModel(PairModel):
         self.augmentation = make_layers(augmentation or {})
         self.regularizers = check_regularizers(regularizers, self.logits_shape)
         self.task_radius = check_number("task_radius", task_radius, low=0)
-        if self.reversal is None and task_radius:
-            raise ValueError(
-                f"Expected no `task_radius`, because `{type(self).__name__}` has no gradient "
-                f"reversal. Received: task_radius={task_radius}."
-            )
         if self.num_classes == 1:
             require_exclusive_classes(self, f"a label head of output shape {self.logits_shape}")
         for regularizer in self.regularizers:
@@ -203,9 +196,9 @@ class AdversarialModel(PairModel):
 
     def make_batch(self, inputs: dict, features: dict, training: bool) -> Batch:
         """Returns the batch of a pair and its features, without labels."""
+        logits = self.classify(features, training)
         # A user's head may compute in half precision.
-        logits: Any = keras.tree.map_structure(upcast_half, self.classify(features, training))
-        return Batch(inputs, features, logits)
+        return Batch(inputs, features, {name: upcast_half(part) for name, part in logits.items()})
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
         """Returns the logits of each part in one pass; skips the target if no loss needs it."""

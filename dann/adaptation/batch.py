@@ -221,18 +221,14 @@ def expand_sample_weights(weights: Any, logits: Any) -> Any:
 
     Args:
         weights: Tensor `(batch,)`, `(batch, ...)` or `(batch, ..., 1)`, or `None`, which is
-            returned. A dict if the logits are a dict.
-        logits: Tensor `(batch, ..., k)`, or a dict of such tensors.
+            returned.
+        logits: Tensor `(batch, ..., k)`.
 
     Returns:
-        Tensor `(batch, ...)`, or a dict of such tensors.
+        Tensor `(batch, ...)`.
     """
     if weights is None:
         return None
-    if isinstance(logits, dict):
-        return {
-            name: expand_sample_weights(weights[name], output) for name, output in logits.items()
-        }
     weights = ops.convert_to_tensor(weights)  # JAX has no float64
     unit_weights = ops.ones_like(logits[..., 0], dtype=weights.dtype)
     # Two axes, because Keras may not know the rank of the weights.

@@ -20,21 +20,15 @@ def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
     """Returns the loss for `compile`; defaults to the cross-entropy of classes.
 
     Args:
-        loss: Loss from logits, or `None`. A dict if the label head returns a dict.
+        loss: Loss from logits, or `None`.
         model: The method, for the message.
-        shape: Shape of the logits, or a dict of shapes.
+        shape: Shape of the logits.
 
     Raises:
         ValueError: If the loss takes probabilities, if there are several losses, if there is no
-            loss for a single output, if the loss is multi-label and the method requires mutually
-            exclusive classes, or if the names of losses and logits differ.
+            loss for a single output, or if the loss is multi-label and the method requires mutually
+            exclusive classes.
     """
-    if isinstance(shape, dict):
-        if not isinstance(loss, dict) or set(loss) != set(shape):
-            raise ValueError(
-                f"Expected a dict of losses with the keys {sorted(shape)}. Received: loss={loss!r}."
-            )
-        return {name: get_logits_loss(loss[name], model, shape[name]) for name in shape}
     if loss is None:
         if shape[-1] == 1:
             raise ValueError(
@@ -67,16 +61,11 @@ def get_logits_metrics(metrics: Any, loss: Any) -> Any:
     Keras would choose an accuracy that compares labels with probabilities; a logit predicts its
     class if it is above 0. Keras chooses the other accuracies by the shapes of labels and outputs.
     """
-    if isinstance(loss, dict):
-        return {
-            name: get_logits_metrics(metric, loss.get(name))
-            for name, metric in (metrics or {}).items()
-        }
+    if not isinstance(loss, MULTI_LABEL_LOSSES):
+        return metrics
 
     def get_metric(metric):
-        if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(
-            loss, MULTI_LABEL_LOSSES
-        ):
+        if metric in ("accuracy", "acc", "binary_accuracy"):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 
@@ -89,20 +78,15 @@ def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
     Keras would broadcast a number over all outputs.
 
     Raises:
-        ValueError: If labels are missing or have the other format.
-        TypeError: If labels are a dict or strings.
+        ValueError: If labels have the other format.
+        TypeError: If labels are missing, a dict or strings.
     """
-    if isinstance(logits, dict):
-        for name, output in logits.items():
-            check_label_format(labels[name], output, loss[name])
-        return
-    if labels is None:
-        raise ValueError(
-            "Expected labels. Received: no labels. Write `fit({'source': ..., 'target': ...}, "
-            "labels)`."
+    if labels is None or isinstance(labels, dict):
+        received = "no labels" if labels is None else f"a dict of {list(labels)}"
+        raise TypeError(
+            f"Expected labels in one array. Received: {received}. Write `fit({{'source': ..., "
+            "'target': ...}, labels)`."
         )
-    if isinstance(labels, dict):
-        raise TypeError(f"Expected labels in one array. Received: a dict of {list(labels)}.")
     reject_text_labels(labels)
     outputs, has_fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     function = keras.losses.get(loss) if isinstance(loss, str) else loss

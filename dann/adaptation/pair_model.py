@@ -39,7 +39,7 @@ class PairModel(keras.Model):
             `predict` and validation data must have in the same order.
         is_multi_label: Whether the labels of the last `fit` were multi-label with a custom loss.
         label_head: The network from features to logits.
-        logits_shape: Shape of the logits, or a dict of shapes.
+        logits_shape: Shape of the logits.
         num_classes: Number of classes.
         reversal: The gradient reversal, or `None`.
     """
@@ -127,10 +127,6 @@ class PairModel(keras.Model):
         return num_calls * self.steps_per_execution, pairs.repeat(count_replicas(self))
 
     def make_train_function(self, force=False):
-        if getattr(self, "domain_head", None) is self.label_head:
-            raise ValueError(
-                "Expected `domain_head` to have its own weights. Received: the label head itself."
-            )
         check_optimizer(self.optimizer, count_replicas(self))
         # TensorFlow would trace the step twice if it created the variables in the first step.
         with strategy_scope(self):
