@@ -1,6 +1,5 @@
 """Losses, metrics and labels of a network that returns logits."""
 
-import warnings
 from typing import Any
 
 import keras
@@ -121,7 +120,7 @@ def check_labels(x: Any, y: Any, model: Any) -> None:
 
 
 def _check_values(labels, model):
-    loss, model.is_multi_label = model.loss, False
+    loss = model.loss
     reject_text_labels(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         check_class_range("labels", labels[labels != loss.ignore_class], model.num_classes)
@@ -139,14 +138,6 @@ def _check_values(labels, model):
                     f"Expected labels that sum to 1 per example with {type(loss).__name__}. "
                     f"Received: sums from {sums.min()} to {sums.max()}. For multi-label data use "
                     "`keras.losses.BinaryCrossentropy(from_logits=True)`."
-                )
-            if not isinstance(loss, MULTI_LABEL_LOSSES) and np.isin(labels, (0, 1)).all():
-                model.is_multi_label = True  # for the scores of `dann.selection`
-                warnings.warn(
-                    "The labels are multi-label, but with a custom loss Keras computes `accuracy` "
-                    "for one class per example. Use `keras.losses.BinaryCrossentropy(from_logits="
-                    "True)` or the metric `keras.metrics.BinaryAccuracy(threshold=0.0)`.",
-                    stacklevel=2,
                 )
 
 
