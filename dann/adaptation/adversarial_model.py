@@ -61,9 +61,9 @@ class AdversarialModel(PairModel):
         implementation: Implementation of the reversal; see `dann.layers.GradientReversal`. Defaults
             to `"override"`.
         joint_forward: Whether the backbone runs once on both domains, so that its batch
-            normalization uses their joint statistics. `False` runs it on each domain separately and
-            weights the losses that layers add by the sizes of the domains; training then refuses
-            batch normalization in the backbone, unless it is frozen. Defaults to `True`.
+            normalization uses their joint statistics. `False` runs it on each domain separately, so
+            that layers add their losses once per domain; training then refuses batch normalization
+            in the backbone, unless it is frozen. Defaults to `True`.
         augmentation: Keras layers for training, one or a list for each of the keys `"source"` and
             `"target"`. The key `"blend"` is a layer from `[source, target]` to the source, such as
             `dann.layers.DomainBlend`. Defaults to none.
@@ -188,11 +188,8 @@ class AdversarialModel(PairModel):
     def extract_features(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of each part of a pair under the same names."""
         parts = select_parts(inputs)
-        if self.joint_forward:
-            return run_jointly(self.backbone, parts, training)
-        return self._run_tracked(
-            function=lambda: run_separately(self.backbone, parts, training, self.add_loss)
-        )
+        run = run_jointly if self.joint_forward else run_separately
+        return run(self.backbone, parts, training)
 
     def make_batch(self, inputs: dict, features: dict, training: bool) -> Batch:
         """Returns the batch of a pair and its features, without labels."""

@@ -8,15 +8,15 @@ from keras import ops
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.batch import is_pair
 from dann.adaptation.labels import MULTI_LABEL_LOSSES, ONE_HOT_LOSSES
-from dann.adaptation.missing_labels import (
+from dann.adaptation.networks import make_domain_head
+from dann.adaptation.nuisance import (
+    Nuisance,
     apply_sample_weights,
     check_values,
     flatten,
     normalize_mask,
     split_missing,
 )
-from dann.adaptation.networks import make_domain_head
-from dann.adaptation.nuisance import Nuisance
 from dann.adaptation.options import ReversalOptions
 from dann.checks import check_integer
 from dann.data.nuisances import NUMBER

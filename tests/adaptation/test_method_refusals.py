@@ -77,10 +77,6 @@ def perturb_words():
     VirtualAdversarial(radius=1.0).losses(model, batch, None, True)
 
 
-def run_separately(source, target):
-    make_on_maps(joint_forward=False)({"source": source, "target": target})
-
-
 def fit_sources(num_sources, sources):
     """Fits MDAN on pairs and on a dict with these numbers of sources."""
     model = make(MDAN, num_sources=num_sources)
@@ -182,7 +178,6 @@ CALLS = {
     "flat labels of maps": (lambda: fit_maps(LABELS), "shape|rank"),
     "wrong labels of maps": (lambda: fit_maps(np.zeros((5, 3), int)), "shape|incompatible"),
     "one-hot map labels": (lambda: fit_maps(np.eye(3)[np.zeros((5, 6), int)]), "CategoricalCross"),
-    "maps of other sizes": (lambda: run_separately(MAPS, MAPS[:, :4]), "pooling layer"),
     "read strength": (lambda: make(SourceOnly).strength, "`SourceOnly` has no `strength`"),
     "read DIRT-T": (lambda: make(DIRTT, radius=1.0).strength, "`DIRTT` has no `strength`"),
     "weight": (lambda: MCC(-1), "weight=-1"),
