@@ -156,15 +156,13 @@ def test_missing_labels_have_no_weight():
     assert second_result == pytest.approx(complete_result, rel=1e-5)
 
 
-@pytest.mark.parametrize("labels", ["one-hot", "multi-label"])
-def test_labels_may_be_vectors(labels):
+@pytest.mark.parametrize("kind", ["CategoricalCrossentropy", "BinaryCrossentropy"])
+def test_labels_may_be_vectors(kind):
     y = {**Y, "label": np.eye(3, dtype="float32")[Y["label"]]}
-    loss = keras.losses.CategoricalCrossentropy(from_logits=True)
+    loss = getattr(keras.losses, kind)(from_logits=True)
     model = build_small_model(SITE, condition_on_label=True)
-    if labels == "multi-label":
-        loss = keras.losses.BinaryCrossentropy(from_logits=True)
     logs, _ = step(model, "graph", X, y, loss=loss)
-    losses = keras.losses.get(loss)(y["label"], build_small_model(SITE)(X))
+    losses = loss(y["label"], build_small_model(SITE)(X))
     expected = float(np.mean(keras.ops.convert_to_numpy(losses)))
     assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
 
@@ -191,22 +189,14 @@ def test_regularizers_and_smooth_steps_apply():
     backbone = keras.Model(
         head_inputs, keras.layers.Dense(4, kernel_regularizer=decay)(head_inputs)
     )
-    regularizers = [
-        dann.MCC(0.5),
-        dann.VirtualAdversarial(radius=0.5, seed=1),
-        dann.SelfEnsembling(),
-    ]
-    noise = {"source": keras.layers.GaussianNoise(0.1, seed=2)}
-    model = Invariant(
-        backbone, 3, nuisances=SITE, regularizers=regularizers, augmentation=noise, task_radius=1e-7
-    )
+    options = {"regularizers": [dann.MCC(0.5), dann.SelfEnsembling()], "task_radius": 1e-7}
+    model = Invariant(backbone, 3, nuisances=SITE, **options)
     kernel = np.array(backbone.weights[0])
     model.compile(keras.optimizers.SGD(0.0))
     logs = model.fit(X, {k: Y[k] for k in ("label", "site")}, batch_size=7, verbose=0).history
     parts = float(model.total_loss({k: logs[k][0] for k in logs if k.endswith("/loss")}))
     assert logs["loss"][0] - parts == pytest.approx(0.5 * np.sum(kernel**2), rel=1e-4)
-    for name in ("mcc/loss", "vat/loss", "self_ensembling/loss"):
-        assert np.isfinite(logs[name][0])
+    assert np.isfinite([logs["mcc/loss"], logs["self_ensembling/loss"]]).all()
 
 
 def test_nuisance_out_of_range_is_refused_or_nan():
