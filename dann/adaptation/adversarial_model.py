@@ -16,7 +16,8 @@ from dann.adaptation.batch import (
     upcast_half,
 )
 from dann.adaptation.labels import check_label_format, require_exclusive_classes
-from dann.adaptation.networks import TrackedCall, make_label_head, trace_features
+from dann.adaptation.networks import ADAPT_SYNONYMS, TrackedCall, make_label_head, trace_features
+from dann.adaptation.options import reject_unknown_options
 from dann.adaptation.pair_model import PairModel
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.replicas import divide_by_replicas, multiply_by_replicas
@@ -61,9 +62,9 @@ class AdversarialModel(PairModel):
         implementation: Implementation of the reversal; see `dann.layers.GradientReversal`. Defaults
             to `"override"`.
         joint_forward: Whether the backbone runs once on both domains, so that its batch
-            normalization uses their joint statistics. `False` runs it on each domain separately, so
-            that layers add their losses once per domain; training then refuses batch normalization
-            in the backbone, unless it is frozen. Defaults to `True`.
+            normalization uses their joint statistics. `False` runs it on each domain separately and
+            weights the losses that layers add by the sizes of the domains; training then refuses
+            batch normalization in the backbone, unless it is frozen. Defaults to `True`.
         augmentation: Keras layers for training, one or a list for each of the keys `"source"` and
             `"target"`. The key `"blend"` is a layer from `[source, target]` to the source, such as
             `dann.layers.DomainBlend`. Defaults to none.
@@ -96,7 +97,8 @@ class AdversarialModel(PairModel):
         task_radius: float = 0.0,
         **kwargs: Any,
     ):
-        reject_synonyms(kwargs)
+        reject_synonyms(kwargs, ADAPT_SYNONYMS)
+        reject_unknown_options(type(self).__name__, kwargs, self.arguments)
         super().__init__(**kwargs)
         self.backbone = backbone
         inputs, features = trace_features(backbone, self.supports_maps)
@@ -107,8 +109,8 @@ class AdversarialModel(PairModel):
         object.__setattr__(self, "classifier", classifier)
         # The bound method hides the layer from Keras, which would save the networks within it.
         self._run_tracked = TrackedCall(self).__call__
-        self.logits_shape = tuple(classifier.output.shape)
-        self.num_classes: int = self.logits_shape[-1]
+        self.logits_shape: Any = keras.tree.map_structure(ops.shape, self.classifier.output)
+        self.num_classes: int = 1 if isinstance(self.logits_shape, dict) else self.logits_shape[-1]
         self.reversal: Any = None
         if strength is not None:
             self.reversal = GradientReversal(
@@ -118,6 +120,11 @@ class AdversarialModel(PairModel):
         self.augmentation = make_layers(augmentation or {})
         self.regularizers = check_regularizers(regularizers, self.logits_shape)
         self.task_radius = check_number("task_radius", task_radius, low=0)
+        if self.reversal is None and task_radius:
+            raise ValueError(
+                f"Expected no `task_radius`, because `{type(self).__name__}` has no gradient "
+                f"reversal. Received: task_radius={task_radius}."
+            )
         if self.num_classes == 1:
             require_exclusive_classes(self, f"a label head of output shape {self.logits_shape}")
         for regularizer in self.regularizers:
@@ -188,14 +195,17 @@ class AdversarialModel(PairModel):
     def extract_features(self, inputs: dict, training: bool) -> dict[str, Any]:
         """Returns the features of each part of a pair under the same names."""
         parts = select_parts(inputs)
-        run = run_jointly if self.joint_forward else run_separately
-        return run(self.backbone, parts, training)
+        if self.joint_forward:
+            return run_jointly(self.backbone, parts, training)
+        return self._run_tracked(
+            function=lambda: run_separately(self.backbone, parts, training, self.add_loss)
+        )
 
     def make_batch(self, inputs: dict, features: dict, training: bool) -> Batch:
         """Returns the batch of a pair and its features, without labels."""
-        logits = self.classify(features, training)
         # A user's head may compute in half precision.
-        return Batch(inputs, features, {name: upcast_half(part) for name, part in logits.items()})
+        logits: Any = keras.tree.map_structure(upcast_half, self.classify(features, training))
+        return Batch(inputs, features, logits)
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
         """Returns the logits of each part in one pass; skips the target if no loss needs it."""

@@ -1,7 +1,7 @@
 """The batch that a method receives, and the loss of a domain discriminator."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -52,6 +52,11 @@ class Batch(NamedTuple):
         """Splits rows computed from `domain_features` into source rows and target rows."""
         sizes = [count_examples(self.features[name]) for name in ("source", "target")]
         return split_rows(scores, sizes)
+
+    def probabilities(self) -> Any:
+        """Returns the softmax of the logits of source and target, without gradient."""
+        logits = ops.concatenate([self.logits["source"], self.logits["target"]])
+        return ops.stop_gradient(ops.softmax(logits))
 
     def apply_reversed(self, network: Any, reversal: Any, training: bool) -> Any:
         """Applies a network to the domain features after the gradient reversal."""
@@ -124,15 +129,36 @@ def run_jointly(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
     return dict(zip(parts, split_rows(outputs, sizes), strict=True))
 
 
-def run_separately(network: keras.Layer, parts: dict[str, Any], training: bool) -> dict[str, Any]:
+def run_separately(
+    network: keras.Layer, parts: dict[str, Any], training: bool, add_loss: Callable[[Any], None]
+) -> dict[str, Any]:
     """Runs a network once per part and returns its outputs under the same names.
 
+    Losses that layers add are means over one part. Weighted by the parts' shares of the examples,
+    they sum to the mean over a joint pass; `add_loss` receives the difference.
+
     Raises:
-        ValueError: If several parts train a backbone with batch normalization.
+        ValueError: If features differ in shape, or if several parts train a backbone with batch
+            normalization.
     """
     if training and len(parts) > 1:
         _reject_batch_normalization(network)
-    return {name: network(part, training=training) for name, part in parts.items()}
+    outputs = {}
+    total_size = sum(map(count_examples, parts.values()))
+    for name, part in parts.items():
+        previous_loss = sum_losses(network.losses)
+        outputs[name] = network(part, training=training)
+        if network.losses:
+            part_loss = sum_losses(network.losses) - previous_loss
+            share = count_examples(part) / total_size
+            add_loss(part_loss * ops.cast(share - 1, part_loss.dtype))
+    shapes = {name: tuple(output.shape) for name, output in outputs.items()}
+    if len({shape[1:] for shape in shapes.values()}) > 1:
+        raise ValueError(
+            "Expected features of one shape. Received: features of shapes "
+            f"{shapes}. End the backbone with a pooling layer."
+        )
+    return outputs
 
 
 def _reject_batch_normalization(network):
@@ -195,14 +221,18 @@ def expand_sample_weights(weights: Any, logits: Any) -> Any:
 
     Args:
         weights: Tensor `(batch,)`, `(batch, ...)` or `(batch, ..., 1)`, or `None`, which is
-            returned.
-        logits: Tensor `(batch, ..., k)`.
+            returned. A dict if the logits are a dict.
+        logits: Tensor `(batch, ..., k)`, or a dict of such tensors.
 
     Returns:
-        Tensor `(batch, ...)`.
+        Tensor `(batch, ...)`, or a dict of such tensors.
     """
     if weights is None:
         return None
+    if isinstance(logits, dict):
+        return {
+            name: expand_sample_weights(weights[name], output) for name, output in logits.items()
+        }
     weights = ops.convert_to_tensor(weights)  # JAX has no float64
     unit_weights = ops.ones_like(logits[..., 0], dtype=weights.dtype)
     # Two axes, because Keras may not know the rank of the weights.

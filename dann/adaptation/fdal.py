@@ -1,31 +1,14 @@
-import math
 from typing import Any, Unpack
 
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import predict_one_hot
+from dann.adaptation.f_divergences import DIVERGENCES
 from dann.adaptation.networks import make_second_head
 from dann.adaptation.options import ReversalOptions
 from dann.checks import check_choice
 from dann.schedules import StrengthSchedule
-
-# For a convex function `phi` of the ratio `u` of the densities, whose conjugate is
-# `phi*(t) = sup_u (u t - phi(u))`: the activation `g`, which maps the output of the critic into the
-# domain of `phi*`, and `v -> phi*(g(v))`, simplified to keep rounding errors small.
-# The other divergences of Nowozin et al. (2016), table 2, grow exponentially with `v`.
-DIVERGENCES = {
-    # phi = (u - 1)^2, also for negative u;  g = v;  phi*(t) = t^2 / 4 + t
-    "pearson": (lambda v: v, lambda v: ops.square(v) / 4 + v),
-    # phi = u log u - (u + 1) log((u + 1) / 2);  g = log 2 - log(1 + exp(-v));
-    # phi*(t) = -log(2 - exp(t))
-    "jensen_shannon": (
-        lambda v: math.log(2) - ops.softplus(-v),
-        lambda v: ops.softplus(v) - math.log(2),
-    ),
-    # phi = |u - 1| / 2;  g = tanh(v) / 2;  phi*(t) = t for |t| <= 1 / 2
-    "total_variation": (lambda v: ops.tanh(v) / 2, lambda v: ops.tanh(v) / 2),
-}
 
 
 @METHODS.register("fdal")
@@ -54,7 +37,10 @@ class FDAL(AdversarialModel):
             `scripts/train.py method=fdal`.
         critic: Functional model with the label head's shapes. Defaults to a new one with the label
             head's layers.
-        divergence: `"pearson"` (default), `"jensen_shannon"` or `"total_variation"`.
+        divergence: `"pearson"` (default), `"jensen_shannon"`, `"kl"`, `"neyman"`, `"reverse_kl"`,
+            `"squared_hellinger"` or `"total_variation"`. `"kl"`, `"neyman"`, `"reverse_kl"` and
+            `"squared_hellinger"` grow exponentially with the critic's output, so they require a
+            small learning rate.
         **options: The other options of `AdversarialModel`.
 
     Raises:
@@ -70,7 +56,6 @@ class FDAL(AdversarialModel):
     Reference:
         - [Acuna et al., 2021](https://arxiv.org/abs/2106.11344), definition 2 (the discrepancy that
           `d` estimates) and section 4 (the critic by class, the objective).
-        - [Nowozin et al., 2016](https://arxiv.org/abs/1606.00709), table 2: the divergences.
     """
 
     terms = ("divergence/loss",)
@@ -94,11 +79,12 @@ class FDAL(AdversarialModel):
         self.critic = make_second_head("critic", critic, self)
 
     def method_losses(self, batch, reversal, training):
-        activation, conjugate = DIVERGENCES[self.divergence]
+        divergence = DIVERGENCES[self.divergence]
         scores = batch.apply_reversed(self.critic, reversal, training)
         # h_k for the predicted class k: (batch,) for each domain
         source, target = (
             ops.sum(predict_one_hot(batch.logits[name]) * part, axis=-1)
             for name, part in zip(("source", "target"), batch.split_domains(scores), strict=True)
         )
-        return {"divergence/loss": ops.mean(conjugate(target)) - ops.mean(activation(source))}
+        source_mean = ops.mean(divergence.activation(source))
+        return {"divergence/loss": ops.mean(divergence.conjugate(target)) - source_mean}

@@ -8,19 +8,21 @@ from keras import ops
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.batch import is_pair
 from dann.adaptation.labels import MULTI_LABEL_LOSSES, ONE_HOT_LOSSES
-from dann.adaptation.networks import make_domain_head
-from dann.adaptation.nuisance import (
-    Nuisance,
+from dann.adaptation.missing_labels import (
     apply_sample_weights,
     check_values,
+    class_sample_weights,
     flatten,
     normalize_mask,
     split_missing,
 )
+from dann.adaptation.networks import make_domain_head
+from dann.adaptation.nuisance import Nuisance
 from dann.adaptation.options import ReversalOptions
 from dann.checks import check_integer
 from dann.data.nuisances import NUMBER
 from dann.data.pairs import Pairs
+from dann.layers import GradientReversal
 from dann.layers.state import add_state
 from dann.networks import label_head as build_label_head
 from dann.schedules import StrengthSchedule
@@ -38,6 +40,10 @@ class Invariant(AdversarialModel):
     rows without a label. `evaluate` also accepts `y` alone and returns the loss and the metrics of
     the labels.
 
+    A `label_head` that returns a dict of outputs has a label for each output, in addition to the
+    nuisances: `fit(x, {"digit": d, "size": z, "speaker": s})`. `compile` then accepts a dict of
+    losses, and dicts of metrics and `loss_weights`, as in Keras.
+
     With features `f`, label head `c` and a head `h_n` after the reversal for each nuisance `n`,
 
     - `L = mean CE(c(f(x)), y)`, or the loss given to `compile`
@@ -45,7 +51,7 @@ class Invariant(AdversarialModel):
     - `D_n = mean w_n (h_n(f(x)) - z)^2` for a number, `z = (n - mean) / std`
 
     each over the examples without missing values, one step descends `L` for `c`, `D_n` for `h_n`,
-    and `L - strength * sum_n D_n` for `f`. `w_n` are the sample weights of `n`, or 1. For a
+    and `L - sum_n strength_n D_n` for `f`. `w_n` are the sample weights of `n`, or 1. For a
     `balanced` nuisance they are multiplied by `N / (K N_k)`, with `N_k` examples of the value, `N`
     examples in total, and `K` values that occurred. The counts, the mean and the standard deviation
     `std` cover all training batches so far and are saved with the model.
@@ -66,9 +72,10 @@ class Invariant(AdversarialModel):
     Args:
         backbone: As in `AdversarialModel`.
         num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
+        label_head: As in `AdversarialModel`, or a network that returns a dict of logits.
         nuisances: Kind of each nuisance by name: the number of values, at least 2, or `"number"`.
-        strength: As in `AdversarialModel`, shared by all nuisances. Defaults to `1.0`.
+        strength: As in `AdversarialModel`, or a dict with the strength of each nuisance, which can
+            be read and set as `model.reversals["speaker"].strength`. Defaults to `1.0`.
         heads: Keras models or layers by nuisance, from features (with `condition_on_label` from
             `(num_features + 1) * num_classes` products) to `K` logits or one number. Defaults to
             one hidden layer of 100 units.
@@ -78,9 +85,9 @@ class Invariant(AdversarialModel):
         **options: The other options of `AdversarialModel`; `joint_forward` has no effect.
 
     Raises:
-        ValueError: If there is no nuisance, if a nuisance is named `"label"`, if `heads` or
-            `balanced` name anything but nuisances, or if `condition_on_label` is set for a label
-            without classes.
+        ValueError: If there is no nuisance, if a nuisance has the name of a label, if `strength`,
+            `heads` or `balanced` name anything but nuisances, or if `condition_on_label` is set for
+            a label without classes.
 
     Example:
 
@@ -106,7 +113,7 @@ class Invariant(AdversarialModel):
         label_head: Any = None,
         *,
         nuisances: Mapping[str, int | str],
-        strength: float | StrengthSchedule = 1.0,
+        strength: float | StrengthSchedule | Mapping[str, Any] = 1.0,
         heads: Mapping[str, Any] | None = None,
         condition_on_label: bool = False,
         balanced: str | Sequence[str] = (),
@@ -117,19 +124,31 @@ class Invariant(AdversarialModel):
                 "Expected `nuisances` to be a dict with the kind of each nuisance, such as "
                 f"{{'sex': 2, 'age': 'number'}}. Received: nuisances={nuisances!r}."
             )
-        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
+        strengths = dict(strength) if isinstance(strength, Mapping) else {}
+        shared_strength: Any = None if strengths else strength
+        super().__init__(backbone, num_classes, label_head, strength=shared_strength, **options)
+        self._strengths = strengths
         self.nuisances = {name: _check_kind(name, kind) for name, kind in nuisances.items()}
         self.condition_on_label = condition_on_label
         self.balanced = [balanced] if isinstance(balanced, str) else list(balanced)
         categorical_nuisances = {name for name, kind in nuisances.items() if kind != NUMBER}
-        _check_nuisances("heads", heads or {}, {*nuisances})
-        _check_nuisances("balanced", self.balanced, categorical_nuisances)
-        if not nuisances or "label" in nuisances or (condition_on_label and self.num_classes == 1):
+        _check_names("strength", strengths or nuisances, {*nuisances}, require_all=True)
+        _check_names("heads", heads or {}, {*nuisances})
+        _check_names("balanced", self.balanced, categorical_nuisances)
+        shape = self.logits_shape
+        self.label_shapes = shape if isinstance(shape, dict) else {"label": shape}
+        is_ambiguous = bool(set(nuisances) & set(self.label_shapes))
+        if not nuisances or is_ambiguous or (condition_on_label and self.num_classes == 1):
             raise ValueError(
                 "Expected at least one nuisance, no nuisance with the name of a label, and classes "
-                f"if `condition_on_label` is set. Received: nuisances={dict(nuisances)} and "
-                f"num_classes={self.num_classes}."
+                f"if `condition_on_label` is set. Received: nuisances={dict(nuisances)} and label "
+                f"outputs {self.label_shapes}."
             )
+        implementation = options.get("implementation", "override")
+        self.reversals = {
+            name: GradientReversal(value, implementation, name=f"{name}_reversal")
+            for name, value in strengths.items()
+        }
         length = self.feature_shape[-1]
         length = (length + 1) * self.num_classes if condition_on_label else length
         self.heads, self.nuisance_terms = {}, []
@@ -139,9 +158,10 @@ class Invariant(AdversarialModel):
             setattr(self, f"head_of_{name}", self.heads[name])
             size: Any = 3 if kind == NUMBER else kind
             statistics = add_state(self, f"{name}_seen", "float32", 0.0, (size,))
-            is_balanced = name in self.balanced
-            term = Nuisance(name, kind, self.heads[name], statistics, is_balanced)
-            self.nuisance_terms.append(term)
+            reversal, is_balanced = self.reversals.get(name), name in self.balanced
+            self.nuisance_terms.append(
+                Nuisance(name, kind, self.heads[name], statistics, reversal, is_balanced)
+            )
         terms = [f"{name}/loss" for name in nuisances]
         terms += [
             f"{name}/{term}" for name in categorical_nuisances for term in ("accuracy", "chance")
@@ -155,17 +175,22 @@ class Invariant(AdversarialModel):
         return super().call(inputs, training=False)
 
     def method_losses(self, batch, reversal, training):
-        self._check_labels(batch.labels)
-        # Called once for all nuisances, because the reversal counts the steps of its schedule.
-        features = reversal(batch.features["source"], training=training)
+        self._check_names(batch.labels)
+        source, shared_features = batch.features["source"], None
+        if reversal is not None:
+            # Called once for all nuisances, because the reversal counts the steps of its schedule.
+            shared_features = reversal(source, training=training)
         terms = {}
         for nuisance in self.nuisance_terms:
+            features = shared_features
+            if nuisance.reversal is not None:
+                features = nuisance.reversal(source, training=training)
             terms |= nuisance.losses(self, batch, features, training)
         return terms
 
-    def _check_labels(self, labels):
-        """Raises a `ValueError` unless labels are a dict with the label and all nuisances."""
-        names = sorted({"label", *self.nuisances})
+    def _check_names(self, labels):
+        """Raises a `ValueError` unless labels are a dict with all labels and nuisances."""
+        names = sorted({*self.label_shapes, *self.nuisances})
         if not isinstance(labels, dict) or not set(names) <= set(labels):
             received = sorted(labels) if isinstance(labels, dict) else type(labels).__name__
             raise ValueError(
@@ -184,30 +209,44 @@ class Invariant(AdversarialModel):
             Tensor `(batch, (num_features + 1) * num_classes)` and a mask `(batch,)`, which is 0 for
             examples without a label.
         """
-        label, mask = self._split_label(labels["label"])
+        label, mask = self._split_label(labels, "label")
         if len(label.shape) < 2 or label.shape[-1] != self.num_classes:
             label = ops.one_hot(ops.cast(flatten(label), "int32"), self.num_classes)
         features = ops.concatenate([features, ops.ones_like(features[:, :1])], axis=-1)
         products = features[:, :, None] * ops.cast(label, features.dtype)[:, None]
         return ops.reshape(products, (-1, features.shape[-1] * self.num_classes)), mask
 
-    def _split_label(self, label):
-        """Returns the label with 0 for missing values, and a mask of the examples that have it."""
-        return split_missing(label, is_class=isinstance(self.loss, _CLASS_LOSSES))
+    def _split_label(self, labels, name):
+        """Returns a label with 0 for missing values, and a mask of the examples that have it."""
+        return split_missing(labels[name], isinstance(self._get_loss(name), _CLASS_LOSSES))
+
+    def _get_loss(self, name):
+        return self.loss[name] if isinstance(self.loss, dict) else self.loss
 
     def prepare_labels(self, labels, weights, for_loss):
-        label, mask = self._split_label(labels["label"] if isinstance(labels, dict) else labels)
-        mask = normalize_mask(mask) if for_loss else mask
-        return label, apply_sample_weights(mask, weights, "label")
+        labels = labels if isinstance(labels, dict) else {"label": labels}
+        prepared_labels, prepared_weights = {}, {}
+        for name in self.label_shapes:
+            prepared_labels[name], mask = self._split_label(labels, name)
+            mask = normalize_mask(mask) if for_loss else mask
+            prepared_weights[name] = apply_sample_weights(mask, weights, name)
+        if isinstance(self.loss, dict):
+            return prepared_labels, prepared_weights
+        return prepared_labels["label"], prepared_weights["label"]
 
     def compile(
         self, optimizer="rmsprop", loss=None, metrics=None, weighted_metrics=None, **kwargs
     ):
         # All metrics are weighted, because missing labels have weight 0.
-        metrics = [*(metrics or ()), *(weighted_metrics or ())]
-        super().compile(optimizer, loss, weighted_metrics=metrics, **kwargs)
+        joined = {}
+        for metrics_by_name in filter(None, (metrics, weighted_metrics)):
+            if not isinstance(metrics_by_name, dict):
+                metrics_by_name = {"label": metrics_by_name}
+            for name, metric in metrics_by_name.items():
+                joined.setdefault(name, []).extend(keras.tree.flatten(metric))
+        super().compile(optimizer, loss, weighted_metrics=joined, **kwargs)
 
-    def fit(self, x=None, y=None, *args, **kwargs):
+    def fit(self, x=None, y=None, *args, class_weight=None, **kwargs):
         if is_pair(x) or (isinstance(x, Pairs) and "target" in x.domains):
             raise ValueError(
                 "Expected inputs and a dict of labels. Received: pairs of source and target. Write "
@@ -215,11 +254,32 @@ class Invariant(AdversarialModel):
                 "the target and `nuisances={'domain': 2}`."
             )
         if y is not None:
-            self._check_labels(y)
+            self._check_names(y)
             y = {k: v if ops.is_tensor(v) else np.asarray(v) for k, v in y.items()}
-            is_sparse = isinstance(self.loss, keras.losses.SparseCategoricalCrossentropy)
-            check_values(y, {"label": self.num_classes if is_sparse else NUMBER, **self.nuisances})
-        return super().fit(x, y, *args, **kwargs)
+            sparse = keras.losses.SparseCategoricalCrossentropy
+            kinds = {
+                name: shape[-1] if isinstance(self._get_loss(name), sparse) else NUMBER
+                for name, shape in self.label_shapes.items()
+            }
+            check_values(y, {**kinds, **self.nuisances})
+            if class_weight is not None and kwargs.get("sample_weight") is None and "label" in y:
+                kwargs["sample_weight"] = class_sample_weights(y, class_weight)
+                class_weight = None
+        return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
+
+    def get_config(self):
+        config = super().get_config()
+        if self._strengths:
+            config["strength"] = keras.saving.serialize_keras_object(self._strengths)
+        return config
+
+    def _get_reversal(self):
+        if self.reversals:
+            raise AttributeError(
+                "`Invariant` has a `strength` for each nuisance. Use "
+                f"`model.reversals[{next(iter(self.reversals))!r}].strength`."
+            )
+        return super()._get_reversal()
 
 
 def _check_kind(name, kind):
@@ -234,9 +294,9 @@ def _make_head(name, kind, length, head):
     return make_domain_head(head, (None, length), (outputs,), f"{name}_head")
 
 
-def _check_nuisances(argument, names, expected):
-    """Raises a `ValueError` for unexpected names."""
-    if not set(names) <= expected:
+def _check_names(argument, names, expected, require_all=False):
+    """Raises a `ValueError` for unexpected names or, with `require_all`, for missing names."""
+    if not set(names) <= expected or (require_all and set(names) != expected):
         raise ValueError(
             f"Expected `{argument}` to name nuisances of {sorted(expected)}. Received: "
             f"{sorted(names)}."

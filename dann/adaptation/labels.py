@@ -1,5 +1,6 @@
 """Losses, metrics and labels of a network that returns logits."""
 
+import warnings
 from typing import Any
 
 import keras
@@ -19,15 +20,21 @@ def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
     """Returns the loss for `compile`; defaults to the cross-entropy of classes.
 
     Args:
-        loss: Loss from logits, or `None`.
+        loss: Loss from logits, or `None`. A dict if the label head returns a dict.
         model: The method, for the message.
-        shape: Shape of the logits.
+        shape: Shape of the logits, or a dict of shapes.
 
     Raises:
         ValueError: If the loss takes probabilities, if there are several losses, if there is no
-            loss for a single output, or if the loss is multi-label and the method requires mutually
-            exclusive classes.
+            loss for a single output, if the loss is multi-label and the method requires mutually
+            exclusive classes, or if the names of losses and logits differ.
     """
+    if isinstance(shape, dict):
+        if not isinstance(loss, dict) or set(loss) != set(shape):
+            raise ValueError(
+                f"Expected a dict of losses with the keys {sorted(shape)}. Received: loss={loss!r}."
+            )
+        return {name: get_logits_loss(loss[name], model, shape[name]) for name in shape}
     if loss is None:
         if shape[-1] == 1:
             raise ValueError(
@@ -60,11 +67,16 @@ def get_logits_metrics(metrics: Any, loss: Any) -> Any:
     Keras would choose an accuracy that compares labels with probabilities; a logit predicts its
     class if it is above 0. Keras chooses the other accuracies by the shapes of labels and outputs.
     """
-    if not isinstance(loss, MULTI_LABEL_LOSSES):
-        return metrics
+    if isinstance(loss, dict):
+        return {
+            name: get_logits_metrics(metric, loss.get(name))
+            for name, metric in (metrics or {}).items()
+        }
 
     def get_metric(metric):
-        if metric in ("accuracy", "acc", "binary_accuracy"):
+        if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(
+            loss, MULTI_LABEL_LOSSES
+        ):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 
@@ -77,15 +89,20 @@ def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
     Keras would broadcast a number over all outputs.
 
     Raises:
-        ValueError: If labels have the other format.
-        TypeError: If labels are missing, a dict or strings.
+        ValueError: If labels are missing or have the other format.
+        TypeError: If labels are a dict or strings.
     """
-    if labels is None or isinstance(labels, dict):
-        received = "no labels" if labels is None else f"a dict of {list(labels)}"
-        raise TypeError(
-            f"Expected labels in one array. Received: {received}. Write `fit({{'source': ..., "
-            "'target': ...}, labels)`."
+    if isinstance(logits, dict):
+        for name, output in logits.items():
+            check_label_format(labels[name], output, loss[name])
+        return
+    if labels is None:
+        raise ValueError(
+            "Expected labels. Received: no labels. Write `fit({'source': ..., 'target': ...}, "
+            "labels)`."
         )
+    if isinstance(labels, dict):
+        raise TypeError(f"Expected labels in one array. Received: a dict of {list(labels)}.")
     reject_text_labels(labels)
     outputs, has_fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     function = keras.losses.get(loss) if isinstance(loss, str) else loss
@@ -120,7 +137,7 @@ def check_labels(x: Any, y: Any, model: Any) -> None:
 
 
 def _check_values(labels, model):
-    loss = model.loss
+    loss, model.is_multi_label = model.loss, False
     reject_text_labels(labels)
     if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         check_class_range("labels", labels[labels != loss.ignore_class], model.num_classes)
@@ -138,6 +155,14 @@ def _check_values(labels, model):
                     f"Expected labels that sum to 1 per example with {type(loss).__name__}. "
                     f"Received: sums from {sums.min()} to {sums.max()}. For multi-label data use "
                     "`keras.losses.BinaryCrossentropy(from_logits=True)`."
+                )
+            if not isinstance(loss, MULTI_LABEL_LOSSES) and np.isin(labels, (0, 1)).all():
+                model.is_multi_label = True  # for the scores of `dann.selection`
+                warnings.warn(
+                    "The labels are multi-label, but with a custom loss Keras computes `accuracy` "
+                    "for one class per example. Use `keras.losses.BinaryCrossentropy(from_logits="
+                    "True)` or the metric `keras.metrics.BinaryAccuracy(threshold=0.0)`.",
+                    stacklevel=2,
                 )
 
 

@@ -9,6 +9,9 @@ from dann.checks import check_integer
 from dann.networks import domain_head as build_domain_head
 from dann.networks import label_head as build_label_head
 
+# Arguments of the package `adapt`, and their names in this package.
+ADAPT_SYNONYMS = {"encoder": "backbone", "task": "label_head", "discriminator": "domain_head"}
+
 
 class TrackedCall(keras.layers.Layer):
     """Runs a function as one layer call, so that Keras keeps the losses of all layers within.
@@ -92,19 +95,21 @@ def make_label_head(head: Any, feature_shape: Sequence[int | None], num_classes:
         num_classes: Number of classes, or `None` if a head is given.
 
     Raises:
-        TypeError: If both are `None`.
-        ValueError: If the number of outputs of the head is not `num_classes`.
+        ValueError: If both are `None`, or the number of outputs of the head is not `num_classes`.
     """
     if num_classes is not None:
         num_classes = check_integer("num_classes", num_classes, low=1)
     if head is None:
+        if num_classes is None:
+            raise ValueError("Expected `num_classes` or a `label_head`. Received: neither.")
         options: Any = {"hidden_units": ()} if len(feature_shape) > 2 else {}
         return build_label_head(_example_shape(feature_shape), num_classes, **options)
     shape = _output_shape("label_head", head, feature_shape)
-    if num_classes not in (None, shape[-1]):
+    outputs = list(shape) if isinstance(shape, dict) else shape[-1]
+    if num_classes not in (None, outputs):
         raise ValueError(
             f"Expected a label head with `num_classes={num_classes}` outputs. Received: a head "
-            f"with {shape[-1]} outputs."
+            f"with {outputs} outputs."
         )
     return head
 
@@ -157,12 +162,16 @@ def make_second_head(name: str, head: Any, model: Any) -> Any:
         config = _change_seeds(label_head.get_config())  # so that seeded initializers differ too
         config = {**config, "name": name} if "name" in config else config
         head = type(label_head).from_config(config)
-    shape = _output_shape(name, head, model.feature_shape)
-    if head is label_head or shape != model.logits_shape:
-        received = "the label head itself" if head is label_head else f"output shape {shape}"
+    if head is label_head:
         raise ValueError(
-            f"Expected `{name}` to have its own weights and the output shape of the label head, "
-            f"{model.logits_shape}. Received: {received}."
+            f"Expected `{name}` to have its own weights. Received: the label head itself."
+        )
+    expected = _output_shape(name, label_head, model.feature_shape)
+    shape = _output_shape(name, head, model.feature_shape)
+    if shape != expected:
+        raise ValueError(
+            f"Expected `{name}` to have the output shape of the label head, {expected}. "
+            f"Received: output shape {shape}."
         )
     return head
 
@@ -197,14 +206,17 @@ def _make_inputs(shapes, name=None):
 
 
 def _output_shape(name, head, features):
-    """Returns the output shape of a head; Keras rejects unfit features."""
+    """Returns the output shape of a head, or a dict of shapes; Keras rejects unfit features."""
     activation = _last_activation(check_network(name, head))
     if activation in (keras.activations.softmax, keras.activations.sigmoid):
         raise ValueError(
             f"Expected `{name}` to return logits, because the losses apply the "
             f"{activation.__name__}. Received: '{head.name}', whose last layer applies it too."
         )
-    return tuple(head(keras.KerasTensor(features, keras.config.floatx())).shape)
+    outputs = head(keras.KerasTensor(features, keras.config.floatx()))
+    if isinstance(outputs, dict):
+        return {name: tuple(output.shape) for name, output in outputs.items()}
+    return tuple(outputs.shape)
 
 
 def _last_activation(network: Any) -> Callable | None:

@@ -37,8 +37,9 @@ class PairModel(keras.Model):
         classifier: The plain network from inputs to logits.
         frame_columns: Column names of the data frames of the last `fit`, which `evaluate`,
             `predict` and validation data must have in the same order.
+        is_multi_label: Whether the labels of the last `fit` were multi-label with a custom loss.
         label_head: The network from features to logits.
-        logits_shape: Shape of the logits.
+        logits_shape: Shape of the logits, or a dict of shapes.
         num_classes: Number of classes.
         reversal: The gradient reversal, or `None`.
     """
@@ -47,6 +48,7 @@ class PairModel(keras.Model):
     augmentation: dict[str, Any]
     classifier: Any
     frame_columns: Sequence[str] = ()
+    is_multi_label = False
     label_head: Any
     logits_shape: Any
     num_classes: int
@@ -125,6 +127,10 @@ class PairModel(keras.Model):
         return num_calls * self.steps_per_execution, pairs.repeat(count_replicas(self))
 
     def make_train_function(self, force=False):
+        if getattr(self, "domain_head", None) is self.label_head:
+            raise ValueError(
+                "Expected `domain_head` to have its own weights. Received: the label head itself."
+            )
         check_optimizer(self.optimizer, count_replicas(self))
         # TensorFlow would trace the step twice if it created the variables in the first step.
         with strategy_scope(self):
@@ -173,6 +179,8 @@ class PairModel(keras.Model):
         super().save_own_variables(store)
         for key, state in self._random_states().items():
             store[key] = ops.convert_to_numpy(state)
+        # The key differs from the attribute, because saved files contain it.
+        store["several_labels"] = np.array(self.is_multi_label)
         if self.frame_columns:
             names = json.dumps(list(self.frame_columns)).encode()
             store["frame_columns"] = np.frombuffer(names, "uint8")  # Keras saves no strings
@@ -180,6 +188,8 @@ class PairModel(keras.Model):
     def load_own_variables(self, store):
         keys = set(store.keys())
         super().load_own_variables({key: store[key] for key in keys if key.isdigit()})
+        if "several_labels" in keys:
+            self.is_multi_label = bool(np.asarray(store["several_labels"]))
         if "frame_columns" in keys:
             self.frame_columns = json.loads(bytes(np.asarray(store["frame_columns"])))
         states = self._random_states()

@@ -156,6 +156,7 @@ def _run_model(model, inputs, needs_features, batch_size):
 def _check_one_label_per_example(model, network):
     last_layer = getattr(network, "layers", [network])[-1]
     is_multi_label = isinstance(getattr(model, "loss", None), MULTI_LABEL_LOSSES)
+    is_multi_label = is_multi_label or getattr(model, "is_multi_label", False)
     if is_multi_label or getattr(last_layer, "activation", None) is keras.activations.sigmoid:
         raise ValueError(
             "Expected logits of classes, one class per example. Received: several labels per "

@@ -11,7 +11,7 @@ from support.pair import STRENGTH
 from support.training_step import MODES, check_step, step
 
 import dann
-from dann.adaptation import DANN, MDAN, ConditionalEntropy, SourceOnly
+from dann.adaptation import DANN, MCC, MDAN, ConditionalEntropy, SourceOnly
 
 pytestmark = pytest.mark.tensorflow
 
@@ -117,3 +117,14 @@ def test_segmentation_model_trains_and_reloads(reloaded):
     accuracy = np.mean(predictions.argmax(axis=-1) == PIXEL_LABELS)
     assert logs["accuracy"] == pytest.approx(accuracy)
     np.testing.assert_allclose(reloaded(model).predict(IMAGES, verbose=0), predictions, rtol=1e-5)
+
+
+def test_pooling_label_head_with_position_domain_head():
+    head = keras.Sequential([layers.GlobalAveragePooling2D(), layers.Dense(3)])
+    model = make_segmenter(label_head=head, regularizers=[MCC()])
+    model.compile("sgd")
+    model.fit({"source": IMAGES, "target": IMAGES}, np.arange(12) % 3, verbose=0)
+    batch = model({"source": IMAGES, "target": IMAGES})
+    scores = model.domain_scores(batch, model.reversal, training=False)
+    assert scores.shape == (24, 8, 8, 1)
+    assert model.classifier.output_shape == (None, 3)

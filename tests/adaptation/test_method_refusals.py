@@ -38,14 +38,18 @@ def head_with(activation):
     return keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation)])
 
 
-def share_head(method, name):
-    head = linear(4, 3)
+def share_head(method, name, outputs=3):
+    head = linear(4, outputs)
     return method(linear(3, 4), label_head=head, **{name: head})
 
 
 def fit(model, x, y, loss=None):
     model.compile("sgd", loss)
     model.fit(x, y, verbose=0)
+
+
+def fit_shared_head():
+    fit(share_head(DANN, "domain_head", 1), PAIR, LABELS, "mse")
 
 
 def fit_one_domain():
@@ -77,6 +81,19 @@ def perturb_words():
     VirtualAdversarial(radius=1.0).losses(model, batch, None, True)
 
 
+def run_separately(source, target):
+    make_on_maps(joint_forward=False)({"source": source, "target": target})
+
+
+def make_two_outputs():
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, {"kind": linear(4, 3)(inputs), "size": linear(4, 1)(inputs)})
+
+
+def two_labels(loss):
+    make(Invariant, **NUISANCES, **TWO_LABELS).compile("sgd", loss)
+
+
 def fit_sources(num_sources, sources):
     """Fits MDAN on pairs and on a dict with these numbers of sources."""
     model = make(MDAN, num_sources=num_sources)
@@ -100,6 +117,8 @@ LABELLED = {**PAIR, "target_labeled": TARGET}
 PAIRS = dann.data.pair((SOURCE, LABELS), TARGET)
 OTHER = SourceOnly(linear(3, 5), 3)
 NUISANCES = {"nuisances": {"site": 2, "age": "number"}}
+STRENGTHS = {**NUISANCES, "strength": {"site": 1.0, "age": 1.0}}
+TWO_LABELS = {"label_head": make_two_outputs()}
 # Methods, options of the constructor, and words of the message (regular expressions).
 OPTIONS = [
     (DANN, {"num_classes": 0.5}, "`num_classes` to be an integer"),
@@ -110,6 +129,8 @@ OPTIONS = [
     (DANN, {"domain_head": linear(4, 2)}, r"1 output.*\(None, 2\)"),
     (DANN, {"domain_head": head_with("sigmoid")}, "return logits.*sigmoid"),
     (DANN, {"lambda_": 1.0}, "`strength`"),
+    (CDAN, {"strenght": 0.5}, "Received: strenght=0.5. Did you mean strength"),
+    (DANN, {"discriminator": linear(4, 1)}, "`domain_head`"),
     (DANN, {"momentum": 0.9}, "momentum"),
     (DANN, {"task_radius": -0.1}, "task_radius=-0.1"),
     (DANN, {"augmentation": {"both": []}}, "'blend'.*both"),
@@ -127,21 +148,23 @@ OPTIONS = [
     (FDAL, {"divergence": "js"}, "'jensen_shannon'"),
     (WDGRL, {"critic_steps": 0}, "critic_steps=0"),
     (WDGRL, {"gradient_penalty": -1}, "gradient_penalty=-1"),
-    (CDAN, {"strenght": 0.5}, "strenght"),
     (SourceOnly, {"strength": 0.5}, "`SourceOnly` has no reversal. Received: strength=0.5"),
-    (SourceOnly, {"task_radius": 0.1}, "Received: task_radius=0.1"),
+    (SourceOnly, {"task_radius": 0.1}, "no `task_radius`"),
     (DIRTT, {}, "radius"),
     (DIRTT, {"radius": 1.0, "strength": 0.5}, "`DIRTT` has no reversal"),
+    (DIRTT, {"radius": 1.0, "task_radius": 0.1}, "no `task_radius`"),
     (DIRTT, {"radius": 1.0, "refresh_steps": 0}, "refresh_steps=0"),
     (Invariant, {"nuisances": ["site"]}, "`nuisances` to be a dict"),
     (Invariant, {"nuisances": {}}, "at least one nuisance"),
     (Invariant, {"nuisances": {"label": 2}}, "name of a label"),
     (Invariant, {"nuisances": {"site": 1}}, r"nuisances\['site'\]"),
+    (Invariant, {**NUISANCES, "strength": {"age": 1.0}}, "'age', 'site'"),
     (Invariant, {**NUISANCES, "heads": {"other": linear(4, 2)}}, "other"),
     (Invariant, {**NUISANCES, "heads": {"site": linear(4, 3)}}, "2 output"),
     (Invariant, {**NUISANCES, "balanced": "age"}, r"\['site'\].*age"),
     (Invariant, {**NUISANCES, "balanced": "other"}, "other"),
-    (Invariant, {**NUISANCES, "label_head": linear(4, 1), "condition_on_label": True}, "classes"),
+    (Invariant, {**NUISANCES, **TWO_LABELS, "condition_on_label": True}, "and classes if"),
+    (Invariant, {**NUISANCES, **TWO_LABELS, "regularizers": MCC()}, "which `MCC` require"),
 ]
 # Method, inputs, labels and loss of `fit`, and words.
 DATA = [
@@ -170,7 +193,8 @@ CALLS = {
     "backbone missing": (lambda: DANN(num_classes=3), "backbone"),
     "backbone of maps": (lambda: make_on_maps(CDAN), "GlobalAveragePooling2D"),
     "backbone with mask": (make_masked, "Pool over time first"),
-    "no label head": (lambda: SourceOnly(linear(3, 4)), "`num_classes`.*`label_head`"),
+    "no label head": (lambda: SourceOnly(linear(3, 4)), "`num_classes` or a `label_head`"),
+    "shared domain head": (fit_shared_head, "`domain_head` to have its own weights"),
     "shared second head": (lambda: share_head(MDD, "adversarial_head"), "its own weights"),
     "domain head of maps": (lambda: make_on_maps(domain_head=keras.layers.Dense(2)), "1 output"),
     "label head of maps": (lambda: make_on_maps(label_head=linear(4, 3)), "shape"),
@@ -178,8 +202,10 @@ CALLS = {
     "flat labels of maps": (lambda: fit_maps(LABELS), "shape|rank"),
     "wrong labels of maps": (lambda: fit_maps(np.zeros((5, 3), int)), "shape|incompatible"),
     "one-hot map labels": (lambda: fit_maps(np.eye(3)[np.zeros((5, 6), int)]), "CategoricalCross"),
+    "maps of other sizes": (lambda: run_separately(MAPS, MAPS[:, :4]), "pooling layer"),
     "read strength": (lambda: make(SourceOnly).strength, "`SourceOnly` has no `strength`"),
     "read DIRT-T": (lambda: make(DIRTT, radius=1.0).strength, "`DIRTT` has no `strength`"),
+    "read strengths": (lambda: make(Invariant, **STRENGTHS).strength, r"reversals\['site'\]"),
     "weight": (lambda: MCC(-1), "weight=-1"),
     "temperature": (lambda: MCC(temperature=0), "temperature=0"),
     "threshold": (lambda: SelfEnsembling(threshold=1.0), "threshold=1.0"),
@@ -187,11 +213,15 @@ CALLS = {
     "teacher twice": (join_twice, "a new `SelfEnsembling"),
     "radius of VAT": (lambda: VirtualAdversarial(radius=0), "radius=0"),
     "no radius of VAT": (lambda: VirtualAdversarial(), "`radius`"),
+    "source weight": (lambda: VirtualAdversarial(radius=1, source_weight=-1), "source_weight=-1"),
     "VAT of words": (perturb_words, "Received: types"),
     "loss of numbers": (lambda: make(DANN, label_head=linear(4, 1)).compile("sgd"), "'mse'"),
     "probabilities": (lambda: make(DANN).compile(loss="categorical_crossentropy"), "from_logits"),
     "sigmoids": (lambda: make(DANN).compile(loss=keras.losses.BinaryCrossentropy()), "from_logits"),
     "several losses": (lambda: make(DANN).compile("sgd", {"a": "mse", "b": "mse"}), "one loss"),
+    "no loss of two labels": (lambda: two_labels(None), r"keys \['kind', 'size'\]"),
+    "one loss of two labels": (lambda: two_labels("mse"), r"keys \['kind', 'size'\]"),
+    "misspelt loss": (lambda: two_labels({"kind": "mse", "sice": "mse"}), "'size'"),
     "sources without a number": (lambda: fit_sources(1, np.arange(5) % 3), r"\[0, 1, 2\]"),
     "sources from 1": (lambda: fit_sources(3, np.arange(5) % 3 + 1), r"\[1, 2, 3\].*np.unique"),
     "pairs without sources": (lambda: fit_sources(2, None), "pairs without sources"),

@@ -92,6 +92,17 @@ def test_both_passes_draw_the_same_noise(mode):
     assert_all_close(read_weights(smooth), read_weights(plain), rtol=1e-3, atol=2e-5)
 
 
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("policy", ["mixed_float16", "bfloat16"])
+def test_training_in_half_precision(policy):
+    """The heads of `dann.networks` have weights of single precision under every policy."""
+    keras.config.set_dtype_policy(policy)
+    model = noisy_model(0.05)
+    before = read_weights(model)
+    assert np.isfinite(train(model, "graph", 0.01)["loss"]).all()
+    assert any((new != old).any() for new, old in zip(read_weights(model), before, strict=True))
+
+
 def test_label_loss_of_zero_moves_no_weight():
     logs, slopes = step(linear_dann(task_radius=RADIUS), "graph", sample_weight=np.zeros(5))
     assert logs["label/loss"] == 0

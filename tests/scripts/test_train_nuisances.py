@@ -6,7 +6,10 @@ import re
 import numpy as np
 import pandas
 import pytest
+from support.configs import compose_config, minimal_domains
 
+from dann.config import building
+from dann.data.nuisances import Nuisances
 from dann.diagnostics.leakage import Leakage
 
 SHORT = ["debug=fast", "callbacks=none", "method=invariant", "network=tabular"]
@@ -112,3 +115,13 @@ def test_invalid_nuisances_print_one_line(overrides, words, folder, run_here, ch
     result = run_here("train.py", [*arguments, *overrides], folder)
     check_refused(result, words, silent=False)
     assert not (folder / "run/summary.json").exists()
+
+
+def test_each_nuisance_may_have_a_strength():
+    cfg = compose_config("method=invariant", "method.strength={site: 0.5, age: 2}")
+    kinds = Nuisances({"site": 3, "age": "number"}, {}, {})
+    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 2, kinds))
+    assert {name: float(layer.strength) for name, layer in model.reversals.items()} == {
+        "site": 0.5,
+        "age": 2,
+    }

@@ -1,5 +1,7 @@
 """Calls that are refused, and the words that the user needs."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -21,6 +23,11 @@ SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 LOGITS = Outputs(target_logits=np.eye(3))
 
 
+@keras.saving.register_keras_serializable("tests")
+def custom_loss(labels, logits):
+    return SIGMOIDS(labels, logits)
+
+
 def score(model=None, **arguments):
     model = build_checkpoint(0) if model is None else model
     return compute_scores(model, **{"source": SOURCE, "target": TARGET, **arguments})
@@ -31,9 +38,14 @@ def sigmoid_model():
     return keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
 
 
-def multi_label_model():
+def multi_label_model(loss=SIGMOIDS):
     model = build_checkpoint(20)
-    model.compile("sgd", SIGMOIDS)
+    model.compile("sgd", loss)
+    x = {"source": SOURCE[0][:8], "target": TARGET[:8]}
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("always")
+        model.fit(x, np.array([[1, 1, 0]] * 8, "float32"), verbose=0)
+    assert loss is SIGMOIDS or "BinaryAccuracy" in str(messages[0].message)
     return model
 
 
@@ -57,6 +69,10 @@ REFUSALS = {
     ),
     "sigmoid outputs": (lambda: score(sigmoid_model(), scores=["info_max"]), "num_classes=2"),
     "several labels": (lambda: score(multi_label_model(), scores=["info_max"]), "several labels"),
+    "several labels by a custom loss": (
+        lambda: score(multi_label_model(custom_loss), scores=["info_max"]),
+        "several labels",
+    ),
     "a number": (
         lambda: score(
             identity_model(classes=1), source=None, target=TARGET[:, :1], scores=["entropy"]
@@ -105,3 +121,10 @@ def test_refusals_name_the_cause(case):
     call, words = REFUSALS[case]
     with pytest.raises((KeyError, TypeError, ValueError), match=words):
         call()
+
+
+def test_several_labels_are_saved_with_the_model(tmp_path):
+    multi_label_model(custom_loss).save(tmp_path / "a.keras")
+    model = keras.models.load_model(tmp_path / "a.keras")
+    with pytest.raises(ValueError, match="several labels"):
+        score(model, scores=["entropy"])
