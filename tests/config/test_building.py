@@ -195,11 +195,20 @@ def test_radius_of_the_smoothed_task_reaches_the_model(override, radius):
     assert build(override).task_radius == radius
 
 
+def write_npz(folder, *names):
+    """Writes files of 40 examples of two classes, and returns their paths."""
+    rng, paths = np.random.default_rng(0), [folder / f"{name}.npz" for name in names]
+    for path in paths:
+        np.savez(path, x=rng.normal(size=(40, 5)), y=np.arange(40) % 2)
+    return paths
+
+
 def test_domains_are_sampled_as_configured(tmp_path):
-    overrides = "balanced=true", "target_labeled=2", f"paths.cache_dir={tmp_path}"
-    domains = building.build_domains(compose_config(*overrides))
+    source, target = write_npz(tmp_path, "a", "b")
+    data = "data=npz", f"data.source={source}", f"data.target={target}"
+    domains = building.build_domains(compose_config(*data, "balanced=true", "target_labeled=3"))
     assert domains.balanced
-    assert len(domains.target_labeled[1]) == 20
+    assert len(domains.target_labeled[1]) == 6
 
 
 APPLICATION = ("network=keras_application", "network.name=MobileNet")
@@ -234,11 +243,8 @@ def test_without_a_head_rate_there_is_one_optimizer(overrides):
 
 
 def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
-    rng = np.random.default_rng(0)
-    labels = np.arange(40) % 2
-    for name in ("a", "b", "c"):
-        np.savez(tmp_path / f"{name}.npz", x=rng.normal(size=(40, 5)), y=labels)
-    data = f"data.target={tmp_path}/c.npz", f"data.sources=[{tmp_path}/a.npz,{tmp_path}/b.npz]"
+    a, b, c = write_npz(tmp_path, "a", "b", "c")
+    data = f"data.target={c}", f"data.sources=[{a},{b}]"
     cfg = compose_config("data=npz", *data, "network=mlp", "method=mdan")
     domains = building.build_domains(cfg)
     assert domains.num_sources == 2

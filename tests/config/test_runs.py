@@ -10,7 +10,7 @@ from hydra.types import RunMode
 from omegaconf import OmegaConf
 from support.configs import compose_config
 
-from dann.config import building, runs
+from dann.config import runs
 from dann.config.errors import ConfigError
 from dann.training import RunDirectory
 from dann.training.checkpoints import Checkpoints
@@ -169,19 +169,15 @@ def test_every_group_that_results_depend_on_is_compared():
     assert groups - free == set(cfg) - free
 
 
-def test_config_of_a_run_builds_its_data_elsewhere(tmp_path, cache):
-    cfg = compose_config(
-        "balanced=true", f"paths.cache_dir={tmp_path}/theirs", "paths.data_dir=theirs"
+def test_config_of_a_run_is_loaded_with_other_paths(tmp_path):
+    theirs = "paths.cache_dir=theirs", "paths.data_dir=theirs"
+    (tmp_path / ".hydra").mkdir()
+    OmegaConf.save(
+        compose_config("data=mnist_to_mnist_m", *theirs), tmp_path / ".hydra/config.yaml"
     )
-    (tmp_path / "run/.hydra").mkdir(parents=True)
-    OmegaConf.save(cfg, tmp_path / "run/.hydra/config.yaml")
-    paths = {"data_dir": None, "cache_dir": str(cache)}
-    loaded = runs.load_run_config(tmp_path / "run", paths)
-    assert (loaded.paths.data_dir, loaded.paths.run_dir) == ("theirs", str(tmp_path / "run"))
-    domains = building.build_domains(loaded)
-    assert domains.balanced
-    assert domains.num_classes == 10
-    assert not (tmp_path / "theirs").exists()
+    loaded = runs.load_run_config(tmp_path, {"data_dir": None, "cache_dir": "mine"})
+    assert (loaded.paths.data_dir, loaded.paths.run_dir) == ("theirs", str(tmp_path))
+    assert loaded.data.cache_dir == "mine"
 
 
 @pytest.mark.parametrize("text", ["data: [", "- 1", "seed: abc", "nothing: 1", "data: !!python/x"])

@@ -48,9 +48,12 @@ def run_apart(begin):
 
 @pytest.fixture(scope="session")
 def run_here(cache):
-    """Runs a script in this process, in which TensorFlow is already imported."""
+    """Runs a script in this process, in which TensorFlow is already imported.
 
-    def run(script, arguments, folder, output=""):
+    Unless a test requests them, no figures are drawn, which takes a third of a short run.
+    """
+
+    def run(script, arguments, folder, output="", draws=False):
         stdout, stderr = io.StringIO() if output == "" else output, io.StringIO()
         status, environment = 0, {"DANN_CACHE_DIR": str(cache)}
         with pytest.MonkeyPatch.context() as patch, mock.patch.dict(os.environ, environment):
@@ -59,6 +62,8 @@ def run_here(cache):
             patch.syspath_prepend(str(SCRIPTS))
             patch.setattr(sys, "argv", command)
             patch.chdir(folder)
+            if not draws:
+                patch.setattr("dann.training.run_figures.draw", lambda *_: None)
             with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
                 try:
                     runpy.run_path(str(SCRIPTS / script), run_name="__main__")
@@ -74,8 +79,8 @@ def run_here(cache):
 def run_well(run_here):
     """Runs a script in this process, checks that it succeeds, and returns its output."""
 
-    def run(*arguments):
-        result = run_here(*arguments)
+    def run(*arguments, **options):
+        result = run_here(*arguments, **options)
         assert result.returncode == 0, result.stderr
         return result.stdout
 
