@@ -14,7 +14,6 @@ from dann.training import RunDirectory
 
 # Settings that may change when a run resumes, because the results do not depend on them.
 _IGNORED_GROUPS = ("resume", "overwrite", "paths", "experiment", "debug", "distribution")
-_IGNORED_TRAINER_KEYS = ("check_every", "steps_per_execution")
 _LOGGING_CALLBACKS = (
     "dann.training.EpochTable",
     "keras.callbacks.CSVLogger",
@@ -41,7 +40,7 @@ class SelectedRun(NamedTuple):
 def collect_settings(cfg: Any) -> dict[str, Any]:
     """Returns the settings that the results of a run depend on, by their dotted keys.
 
-    The result leaves out `resume`, `overwrite`, `paths`, `distribution`, `trainer.check_every`,
+    The result leaves out `resume`, `overwrite`, `paths`, `distribution`,
     `trainer.steps_per_execution`, the names of experiments, `verbose` of callbacks, and callbacks
     that only write logs or models.
 
@@ -56,8 +55,7 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
     settings: Any = OmegaConf.to_container(OmegaConf.create(plain), resolve=True)
     for key in _IGNORED_GROUPS:
         settings.pop(key, None)
-    for key in _IGNORED_TRAINER_KEYS:
-        settings["trainer"].pop(key, None)
+    settings["trainer"].pop("steps_per_execution")
     callbacks = settings.get("callbacks") or {}
     settings["callbacks"] = {
         name: {key: value for key, value in node.items() if key != "verbose"}
@@ -90,11 +88,8 @@ def find_run(cfg: Any) -> SelectedRun:
         return SelectedRun(_find_unfinished_run(cfg, run.path.parent), is_done=False)
     resumes = cfg.resume and (run.is_finished() or run.has_checkpoints())
     if not resumes:
-        # With `hydra.output_subdir=.hydra`, Hydra has just written its files, also those of a run.
-        hydra_writes_config = hydra.output_subdir == run.config_file.parent.name
-        run.check_free(cfg.overwrite, writes_config=not hydra_writes_config)
-        if hydra_writes_config:
-            run.manifest.record(run.config_files)
+        run.check_free(cfg.overwrite)
+        run.manifest.check(run.config_files)
         if cfg.overwrite or not run.manifest.path.exists() or not run.config_file.is_file():
             return SelectedRun(run, is_done=False)
     differences, is_longer = _compare_settings(cfg, run)

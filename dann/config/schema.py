@@ -1,7 +1,6 @@
 """The keys of the config of each script, with types, so that Hydra rejects wrong values."""
 
 import dataclasses
-import enum
 import pathlib
 from typing import Any
 
@@ -82,6 +81,8 @@ class EvaluateConfig:
 
     run: str = MISSING
     target: str | None = None
+    label: int | None = None
+    labels: str | None = None
     paths: PathsConfig = MISSING
 
 
@@ -98,22 +99,12 @@ class DiagnoseConfig:
     paths: PathsConfig = MISSING
 
 
-class ExportFormat(enum.Enum):
-    """Formats of `dann.deployment.export`; Hydra refuses others before Keras is imported."""
-
-    packed = "packed"
-    c = "c"
-    saved_model = "saved_model"
-    litert = "litert"
-    onnx = "onnx"
-
-
 @dataclasses.dataclass
 class ExportConfig:
     """Config of `scripts/export.py`."""
 
     run: str = MISSING
-    format: ExportFormat = ExportFormat.packed
+    format: str = "packed"
     examples: int = 1000
     tolerance: float = 1e-3
     paths: PathsConfig = MISSING

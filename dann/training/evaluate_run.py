@@ -1,13 +1,16 @@
-"""Reports on a finished run: accuracies by class, and the regret of each score."""
+"""Reports on a finished run: accuracies by class, the regret of each score, and labeled samples."""
 
 import os
+import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
+from scipy.stats import binomtest
 from sklearn.metrics import classification_report, confusion_matrix
 
+from dann.checks import check_integer
 from dann.selection import regret
 from dann.training.evaluation import compute_accuracies
 from dann.training.run_directory import RunDirectory
@@ -73,3 +76,88 @@ def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
         rows.append((name, step, score, choice["accuracy"], choice["regret"]))
     columns = ["selection", "step", "score", "accuracy", "regret"]
     return pandas.DataFrame(rows, columns=columns).set_index("selection").sort_values("regret")
+
+
+class AccuracyEstimate(NamedTuple):
+    """An accuracy that was measured on a sample.
+
+    Attributes:
+        accuracy: Share of correct predictions, in [0, 1].
+        low: Lower end of Wilson's 95% interval of the accuracy.
+        high: Upper end of the interval.
+        count: Number of labeled examples.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+    count: int
+
+    def __str__(self) -> str:
+        """Returns one line with the accuracy in percent and its interval."""
+        interval = f"95% interval {self.low:.1%} to {self.high:.1%}"
+        return f"target accuracy: {self.accuracy:.1%} ({interval}) of {self.count} labeled examples"
+
+
+def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
+    """Draws target examples to label by hand, and writes them to a CSV file.
+
+    The sample has the same shares of predicted classes as all predictions, up to one example per
+    class. Every example is drawn with the same probability.
+
+    Args:
+        run: Directory of a finished run.
+        count: Number of examples, from 1 to the number of predictions.
+        seed: Seed of the draw. Defaults to `0`.
+
+    Returns:
+        The path of the file, `label_<count>.csv` in the run directory, with the columns `example`,
+        the file or the row number of the example; `prediction`; and `label`, which is empty.
+
+    Raises:
+        FileExistsError: If the file exists, because it may contain labels.
+        ValueError: If `count` is out of range.
+    """
+    table = run.predictions()[["example", "class"]].rename(columns={"class": "prediction"})
+    check_integer("label", count, low=1, high=len(table))
+    path = run.path / f"label_{count}.csv"
+    if path.exists():
+        raise FileExistsError(
+            "Expected no file of this name, because it may contain labels. Move the file, or set "
+            f"another number of examples. Received: {path}"
+        )
+    rng = np.random.default_rng(seed)
+    # Equal distances in a table that is sorted by class draw the same share of each class.
+    shuffled = table.iloc[rng.permutation(len(table))].sort_values("prediction", kind="stable")
+    rows = ((np.arange(count) + rng.uniform()) * len(table) / count).astype(int)
+    shuffled.iloc[rng.permutation(rows)].assign(label="").to_csv(path, index=False)
+    return path
+
+
+def estimate_accuracy(
+    path: str | os.PathLike, class_names: Sequence[str] | None = None
+) -> AccuracyEstimate:
+    """Estimates the target accuracy of a run from a sample that was labeled by hand.
+
+    Args:
+        path: A file of `write_sample` with labels. Examples without a label do not count.
+        class_names: Names of all classes. Defaults to `None`: classes are numbers.
+
+    Raises:
+        ValueError: If a column is missing, there is no label, or a label is not a class.
+    """
+    table: Any = pandas.read_csv(path, dtype=str, keep_default_na=False)
+    if not {"prediction", "label"} <= {*table}:
+        raise ValueError(f"Expected the columns prediction and label. Received: {path}")
+    table["label"] = table["label"].str.strip()
+    table = table[table["label"] != ""]
+    if class_names is None:  # a spreadsheet may write 1 as 1.0
+        table = table[["prediction", "label"]].apply(pandas.to_numeric)
+    elif unknown := {*table["label"]} - {*class_names}:
+        names, labels = ", ".join(class_names), ", ".join(sorted(unknown))
+        raise ValueError(f"Expected labels among {names}. Received: {labels} in {path}")
+    if table.empty:
+        raise ValueError(f"Expected labels in the column label. Received: none in {path}")
+    result = binomtest(int((table["prediction"] == table["label"]).sum()), len(table))
+    low, high = result.proportion_ci(method="wilson")
+    return AccuracyEstimate(float(result.statistic), float(low), float(high), len(table))

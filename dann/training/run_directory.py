@@ -98,17 +98,16 @@ class RunDirectory:
         figures = [self.figures / f"{name}.png" for name in FIGURES]
         return [*results, self.standardizer_file, self.metrics_file, self.oracle_file, *figures]
 
-    def check_free(self, overwrite: bool = False, writes_config: bool = True) -> None:
+    def check_free(self, overwrite: bool = False) -> None:
         """Checks that a run may start in this directory without the loss of a file.
 
-        The directory may be missing or contain an unfinished run. Logs, which
-        `scripts/reproduce.py` writes before a run starts, are ignored.
+        The directory may be missing or contain an unfinished run. The folder `.hydra/` of a program
+        that uses Hydra is ignored, and so are logs, which `scripts/reproduce.py` writes before a
+        run starts.
 
         Args:
             overwrite: Whether a finished run may be deleted, and whether the directory may contain
                 files that no run wrote. Such a file is never overwritten. Defaults to `False`.
-            writes_config: Whether the run writes `.hydra/`. If it does not, an existing folder of
-                this name is ignored. Defaults to `True`.
 
         Raises:
             FileExistsError: If the directory contains anything else.
@@ -116,24 +115,23 @@ class RunDirectory:
         advice = "Choose another hydra.run.dir, or set overwrite=true, which"
         self.manifest.files()  # refuses the directory of a sweep
         contents = sorted(self.path.iterdir()) if self.path.is_dir() else []
-        config = () if writes_config else (self.config_file.parent.name,)
-        foreign = [path.name for path in contents if not _precedes_run(path, config)]
+        preceding = LOCK, self.log_file.name, self.config_file.parent.name
+        foreign = [p.name for p in contents if p.name not in preceding and p.suffix != ".log"]
         if foreign and not self.manifest.path.exists() and not overwrite:
             listed = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
             raise FileExistsError(
                 f"Expected an empty directory or a run. {advice} keeps these files. "
                 f"Received: {self}, which contains {listed}"
             )
-        self.check_files(writes_config)
+        self.check_files()
         if self.is_finished() and not overwrite:
             raise FileExistsError(
                 f"Expected no finished run. {advice} deletes its results. Received: {self}"
             )
 
-    def check_files(self, writes_config: bool = True) -> None:
+    def check_files(self) -> None:
         """Raises `FileExistsError` if a run would overwrite a file that no run wrote."""
-        config = self.config_files if writes_config else ()
-        self.manifest.check([*self.outputs(), *config])
+        self.manifest.check(self.outputs())
         for folder in (self.checkpoints, self.baseline_checkpoints):
             Checkpoints(folder).check_free()
 
@@ -241,11 +239,14 @@ class RunDirectory:
             table.to_csv(draft, index=False)
         return path
 
+    def predictions(self) -> pandas.DataFrame:
+        """Returns the predictions for the target of the run. All columns contain text."""
+        # Text, because a class or a file may be called "NA" or "01".
+        return _table(self.predictions_file, _TRAINED, keep_default_na=False, dtype=str)
+
     def target_classes(self) -> tuple[tuple[str, ...], np.ndarray]:
         """Returns the training examples of the target, as files or rows, and their classes."""
-        # Text, because a class or a file may be called "NA" or "01".
-        options: Any = {"usecols": ["split", "example", "class"], "dtype": str}
-        table = _table(self.predictions_file, _TRAINED, keep_default_na=False, **options)
+        table = self.predictions()
         train = table[table["split"] == "train"]
         return tuple(train["example"]), train["class"].to_numpy()
 
@@ -275,11 +276,6 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
             "Expected a Keras model with its weights, without code, made of classes of Keras and "
             f"of this package. Received: {path}, which cannot be read as a model"
         ) from error
-
-
-def _precedes_run(path, names):
-    """Returns whether the lock, `scripts/reproduce.py` or a logger creates a path before a run."""
-    return path.name in (LOCK, "log.txt", *names) or path.suffix == ".log"
 
 
 def _existing(path: pathlib.Path, origin: str) -> pathlib.Path:

@@ -16,7 +16,7 @@ from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
 from dann.schedules import GaninSchedule, StrengthSchedule
-from dann.training import Distribution, RunDirectory
+from dann.training import RunDirectory
 
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
@@ -64,23 +64,6 @@ def test_every_optimizer_accepts_a_learning_rate(name):
     assert type(optimizer).__name__.lower() == name
 
 
-def test_bop_accepts_two_learning_rates():
-    keys = "optimizers.binary.learning_rate=0.5", "default_optimizer.learning_rate=0.25"
-    cfg = compose_config("optimizer=bop", *(f"optimizer.{key}" for key in keys))
-    optimizer = building.instantiate(cfg.optimizer)
-    assert [float(part.learning_rate) for part in optimizer.optimizers] == [0.5, 0.25]
-
-
-def test_every_optimizer_of_keras_is_a_choice():
-    base = keras.optimizers.Optimizer
-    members = [vars(keras.optimizers)[name] for name in dir(keras.optimizers)]
-    optimizers = {c for c in members if isinstance(c, type) and issubclass(c, base) and c != base}
-    wrappers = {keras.optimizers.LossScaleOptimizer, keras.optimizers.MultiOptimizer}
-    names = {optimizer.__name__.lower() for optimizer in optimizers - wrappers}
-    # ScheduleFreeAdamW needs a call after training.
-    assert names - {"schedulefreeadamw"} <= set(OPTIMIZERS)
-
-
 INVALID_PARTS = [
     ("callbacks.metrics", ["callbacks.metrics=0"]),
     ("callbacks.foo", ["+callbacks.foo=a:b"]),
@@ -107,12 +90,6 @@ def test_invalid_part_is_named_by_its_key(key, overrides):
         building.build_optimizer(cfg, model)
         building.build_callbacks(cfg, model)
     assert explain_error(raised.value).startswith((f"{key}: ", f"{key} must name"))
-
-
-def test_callback_that_is_null_is_left_out():
-    cfg = compose_config("callbacks.tensorboard=null")
-    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
-    assert len(building.build_callbacks(cfg, model)) == len(cfg.callbacks) - 1
 
 
 def test_default_callbacks_write_where_a_run_directory_looks():
@@ -161,13 +138,6 @@ def test_sharpening_estimator_gets_the_length_of_the_run():
     estimators = [layer.estimator for layer in layers if isinstance(layer, BinarySign)]
     lengths = [e.total_steps for e in estimators if isinstance(e, EDE)]
     assert lengths == [77] * 5  # two in the backbone, three in the label head
-
-
-def test_augmentation_reaches_both_domains():
-    model = build("augmentation=affine")
-    for domain in ("source", "target"):
-        names = [type(layer).__name__ for layer in model.augmentation[domain].layers]
-        assert names == ["RandomTranslation", "RandomRotation", "RandomZoom"]
 
 
 def test_regularizers_are_chosen_by_name():
@@ -235,13 +205,6 @@ def test_heads_of_an_application_learn_ten_times_faster():
     assert rates == {"backbone": pytest.approx(0.001), "heads": pytest.approx(0.01)}
 
 
-@pytest.mark.parametrize("overrides", [(), ("+network.head_rate=1",)])
-def test_without_a_head_rate_there_is_one_optimizer(overrides):
-    cfg = compose_config(*overrides)
-    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 3))
-    assert type(building.build_optimizer(cfg, model)) is keras.optimizers.SGD
-
-
 def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
     a, b, c = write_npz(tmp_path, "a", "b", "c")
     data = f"data.target={c}", f"data.sources=[{a},{b}]"
@@ -280,7 +243,3 @@ def test_text_instead_of_a_boolean_is_refused():
         build("method=cdan", "method.entropy_conditioning=no")
     column = {"label": "no"}  # a reader accepts any text
     assert building.instantiate(column, ()) == column
-
-
-def test_without_a_distribution_a_run_has_one_device():
-    assert Distribution(**compose_config("~distribution").distribution).kind is None

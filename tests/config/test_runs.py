@@ -26,7 +26,7 @@ def compose_for(run, *overrides):
 def hydra(monkeypatch):
     """Hydra's own config for a command with `hydra.run.dir=`."""
     config = types.SimpleNamespace(
-        overrides=mock.Mock(hydra=["hydra.run.dir=run"]), mode=RunMode.RUN, output_subdir=None
+        overrides=mock.Mock(hydra=["hydra.run.dir=run"]), mode=RunMode.RUN
     )
     monkeypatch.setattr(HydraConfig, "get", lambda: config)
     return config
@@ -77,7 +77,7 @@ def test_other_settings_are_refused(start, then, now, words):
     ("then", "now"),
     [
         ([], []),
-        ([], ["trainer.check_every=5", "trainer.steps_per_execution=1"]),
+        ([], ["trainer.steps_per_execution=1"]),
         ([], ["callbacks.metrics.filename=x.csv", "callbacks.tensorboard=null"]),
         ([], ["distribution=data_parallel", "distribution.devices=2"]),
         (FIXED, [*FIXED, "trainer.steps=3000"]),
@@ -120,25 +120,6 @@ def test_longer_run_keeps_its_schedules(start):
     assert runs.keep_schedules(compose_for(run, "trainer.epochs=2"), run.path) == {}
     longer = compose_for(run, "trainer.epochs=3")
     assert runs.keep_schedules(longer, run.path) == dict.fromkeys(keys, 12)
-
-
-@pytest.mark.parametrize("flag", ["overwrite=false", "resume=true"])
-def test_directory_of_other_files_is_refused(hydra, tmp_path, flag):
-    (tmp_path / "figures").mkdir()
-    with pytest.raises(FileExistsError, match="which contains figures"):
-        runs.find_run(compose_for(tmp_path, flag))
-    assert not runs.find_run(compose_for(tmp_path, "overwrite=true")).is_done
-
-
-def test_a_config_that_hydra_wrote_for_this_start_is_no_foreign_file(hydra, tmp_path):
-    run = RunDirectory(tmp_path)
-    run.config_file.parent.mkdir()
-    run.config_file.write_text(OmegaConf.to_yaml(compose_for(tmp_path)))
-    with pytest.raises(FileExistsError, match=r"which contains \.hydra"):
-        runs.find_run(compose_for(tmp_path))
-    hydra.output_subdir = ".hydra"
-    assert not runs.find_run(compose_for(tmp_path)).is_done
-    run.check_free()
 
 
 def test_resume_alone_selects_the_newest_unfinished_run(start, tmp_path, hydra):

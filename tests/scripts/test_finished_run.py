@@ -10,8 +10,7 @@ import keras
 import numpy as np
 import pytest
 
-from dann.config.schema import ExportFormat
-from dann.deployment import FORMATS, load
+from dann.deployment import load
 from dann.layers import BinaryDense
 
 DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
@@ -146,10 +145,6 @@ def test_export_writes_into_the_run_directory(copy_run, run_here):
     np.testing.assert_array_equal(load(path).predict(inputs), classifier.predict(inputs, verbose=0))
 
 
-def test_the_schema_lists_every_export_format():
-    assert [choice.value for choice in ExportFormat] == list(FORMATS)
-
-
 @pytest.mark.parametrize(
     ("layer", "words"),
     [
@@ -177,7 +172,7 @@ REFUSALS = {
     },
     "export.py": {
         "run=nowhere": "Received: nowhere",
-        "run=run format=tflite": "[packed, c, saved_model, litert, onnx]",
+        "run=run format=tflite": "Expected `format` to be",
     },
     "evaluate.py": {
         ".": "Expected arguments key=value",

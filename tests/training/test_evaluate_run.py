@@ -1,6 +1,9 @@
+import numpy as np
+import pandas
 import pytest
 
-from dann.training.evaluate_run import tabulate_regret
+from dann.training import RunDirectory
+from dann.training.evaluate_run import estimate_accuracy, tabulate_regret, write_sample
 
 
 @pytest.fixture
@@ -39,3 +42,61 @@ def test_oracle_curve_must_have_the_same_epochs(run):
     (run / "oracle.csv").unlink()
     with pytest.raises(FileNotFoundError, match="trainer.oracle_curve=true.*no .*oracle.csv"):
         tabulate_regret(run)
+
+
+@pytest.fixture
+def predicted_run(tmp_path):
+    """A run with 100 predictions, 70 of them of the class `yes`."""
+    classes = np.where(np.arange(100) < 70, "yes", "no")
+    table = {"example": np.arange(100), "class": classes, "probability": 0.9, "split": "train"}
+    RunDirectory(tmp_path).write_predictions(pandas.DataFrame(table))
+    return RunDirectory(tmp_path)
+
+
+def test_sample_has_the_shares_of_the_predicted_classes(predicted_run):
+    path = write_sample(predicted_run, 20)
+    table = pandas.read_csv(path, keep_default_na=False)
+    assert path.name == "label_20.csv"
+    assert list(table) == ["example", "prediction", "label"]
+    assert table["prediction"].value_counts().to_dict() == {"yes": 14, "no": 6}
+    assert table["example"].is_unique
+    assert ((table["example"] < 70) == (table["prediction"] == "yes")).all()
+    assert set(table["label"]) == {""}
+    draws = [pandas.read_csv(write_sample(predicted_run, 1 + n, n)) for n in range(18)]
+    assert len({table["example"][0] for table in draws}) > 10  # no fixed rows
+
+
+def test_sample_replaces_no_file_and_fits_the_predictions(predicted_run):
+    path = write_sample(predicted_run, 5)
+    path.write_text("filled")
+    with pytest.raises(FileExistsError, match=r"may contain labels.*label_5\.csv"):
+        write_sample(predicted_run, 5)
+    assert path.read_text() == "filled"
+    predicted_run.discard_results()  # as overwrite=true does
+    assert path.exists()
+
+
+def fill(folder, labels, predictions="yes"):
+    path = folder / "filled.csv"
+    pandas.DataFrame({"prediction": predictions, "label": labels}).to_csv(path, index=False)
+    return path
+
+
+def test_accuracy_of_a_sample_has_wilsons_interval(tmp_path):
+    path = fill(tmp_path, ["yes"] * 42 + ["no "] * 8 + [""] * 3)
+    estimate = estimate_accuracy(path, ("no", "yes"))
+    z, n, p = 1.959964, 50, 0.84
+    center = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+    margin = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    assert estimate == pytest.approx((0.84, center - margin, center + margin, 50))
+    words = "target accuracy: 84.0% (95% interval 71.5% to 91.7%) of 50 labeled examples"
+    assert str(estimate) == words
+    assert estimate_accuracy(fill(tmp_path, ["1.0", "2"], "1")).accuracy == 0.5
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"), [(["ja"], "among no, yes. Received: ja in"), ([""], "Received: none in")]
+)
+def test_wrong_labels_are_refused(labels, words, tmp_path):
+    with pytest.raises(ValueError, match=words):
+        estimate_accuracy(fill(tmp_path, labels), ("no", "yes"))

@@ -5,7 +5,6 @@ import os
 import pathlib
 
 import keras
-import numpy as np
 import pandas
 import pytest
 
@@ -27,6 +26,9 @@ def test_run_with_a_summary_is_finished(run):
     assert run.summary() == written == {"seed": 3, "target/accuracy": 0.5}
     assert run.is_finished()
     assert {path.name for path in run.path.iterdir()} == {"summary.json", MANIFEST}
+    with pytest.raises(FileExistsError, match="overwrite=true, which deletes its results"):
+        run.check_free()
+    run.check_free(overwrite=True)
     run.discard_summary()
     assert not run.is_finished()
 
@@ -67,14 +69,6 @@ def test_models_are_loaded_in_safe_mode(run):
         with pytest.raises(ValueError, match=r"\.keras, which cannot be read as a model") as raised:
             load()
         assert "unsafe" in str(raised.value.__cause__)
-
-
-def test_classifier_is_saved_without_a_draft(run):
-    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
-    run.save_classifier(model)
-    inputs = np.ones((1, 2))
-    np.testing.assert_array_equal(run.classifier()(inputs), model(inputs))
-    assert {*run.path.iterdir()} == {run.classifier_file, run.manifest.path}
 
 
 def test_target_classes_are_read_from_predictions(run):
@@ -142,22 +136,13 @@ def test_run_through_a_link_is_deleted_like_any_other(run, tmp_path):
     assert not run.summary_file.exists()
 
 
-@pytest.mark.parametrize("name", ["nothing", "log.txt", "train.log", ".dann-lock"])
+@pytest.mark.parametrize("name", ["nothing", "log.txt", "train.log", ".dann-lock", ".hydra"])
 def test_run_starts_next_to_hydra_files_and_logs(run, name):
     run.check_free()
     run.path.mkdir()
     if name != "nothing":
         (run.path / name).write_text("seed: 3")
     run.check_free()
-
-
-def test_config_of_others_is_ignored_only_by_a_run_without_config(run):
-    touch(run.config_file)
-    run.check_free(writes_config=False)
-    with pytest.raises(FileExistsError, match=r"which contains \.hydra"):
-        run.check_free()
-    with pytest.raises(FileExistsError, match=r"config\.yaml, which no run wrote"):
-        run.check_free(overwrite=True)
 
 
 @pytest.mark.parametrize(
@@ -206,14 +191,6 @@ def test_predictions_for_another_target_are_not_replaced(run):
         run.write_predictions(table, "a/t.npz")
     with pytest.raises(FileExistsError, match=r"rename the target.*predictions for .*a/t\.npz"):
         run.write_predictions(table, "b/t.npz")
-
-
-def test_finished_run_is_free_only_to_be_overwritten(run):
-    run.check_free()
-    run.write_summary({})
-    with pytest.raises(FileExistsError, match="overwrite=true, which deletes its results"):
-        run.check_free()
-    run.check_free(overwrite=True)
 
 
 def test_checkpoints_are_recognized_by_name(run):
