@@ -83,16 +83,18 @@ def main(cfg):
         name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
     if HydraConfig.get().mode == RunMode.RUN:
-        run = training.RunDirectory(cfg.paths.run_dir)
-        print_next_steps(run, "evaluate" if domains.nuisances else "diagnose")
+        print_next_steps(training.RunDirectory(cfg.paths.run_dir), domains)
 
 
-def print_next_steps(run, script_name):
+def print_next_steps(run, domains):
     """Prints the commands that read a finished run."""
     from dann.training.overrides import format_argument
 
+    argument = format_argument("run", run)
     print(f"Classifier: {run}/{run.classifier_file.name}")
-    print(f"Next: {format_command(script_name)} {format_argument('run', run)}")
+    print(f"Next: {format_command('evaluate' if domains.nuisances else 'diagnose')} {argument}")
+    if domains.target_test[1] is None:
+        print(f"      {format_command('evaluate')} {argument} label=50   (to measure the accuracy)")
     if run.tensorboard.is_dir():
         print(f"      tensorboard --logdir {shlex.quote(f'{run}/{run.tensorboard.name}')}")
 

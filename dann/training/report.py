@@ -1,19 +1,23 @@
-"""Console output of a finished run: accuracies, leakage, label-free scores, and a hint."""
+"""Console output of a finished run: accuracies, leakage, label-free scores, and alignment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import pandas
+
 from dann.data import DomainPair
-from dann.data.probes import Separation
 from dann.diagnostics import Leakage
-from dann.selection import suggest_source_only
+from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY
 
-_SEPARATED = 0.9  # five points above the verdict "not aligned" of `dann.diagnostics`
+# Lower end of the interval of the probe's accuracy, five points above `MIN_SEPARATED_ACCURACY`,
+# because nothing else is measured.
+_SEPARATED = 0.9
+_SHARE_CHANGE = 0.2  # total variation distance
+_MAX_LISTED_CLASSES = 10
 
 
-def print_results(
-    row: Mapping[str, Any], domains: DomainPair, table: Any, domain_accuracy: Sequence[float]
-) -> None:
+def print_results(row: Mapping[str, Any], domains: DomainPair, table: pandas.DataFrame) -> None:
     """Prints the results of a run.
 
     Args:
@@ -21,8 +25,6 @@ def print_results(
         domains: The data.
         table: Predictions for the target, as `dann.training.evaluation.predict_target` returns
             them.
-        domain_accuracy: Accuracy of the discriminator in every epoch up to the one that gives the
-            final weights. Empty if the method has no such discriminator.
     """
     print(format_leakage(row) if domains.nuisances else format_accuracies(row))
     for domain in ("source", "target"):
@@ -31,9 +33,11 @@ def print_results(
             print(f"{domain} accuracy: {accuracy:.1%} (of {count} test examples)")
     if "target/accuracy" not in row and not domains.nuisances:
         print("target accuracy: unknown (no labels)")
-        print(format_label_free_scores(row, table))
-    if hint := suggest_baseline(row, domain_accuracy):
-        print(hint)
+        for name in (name for name in row if name.startswith("selection/")):
+            baseline = row.get(f"source_only/{name}")
+            note = "" if baseline is None else f"  (source only {baseline:.4f})"
+            print(f"{name:<28}{row[name]:>10.4f}{note}")
+        print(describe_trust(row, *compute_class_shares(domains, table)))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -80,59 +84,52 @@ def format_leakage(row: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def format_label_free_scores(row: Mapping[str, Any], table: Any) -> str:
-    """Formats the label-free scores of a run and of the baseline, and the predicted class shares.
+def compute_class_shares(
+    domains: DomainPair, table: pandas.DataFrame
+) -> tuple[pandas.Series, pandas.Series]:
+    """Returns the share of each class, predicted for the target and true in the source."""
+    classes = domains.class_names or range(domains.num_classes)
+    counts = np.bincount(domains.source_train[1], minlength=domains.num_classes)
+    predicted = table["class"].value_counts(normalize=True).reindex(classes, fill_value=0.0)
+    return predicted, pandas.Series(counts / counts.sum(), predicted.index)
+
+
+def describe_trust(row: Mapping[str, Any], predicted: pandas.Series, source: pandas.Series) -> str:
+    """Returns one line about the predictions for a target without labels.
+
+    It combines two measurements, both without target labels. The first is the 95% interval of the
+    accuracy of a new classifier that distinguishes the domains by the features of the model:
+
+    - "Not aligned", if the interval begins above 0.9. The classifier of the labels then gets inputs
+      that it was not trained on, however confident its predictions are.
+    - "Aligned", if the interval ends at or below 0.67.
+    - "Partly aligned" otherwise.
+
+    The second is the distance of the predicted class shares from the class shares of the source,
+    half of the sum of the absolute differences. From 0.2 on, either the class shares have changed,
+    or the predictions are wrong.
+
+    Neither can show that each class of the target is aligned with the same class of the source;
+    `label=50` of `scripts/evaluate.py` measures the accuracy.
 
     Args:
-        row: Summary of the run.
-        table: Predictions for the target, as `dann.training.evaluation.predict_target` returns
-            them.
+        row: Summary of the run, with the result of the probe as `probe/<name>` if it was measured.
+        predicted: Shares of the classes in the predictions for the target.
+        source: Shares of the classes in the source.
     """
-    lines = []
-    for name, value in row.items():
-        if name.startswith("selection/"):
-            baseline = row.get(f"source_only/{name}")
-            note = "" if baseline is None else f"  (source only {baseline:.4f})"
-            lines.append(f"{name:<28}{value:>10.4f}{note}")
-    shares = table["class"].value_counts(normalize=True).head(10)
-    words = ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-    return "\n".join([*lines, f"predicted classes of the target: {words}"])
-
-
-def describe_separation(row: Mapping[str, Any]) -> str | None:
-    """Returns a warning if a probe separates the domains by the adapted features, else `None`.
-
-    The adaptation then had no effect on the features, however confident the predictions are. The
-    lower end of the 95% interval of the probe's accuracy must be above 0.9.
-
-    Args:
-        row: Summary of a run of a method that adapts.
-    """
-    if row.get("probe/low", 0.0) <= _SEPARATED:
-        return None
-    return (
-        "not aligned: a new classifier separates source and target by the adapted features, with "
-        f"an accuracy of {row['probe/accuracy']:.0%} (chance: 50%). Do not trust the predictions "
-        "for the target before you verify some of them"
-    )
-
-
-def suggest_baseline(row: Mapping[str, Any], domain_accuracy: Sequence[float]) -> str | None:
-    """Returns a hint to use the source-only model, or `None`; see `suggest_source_only`.
-
-    Args:
-        row: Summary of a run with a baseline.
-        domain_accuracy: As in `print_results`.
-    """
-    probe = None
-    if "source_only/probe/low" in row:
-        probe = Separation(*(row[f"source_only/probe/{field}"] for field in Separation._fields))
-    reason = suggest_source_only(
-        probe=probe,
-        info_max=row.get("selection/info_max"),
-        source_only_info_max=row.get("source_only/selection/info_max"),
-        domain_accuracy=domain_accuracy[-1] if len(domain_accuracy) else None,
-    )
-    if reason is None:
-        return None
-    return f"hint (label-free scores): consider source only, {reason}"
+    if row.get("probe/low", 0.0) > _SEPARATED:
+        accuracy = f"a probe separates {row['probe/accuracy']:.0%}"
+        return f"Not aligned ({accuracy}): do not trust these predictions before you verify some."
+    if "probe/high" not in row:
+        state = "Alignment unknown (no probe)"
+    else:
+        state = "Aligned" if row["probe/high"] <= MAX_ALIGNED_ACCURACY else "Partly aligned"
+        state += f" (probe {row['probe/accuracy']:.0%}, chance 50%)"
+    distance = (predicted - source).abs().sum() / 2
+    if len(source) <= _MAX_LISTED_CLASSES:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in predicted.items())
+        shares += f" (source {', '.join(f'{share:.0%}' for share in source)})"
+    else:
+        shares = f"{distance:.0%} different from the source"
+    advice = " The shares differ: verify some predictions." if distance >= _SHARE_CHANGE else ""
+    return f"{state}; predicted class shares: {shares}.{advice}"

@@ -18,10 +18,9 @@ from dann.training.checkpoints import lock_directory
 from dann.training.devices import describe_hardware, get_process_position
 from dann.training.evaluation import evaluate, predict_target
 from dann.training.preparation import check_trainer
-from dann.training.report import describe_separation, print_results
+from dann.training.report import print_results
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import (
-    BeginRun,
     Clock,
     EpochLines,
     EpochTable,
@@ -136,6 +135,14 @@ def train_run(
         if isinstance(table, EpochTable) and run.contains(table.filename):
             table.manifest = run.manifest
 
+    def begin_run(logs):
+        """Marks the run as unfinished, after all checks have passed."""
+        run.manifest.record()  # marks the directory as one of a run
+        run.discard_summary()
+        run.write_config(config or {})
+
+    begin = keras.callbacks.LambdaCallback(on_train_begin=begin_run)
+
     def train(title, network, batches, folder, clock, *callbacks):
         print(f"{domains.name}: {title}, {trainer.steps} steps")
         history = fit(
@@ -145,8 +152,7 @@ def train_run(
             epochs=len(epoch_ends),
             steps_per_epoch=epoch,
             total_steps=trainer.steps,
-            callbacks=[BeginRun(run, config or {}), clock, *callbacks],
-            check_every=trainer.check_every,
+            callbacks=[begin, clock, *callbacks],
             resume=resume,
             verbose=0,
         ).history
@@ -155,10 +161,10 @@ def train_run(
 
     with lock_directory(run.path):
         if not (resume and run.has_checkpoints()):
-            # Old checkpoints are deleted before `BeginRun` writes the new config.
-            run.check_free(overwrite, writes_config=bool(config))
+            # Old checkpoints are deleted before `begin_run` writes the new config.
+            run.check_free(overwrite)
             run.discard_results()
-        run.check_files(writes_config=bool(config))
+        run.check_files()
         row = _describe_run(name, model, domains, trainer, seed)
         title, network = "before training", model
         if isinstance(baseline, Mapping):
@@ -170,7 +176,6 @@ def train_run(
             _, measures, _ = train(title, baseline, batches, folder, Clock(), progress())
             measures |= scores.measure(baseline) if scores else {}
             row |= {f"source_only/{key}": value for key, value in measures.items()}
-            title = _format_title(title, measures)
         views = [(title, run_figures.compute_features(network.backbone, domains))]
         # The watchers come first, so that later callbacks see the scores in the logs.
         lines = [*watchers, progress(), *callbacks]
@@ -189,12 +194,8 @@ def train_run(
         table = predict_target(model.classifier, domains)
         run.write_predictions(table)
         run.write_summary(row)
-        epochs = 1 + epoch_ends.index(row.get("kept_step", trainer.steps))
-        print_results(row, domains, table, history.get("domain/accuracy", ())[:epochs])
-        if adapts and (message := describe_separation(row)):
-            print(message)
-        title = _format_title(name, measures)
-        views.append((title, run_figures.compute_features(model.backbone, domains)))
+        print_results(row, domains, table)
+        views.append((name, run_figures.compute_features(model.backbone, domains)))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
         print(f"Written to {run}")
     return row
@@ -237,9 +238,3 @@ def _final_scores(history, selection, epoch_ends):
     epoch = int(np.argmax(history[f"selection/{selection.keep}"]))
     row: dict[str, Any] = {name: float(history[name][epoch]) for name in names}
     return row | {"kept_by": selection.keep, "kept_step": epoch_ends[epoch]}
-
-
-def _format_title(name, row):
-    shares = {domain: row.get(f"{domain}/accuracy") for domain in ("source", "target")}
-    words = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
-    return f"{name}: {', '.join(words)}" if words else name

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -18,25 +17,6 @@ from dann.data.probes import FOLDS, probe_domains
 from dann.selection import compute_outputs, info_max, resolve_scores
 from dann.selection.scores import compute_scores_or_worst
 from dann.training.manifest import Manifest
-from dann.training.run_directory import RunDirectory
-
-
-class BeginRun(keras.callbacks.Callback):
-    """Marks a run as unfinished when its training begins, after all checks have passed.
-
-    Args:
-        run: The run directory.
-        config: Files of the config, text by name.
-    """
-
-    def __init__(self, run: RunDirectory, config: Mapping[str, str]):
-        super().__init__()
-        self.run, self.config = run, config
-
-    def on_train_begin(self, logs=None):
-        self.run.manifest.record()  # marks the directory as one of a run
-        self.run.discard_summary()
-        self.run.write_config(self.config)
 
 
 class Clock(keras.callbacks.Callback):

@@ -238,9 +238,7 @@ def save_features(
     for axes, (title, features) in zip(panels, views, strict=True):
         axes.set(title=title, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
         if not np.ptp(features, axis=0).any():  # t-SNE fails on identical points
-            axes.annotate(
-                "identical features: collapsed", (0.5, 0.5), xycoords="axes fraction", ha="center"
-            )
+            axes.set(title=f"{title}: identical features")
             continue
         points = _project(features, seed)
         circles, crosses = points[: len(source)], points[len(source) :]

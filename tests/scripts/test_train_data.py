@@ -49,6 +49,7 @@ def test_unlabeled_targets_and_new_data_are_predicted(
     overrides = [f"data.target=plain{ending}", f"hydra.run.dir={kind}", "data.standardize=each"]
     output = run_well("train.py", [*SHORT, *FILES[kind], *overrides], folder)
     assert "target accuracy: unknown (no labels)\nselection/" in output
+    assert f"evaluate.py run={kind} label=50 " in output
     summary = json.loads((folder / kind / "summary.json").read_text())
     assert (summary["method"], summary["steps"]) == ("dann", 4)
     num_correct = 20 * summary["source/accuracy"]
@@ -65,6 +66,12 @@ def test_unlabeled_targets_and_new_data_are_predicted(
     assert list(new_table["class"]) == list(table["class"])  # the same examples
     output = run_well("evaluate.py", [f"run={kind}", f"target=b{ending}"], folder)
     assert re.search(r"accuracy \d+\.\d% of 100 examples", output)
+    run_well("evaluate.py", [f"run={kind}", "label=8"], folder)
+    sample = pandas.read_csv(folder / kind / "label_8.csv").assign(label=classes[kind][0])
+    sample.to_csv(folder / "filled.csv", index=False)
+    output = run_well("evaluate.py", [f"run={kind}", "labels=filled.csv"], folder)
+    accuracy = (sample["prediction"] == classes[kind][0]).mean()
+    assert output.startswith(f"target accuracy: {accuracy:.1%} (95% interval ")
     (folder / kind / "standardizer.json").write_text("{}")  # the run's statistics are read
     refused = run_here("evaluate.py", [f"run={kind}", f"target=new{ending}"], folder)
     check_refused(refused, f"{kind}/standardizer.json", silent=False)
