@@ -32,7 +32,8 @@ def explain_error(error: Exception) -> str:
     if isinstance(error, errors.MissingConfigException):
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         options = error.options or [path.stem for path in (CONF / group).glob("*.yaml")]
-        return f"{first.rstrip('.')}.{did_you_mean(name.lower(), options) or ' See --help.'}"
+        choices = f" Choose from {', '.join(sorted(options))}."
+        return f"{first.rstrip('.')}.{did_you_mean(name.lower(), options) or choices}"
     if isinstance(error, errors.InstantiationException) and cause is not None:
         _, has_key, full_key = str(error).partition("full_key: ")
         return f"{full_key if has_key else first.rstrip(':')}: {cause}"

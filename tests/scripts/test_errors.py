@@ -12,7 +12,7 @@ REFUSALS = {
     "train.py": {
         "methd=cdan": "Could not override 'methd'. Did you mean method?",
         "method=DANN": "Could not find 'method/DANN'. Did you mean dann, ",
-        "experiment=zzz": "Could not find 'experiment/zzz'. See --help",
+        "data=images": "Could not find 'data/images'. Choose from csv, digits_to_photos, ",
         "regularizer=[mcc,vta]": "Could not load 'regularizer/vta'. Did you mean vat",
         "lr=0.01": "Did you mean network.learning_rate, optimizer.learning_rate?",
         "steps=10": "Could not override 'steps'. Did you mean trainer.steps?",
@@ -22,7 +22,6 @@ REFUSALS = {
         "trainer.steps=1e3": "trainer.steps=1e3: Value '1000.0' of type 'float' could not be",
         "method=cdan -m seed=0, 1": "without spaces after commas, and quotes around text",
         "hydra.run.dir=ö,(a)": "quotes around text with special characters: 'key=",
-        "trainer.steps=0": "Expected `trainer.steps` to be an integer >= 1",
         "data=tfds": "Missing required key: data.source, data.target",
         "+trainer.stepz=1": "Key 'stepz' not in 'Trainer'. Did you mean trainer.steps",
         "batchsize=8": "Could not override 'batchsize'. Did you mean trainer.batch_size?",
@@ -32,9 +31,6 @@ REFUSALS = {
         "optimizer._target_=keras.optimizers.Adm": "Did you mean keras.optimizers.Adam, ",
         "method.strength=${no.key}": "method.strength: ",
         "paths.data_dir=nowhere": "paths.data_dir must be an existing directory",
-        "schedule.high=-1": "method.strength: Expected `high` to be",
-        "trainer.steps=250 trainer.steps_per_execution=20": "must be multiples of",
-        "trainer.batch_size=9000": "from 1 to 8000, the source must fill one",
         "data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) to contain mnist/ for mnist",
     },
     "reproduce.py": {
@@ -45,7 +41,6 @@ REFUSALS = {
 CASES = [(script, *case) for script, cases in REFUSALS.items() for case in cases.items()]
 
 
-@pytest.mark.usefixtures("prepared_digits")
 @pytest.mark.parametrize(
     ("script", "command", "words"), CASES, ids=[command for _, command, _ in CASES]
 )
@@ -54,14 +49,11 @@ def test_wrong_command_prints_one_line(script, command, words, tmp_path, run_her
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("prepared_digits")
 @pytest.mark.parametrize(
     ("file", "overrides", "words"),
     [
         ("run/notes.txt", "hydra.run.dir=run", "run, which contains notes.txt"),
         ("run/summary.json", "hydra.run.dir=run overwrite=true", "summary.json, which no run"),
-        ("run/notes.txt", "hydra.run.dir=run overwrite=true schedule.high=-1", "`high` to be"),
-        ("run/.hydra/config.yaml", "hydra.run.dir=run", "run, which contains .hydra"),
         ("run/.hydra/overrides.yaml", "hydra.run.dir=run overwrite=true", "which no run wrote"),
         ("sweep/multirun.yaml", "-m hydra.sweep.dir=sweep seed=0", "which no sweep wrote"),
         ("sweep/sweep.csv", "-m hydra.sweep.dir=sweep seed=0", "sweep.csv, which no sweep wrote"),
