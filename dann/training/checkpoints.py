@@ -220,21 +220,12 @@ class EpochCheckpoints(keras.callbacks.Callback):
         if self._state is not None:  # callbacks reset their values when the training begins
             restore_states(self.watched, self._state["callbacks"])
 
-    def check_directory(self) -> None:
-        """Raises `FileNotFoundError` if the directory no longer exists."""
-        if not (self.checkpoints.folder / LOCK).exists():
-            raise FileNotFoundError(
-                f"Expected the directory {self.checkpoints.folder}. Received: a directory that is "
-                "moved or deleted during the training. Resume in the new place with resume=true."
-            )
-
     def on_train_batch_end(self, batch, logs=None):
         self._step = self.epoch * self.params["steps"] + batch + 1
         if self._step == self.total_steps and batch + 1 < self.params["steps"]:
             self.model.stop_training = True
 
     def on_epoch_end(self, epoch, logs=None):
-        self.check_directory()
         arrays = [keras.ops.convert_to_numpy(v) for v in get_variables(self.model)]
         self.epoch, self.stopped = epoch + 1, self.model.stop_training
         state = {

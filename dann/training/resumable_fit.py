@@ -1,6 +1,5 @@
 """Training that resumes after the process died, by the same call."""
 
-import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -29,7 +28,6 @@ def fit(
     steps_per_epoch: int | None = None,
     total_steps: int | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
-    check_every: int = 50,
     resume: bool = True,
     verbose: Any = "auto",
 ) -> keras.callbacks.History:
@@ -47,6 +45,7 @@ def fit(
     starts a new file.
 
     SIGTERM ends the process after the current step, with exit status 143.
+    `dann.training.StopOnNonFinite` checks losses and weights every 50 steps.
 
     On JAX, several processes can train together. Each makes the same call with its own directory,
     and all resume from the checkpoint of process 0.
@@ -63,8 +62,6 @@ def fit(
         total_steps: Number of training steps, which ends the last epoch earlier. Defaults to
             `None`: all epochs are complete.
         callbacks: Keras callbacks, the same at every start.
-        check_every: Number of steps between checks by `dann.training.StopOnNonFinite`, at least 1.
-            Defaults to `50`.
         resume: Whether to resume from a checkpoint. `False` deletes the existing ones. Defaults to
             `True`.
         verbose: As in Keras's `fit`.
@@ -74,10 +71,8 @@ def fit(
 
     Raises:
         BlockingIOError: If another training writes to the directory.
-        ConnectionError: If another process of the same training has ended.
         FileExistsError: If the directory contains `last.keras` or a checkpoint that no training
             wrote. Such a file is never replaced or deleted.
-        FileNotFoundError: If the directory is moved or deleted during the training.
         FloatingPointError: If a loss or a weight is NaN or infinite. The last checkpoint remains.
         ValueError: If the checkpoint cannot be read, belongs to another model, optimizer, backend,
             length of epochs or pairs, or is beyond `epochs`; or if `pairs` cannot start at the
@@ -102,8 +97,8 @@ def fit(
     watched = [*callbacks, keras.callbacks.History()]
     total_steps = total_steps or epochs * steps
     writer = EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps), total_steps)
-    signals, non_finite = StopOnSignal(), StopOnNonFinite(check_every)
-    with lock_directory(directory), signals.listening(), _explain_lost_process():
+    signals = StopOnSignal()
+    with lock_directory(directory), signals.listening():
         if not resume:
             checkpoints.manifest.discard()
         checkpoints.check_free()
@@ -116,14 +111,11 @@ def fit(
                 initial_epoch=epochs if writer.stopped else writer.epoch,
                 epochs=epochs,
                 steps_per_epoch=steps,
-                callbacks=[signals, non_finite, *watched, writer],
+                callbacks=[signals, StopOnNonFinite(), *watched, writer],
                 shuffle=False,
                 verbose=verbose,
             )
             signals.end_if_requested()  # a signal may have arrived since the last step
-        except OSError:
-            writer.check_directory()
-            raise
         except (KeyboardInterrupt, SystemExit):
             print(
                 f"Stopped. The same command with resume=true resumes after epoch {writer.epoch}.",
@@ -175,17 +167,3 @@ def _share_newest(checkpoints):
         path = path if is_first else checkpoints.folder / "step-0.npz"
         with checkpoints.manifest.write(path) as draft:
             draft.write_bytes(content)
-
-
-@contextlib.contextmanager
-def _explain_lost_process():
-    """Raises a `ConnectionError` for the error of JAX after another process has ended."""
-    try:
-        yield
-    except RuntimeError as error:
-        if get_process_position()[1] > 1 and type(error).__name__ == "JaxRuntimeError":
-            raise ConnectionError(
-                "Expected all processes of this training. Received: a process that has ended or "
-                "cannot be reached. Start all processes again, with resume=true."
-            ) from error
-        raise

@@ -23,7 +23,6 @@ class Trainer:
         run_eagerly: As in `keras.Model.compile`.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
         oracle_curve: Whether a run writes the target accuracy after each epoch to a separate file.
-        check_every: Number of steps between checks for NaN or infinite losses and weights.
     """
 
     steps: int
@@ -35,4 +34,3 @@ class Trainer:
     run_eagerly: bool = False
     precision: str = "float32"
     oracle_curve: bool = False
-    check_every: int = 50
