@@ -7,27 +7,10 @@ from support.configs import CONF, compose_config, minimal_domains
 import dann
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.config import building
-from dann.schedules import Constant, GaninSchedule, WarmStart
+from dann.schedules import Constant
 from dann.selection import SCORES, resolve_scores
 
 GROUPS = {"method": METHODS, "regularizer": REGULARIZERS}
-MDD_SCHEDULE = WarmStart(low=0.0, high=0.1, alpha=1.0, steps=1000)
-
-
-@pytest.mark.parametrize(
-    ("overrides", "schedule"),
-    [
-        (["schedule=ganin", "schedule.high=1", "trainer.steps=70"], GaninSchedule(70)),
-        (["schedule=constant", "schedule.value=0.5"], Constant(0.5)),
-        (["schedule.high=0.3"], WarmStart(high=0.3)),
-        (["experiment=recipe", "trainer.steps=70"], GaninSchedule(70)),
-        (["schedule=mdd"], MDD_SCHEDULE),
-    ],
-)
-def test_command_line_and_experiments_replace_the_schedule(overrides, schedule):
-    cfg = compose_config("method=mdd", *overrides)
-    assert building.instantiate(cfg.schedule) == schedule
-    assert cfg.method.strength == cfg.schedule
 
 
 def load_choice(group, name):
@@ -81,13 +64,6 @@ def test_method_has_a_replaceable_schedule(method):
 
 def test_all_computes_every_score():
     assert resolve_scores(compose_config("selection=all").selection.scores) == dict(SCORES)
-
-
-def test_default_ranks_by_agreement_or_info_max():
-    selection = compose_config().selection
-    assert selection.rank_by == "agreement"
-    assert "info_max" in resolve_scores(selection.scores)
-    assert compose_config("selection.scores=[bnm,mcc]").selection.scores == ["bnm", "mcc"]
 
 
 @pytest.mark.parametrize(

@@ -29,24 +29,6 @@ def test_run_on_two_devices_resumes_on_one(train, tmp_path, backend):
         assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == steps
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("backend", "override", "words"),
-    [
-        ("jax", "trainer.batch_size=15", "multiple of 2. Received: batch_size=15"),
-        ("tensorflow", "trainer.jit_compile=true", "Received: trainer.jit_compile=True"),
-        ("torch", "seed=0", "Set KERAS_BACKEND=jax"),
-    ],
-)
-def test_unsupported_devices_print_one_line(train, tmp_path, backend, override, words):
-    result = train(backend, "debug=fast", *TWO, override)
-    assert result.returncode == 1
-    last_line = result.stderr.splitlines()[-1]
-    assert last_line.startswith("error: ")
-    assert words in last_line
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.fixture
 def processes(begin, tmp_path):
     """Runs the processes of a training, and returns their statuses and outputs."""

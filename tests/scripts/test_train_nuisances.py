@@ -13,6 +13,7 @@ from dann.config import building
 from dann.data.nuisances import Nuisances
 from dann.diagnostics.leakage import Leakage
 
+LEAKAGE = Leakage("site", 0.9, 0.8, 1.0, 0.3, {})
 SHORT = ["debug=fast", "callbacks=none", "method=invariant", "network=tabular"]
 CSV = ["data=csv", "data.path=a.csv", "data.label=kind", "data.nuisances=[site,age]"]
 
@@ -83,7 +84,10 @@ def test_stopped_run_resumes_with_equal_results(folder, finished, run_well, monk
     assert files[0].read_text() == files[1].read_text()
 
 
-def test_sweep_over_strengths_draws_a_tradeoff(folder, run_well):
+def test_sweep_over_strengths_draws_a_tradeoff(folder, run_well, monkeypatch):
+    measured = iter([LEAKAGE, LEAKAGE, LEAKAGE._replace(score=0.5)])  # measuring takes seconds
+    function = "dann.training.evaluation.leakage"
+    monkeypatch.setattr(function, lambda *_: {"site": next(measured)})
     jobs = ["-m", "method.strength=0,1", "hydra.sweep.dir=sweep"]
     output = run_well("train.py", [*jobs, *SHORT, *CSV[:-1], "data.nuisances=[site]"], folder)
     assert output.count(": strength 0, 4 steps") == 1  # the jobs share the baseline

@@ -40,7 +40,7 @@ def test_run_stopped_by_a_scheduler_resumes(
 def test_ctrl_c_in_the_first_seconds_leaves_nothing(tmp_path, with_features, begin):
     folder = with_features(tmp_path)
     process = begin("train.py", LINE, folder)
-    time.sleep(1.5)
+    time.sleep(2.5)
     before = time.perf_counter()
     process.send_signal(signal.SIGINT)
     errors = process.communicate()[1]

@@ -30,21 +30,19 @@ from dann.schedules import GaninDecay, GaninSchedule
 from dann.training import checkpoints
 
 TRAINER = types.SimpleNamespace(
-    **{"steps": 12, "steps_per_epoch": 4, "batch_size": 6, "oracle_curve": True, "check_every": 50},
+    **{"steps": 12, "steps_per_epoch": 4, "batch_size": 6, "oracle_curve": True},
     **{"steps_per_execution": "auto", "jit_compile": "auto", "run_eagerly": False},
 )
 SELECTION = types.SimpleNamespace(scores=["info_max"], samples=20, keep="info_max")
 
 
-def domains(shape, num_sources=1):
+def domains(shape):
     rng = np.random.default_rng(0)
     labels = np.arange(30) % 3
     inputs = rng.normal(size=(3, *shape))[labels] + rng.normal(size=(30, *shape))
     inputs = (100 * inputs if len(shape) == 3 else inputs).astype("float32")
     tests = (inputs[:15] * 1.1, labels[:15]), (inputs[:15] + 1, labels[:15])
-    numbers = np.arange(30) % num_sources if num_sources > 1 else None
-    train = inputs, labels
-    return DomainPair("a", "b", train, tests[0], inputs + 1, tests[1], 3, source_domain=numbers)
+    return DomainPair("a", "b", (inputs, labels), tests[0], inputs + 1, tests[1], 3)
 
 
 def build_plain_model(method, **kwargs):
@@ -76,7 +74,6 @@ def bop_and_adam():
 KINDS = {
     "dann": (lambda: build_plain_model(dann.DANN), sgd),
     "everything": (build_regularized_model, lambda: keras.optimizers.Adam(1e-2, use_ema=True)),
-    "mdan": (lambda: build_plain_model(dann.MDAN, num_sources=2), sgd),
     "wdgrl": (lambda: build_plain_model(dann.WDGRL), lambda: keras.optimizers.Adam(1e-2)),
     "bop": (binary, bop_and_adam),
     "mixed_float16": (lambda: build_plain_model(dann.DANN), sgd),
@@ -125,7 +122,7 @@ def train(folder, kind):
         training.start(1, precision)
         models.append(training.compile_model(make(), optimizer(), TRAINER))
     callbacks = [training.EpochTable(folder / "metrics.csv")]
-    data = domains((16, 16, 3) if kind == "bop" else (5,), 2 if kind == "mdan" else 1)
+    data = domains((16, 16, 3) if kind == "bop" else (5,))
     settings = {"selection": SELECTION, "resume": True}
     training.train_run(folder, data, TRAINER, 1, *models, callbacks=callbacks, **settings)
     variables = [v for model in models for v in (*model.variables, *model.optimizer.variables)]

@@ -99,10 +99,8 @@ def test_killed_process_ends_the_other_and_both_resume(last, together, single, t
     processes = together(tmp_path, SOME_CASES[:1], 2, **{f"process_{1 - last}": 4})
     processes[1 - last].wait(timeout=300)
     start = time.monotonic()
-    error = processes[last].communicate(timeout=120)[1]
+    processes[last].communicate(timeout=120)
     assert time.monotonic() - start < 120
     assert processes[last].returncode
-    if last == 0:
-        assert "a process that has ended" in error
     wait_for(together(tmp_path, SOME_CASES[:1], 2))
     assert_equal_results(tmp_path, 2, single(*SOME_CASES), SOME_CASES[:1])
