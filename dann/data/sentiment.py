@@ -22,7 +22,6 @@ _FILES = {
     "films": "movieReviewSnippets",
     "nyt": "nytEditorialSnippets",
 }
-_WORD_MODES = "tf_idf", "multi_hot", "count"
 _NEUTRAL = 0.5  # sentences rated closer to 0 are dropped
 
 
@@ -53,28 +52,24 @@ def sentiment(
         target: Name of the target, a different domain.
         data_dir: Folder that contains the archive, directly or in `real/`. Defaults to `None`: the
             working directory.
-        output_mode: Representation of a sentence: `"tf_idf"` (default), `"multi_hot"` or `"count"`
-            of words; `"word_vectors"`, the mean of pretrained vectors of its words from the package
-            wordllama (`pip install wordllama`), which needs no fit; or `None` for the text,
-            for a network that reads texts.
+        output_mode: Representation of a sentence: `"tf_idf"` of its words (default), or `None` for
+            the text, for a network that reads texts.
         max_tokens: Maximum number of words that `TextVectorization` distinguishes; all other words
             count as one.
         **options: `test_share`, here of the reviews or articles, and `seed` of `dann.data.arrays`.
 
     Returns:
-        A pair with inputs float32 `(n, words)`, at most `max_tokens` words; float32 `(n, 256)` for
-        word vectors; or strings `(n,)`.
+        A pair with inputs float32 `(n, words)`, at most `max_tokens` words; or strings `(n,)`.
 
     Raises:
         FileNotFoundError: If the archive is missing.
-        ImportError: If wordllama is needed and not installed.
         ValueError: If a domain or output mode is unknown, or both domains are the same.
 
     Reference:
         - Hutto and Gilbert, 2014, VADER: A parsimonious rule-based model for sentiment analysis of
           social media text, ICWSM.
     """
-    check_choice("output_mode", output_mode, (None, "word_vectors", *_WORD_MODES))
+    check_choice("output_mode", output_mode, (None, "tf_idf"))
     for name, domain in (("source", source), ("target", target)):
         check_choice(name, domain, _FILES)
     if source == target:
@@ -89,8 +84,6 @@ def sentiment(
     )
     if output_mode is None:
         return texts
-    if output_mode == "word_vectors":
-        return texts.map_inputs(_word_vectors())
     words = keras.layers.TextVectorization(max_tokens=max_tokens, output_mode=output_mode)
     words.adapt(np.concatenate([texts.source_train[0], texts.target_train]))
     return texts.map_inputs(lambda texts: np.asarray(words(texts), np.float32))
@@ -104,18 +97,6 @@ def _archive(folder):
         f"Expected `data_dir` (paths.data_dir) to contain {_ARCHIVE}. Received: {folder}. Download "
         "the archive with `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps`"
     )
-
-
-def _word_vectors():
-    try:
-        import wordllama  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        message = "data.output_mode=word_vectors needs `pip install wordllama`"
-        raise ImportError(message) from error
-    # The package contains its tokenizer, but by default looks elsewhere and would download it.
-    folder = pathlib.Path(str(wordllama.__file__)).parent
-    model = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
-    return lambda texts: model.embed(texts.tolist())
 
 
 def _read(path, domain):
