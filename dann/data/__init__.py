@@ -6,18 +6,16 @@
 from dann.data.arrays import arrays
 from dann.data.csv_table import csv_table
 from dann.data.domain_pair import DomainPair
-from dann.data.emoji import emoji
 from dann.data.image_files import ImageFiles
 from dann.data.image_folder import image_folder
-from dann.data.join_sources import join_sources
-from dann.data.leave_one_domain_out import leave_one_domain_out
+from dann.data.join_sources import join_sources, leave_one_domain_out
 from dann.data.npz import npz
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.sentiment import sentiment
 from dann.data.smartwatch_activities import smartwatch_activities
 from dann.data.standardizer import Standardizer
-from dann.data.tfds_pair import digits_to_photos, tfds_pair
+from dann.data.tfds_pair import digits_to_photos, emoji, tfds_pair
 
 # Functions that `data._target_` of a config may name.
 READERS = (

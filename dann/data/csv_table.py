@@ -1,6 +1,7 @@
 """Reader of CSV tables."""
 
 import io
+import operator
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,9 @@ from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import parse_nuisances
 from dann.data.parts import build_pair, check_disjoint, resolve_files, select_columns
 
-_DELIMITERS = ";\t|"  # a header with one of these and no comma needs another `delimiter`
 _WHOLE = r"^([+-]?\d+)\.0+$"
 _MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
-_MAX_CATEGORIES = 1000
+_MAX_CATEGORIES = 1000  # one-hot columns per column
 
 
 def csv_table(
@@ -29,13 +29,11 @@ def csv_table(
     target: Any = None,
     label: str = "label",
     *,
-    numeric: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
+    categorical: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
     source_test: Any = None,
     target_test: Any = None,
     delimiter: str = ",",
-    max_categories: int = 1000,
     target_new: str | os.PathLike | None = None,
     groups: str | None = None,
     nuisances: Sequence[str] | Mapping[str, Any] | None = None,
@@ -50,10 +48,11 @@ def csv_table(
 
     `pandas.read_csv` reads the files; cells that are empty or contain `NA`, `N/A`, `null`, `NaN`,
     `None` and so on are missing values. Missing numbers are replaced by the median, and numeric
-    columns are then standardized. A categorical column becomes one number per category; a missing
-    cell is a category too, and a category that no training row has becomes zeros. Medians, means,
-    standard deviations and categories come from the training rows of both domains, and do not
-    depend on labels or on test rows. A printed line lists the numeric and the categorical columns.
+    columns are then standardized. A categorical column becomes one number per category, at most
+    1,000, the last of which stands for all rarer categories; a missing cell is a category too, and
+    a category that no training row has becomes zeros. Medians, means, standard deviations and
+    categories come from the training rows of both domains, and do not depend on labels or on test
+    rows. A printed line lists the numeric and the categorical columns.
 
     Spaces around column names, categories and labels are removed, and `1.0` is the same category or
     label as `1`. Warns about categorical columns that reveal the domain, because many rows of
@@ -68,11 +67,8 @@ def csv_table(
         target: Path of the target's table, or a data frame. Defaults to `None`: one labeled table,
             the source.
         label: Name of the label column. Defaults to `"label"`.
-        numeric: Names of numeric columns; all others are categorical. Defaults to `None`: all
-            columns whose cells are numbers or missing in every file, except those in
-            `categorical`.
-        categorical: Names of categorical columns. If `numeric` is set too, columns in neither list
-            are dropped. Defaults to `None`.
+        categorical: Name or names of columns of numbers that are categories. All other columns
+            whose cells are numbers or missing in every file are numeric. Defaults to none.
         drop: Name or names of columns that are not inputs, such as row numbers, dates or free text.
             Defaults to none.
         source_test: Path of a test table, or a data frame. Defaults to `None`: a share of the
@@ -80,8 +76,6 @@ def csv_table(
         target_test: Path of a test table, or a data frame. Defaults to `None`: a share of the
             target.
         delimiter: Character between cells. Defaults to `","`.
-        max_categories: Maximum number of features per categorical column; rarer categories share
-            the last feature. Defaults to `1000`.
         target_new: Path of new target examples, labeled or not, which replace the target's test
             set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Name of the group column, which is not an input. Whole groups are then drawn for
@@ -97,23 +91,26 @@ def csv_table(
     Raises:
         OSError: If a file does not exist.
         ValueError: If a file is not a table in UTF-8; a file or frame is used for training and
-            testing; columns differ or do not exist; a numeric column contains other cells, or most
-            cells of a column that is not listed as categorical are numbers; a label of the source
-            is missing; or a label of the target is not a class of the source.
+            testing; columns differ or do not exist; most cells of a column that is not listed as
+            categorical are numbers; a label of the source is missing; or a label of the target is
+            not a class of the source.
     """
-    has_frame = isinstance(target, pandas.DataFrame)
-    kinds = parse_nuisances(nuisances, "a data frame" if has_frame else target)
+    kinds = parse_nuisances(nuisances, target is not None)
     files = {"source": source, "target": target, "source test": source_test}
     files |= {"target test": target_test, "target new": target_new}
     frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
-    check_disjoint(frames, _overlap, "data frames")
+    check_disjoint(frames, operator.is_, "data frames")
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
     tables = {part: _read_table(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
-    dropped = {drop} if isinstance(drop, str) else {*(drop or ())}
-    for name in sorted(dropped - {name for table in tables.values() for name in table}):
-        hint = did_you_mean(name, list(tables["source"]))
-        raise ValueError(f"Expected `drop` to contain names of columns.{hint} Received: {name!r}")
+    dropped, categories = (
+        {names} if isinstance(names, str) else {*(names or ())} for names in (drop, categorical)
+    )
+    for name in sorted((dropped | categories).difference(*tables.values())):
+        raise ValueError(
+            "Expected `drop` and `categorical` to contain names of columns."
+            f"{did_you_mean(name, list(tables['source']))} Received: {name!r}"
+        )
     roles, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds, *dropped}
     parts = {
         # A column that is both nuisance and group keeps its missing values as a nuisance.
@@ -132,7 +129,9 @@ def csv_table(
                 f"Received: columns of only the source or only the {part} {sorted(different)}"
             )
     cells: Any = pandas.concat(tables)[names]
-    numbers, texts = _split_columns(cells, numeric, categorical)
+    numbers = [name for name in names if name not in categories and _convert(cells, name)]
+    texts = [name for name in names if name not in numbers]
+    cells[texts] = cells[texts].fillna("")
     summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
     print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}: {summary}")
     _warn_about_columns(cells, texts)
@@ -148,16 +147,8 @@ def csv_table(
         **options,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
-    features = _encode(cells, train, numbers, texts, max_categories)
+    features = _encode(cells, train, numbers, texts)
     return pair.map_inputs(lambda rows: features[rows[:, 0]])
-
-
-def _overlap(frame, other):
-    """Returns whether two frames are the same, or slices of one frame with common rows."""
-    return frame is other or any(
-        np.shares_memory(frame[name].to_numpy(), other[name].to_numpy())
-        for name in frame.columns.intersection(other.columns)
-    )
 
 
 def _read_table(table_or_path, delimiter) -> Any:
@@ -178,37 +169,11 @@ def _read_table(table_or_path, delimiter) -> Any:
             f"Expected {path} to have as many cells in each row as in the header. Received: more "
             "cells. Quote cells that contain the delimiter, or set `delimiter` (data.delimiter)"
         )
-    if len(header) == 1 and any(character in header[0] for character in _DELIMITERS):
-        raise ValueError(
-            f"Expected {path} to have several columns. Received: the single column {header[0]!r}. "
-            "Set `delimiter` (data.delimiter) to the character between cells"
-        )
     if table.empty:
         raise ValueError(f"Expected {path} to have rows. Received: only the header {list(header)}")
     table.columns = header
     # pandas and spreadsheets write integers of a column with missing cells as 1.0.
     return table.apply(lambda column: column.str.strip().str.replace(_WHOLE, r"\1", regex=True))
-
-
-def _split_columns(cells, numeric, categorical):
-    """Returns the names of numeric and of categorical columns; converts the numeric ones."""
-    requested = [*(numeric or ()), *(categorical or ())]
-    names = list(cells.columns)
-    if numeric is not None and categorical is not None:
-        names = [name for name in names if name in requested]
-    if not {*requested} <= {*cells.columns} or not names:
-        raise ValueError(
-            f"Expected `numeric` and `categorical` to contain columns of {list(cells.columns)}. "
-            f"Received: {requested}"
-        )
-    numbers = []
-    for name in names:
-        is_candidate = name not in (categorical or ()) and (numeric is None or name in numeric)
-        if is_candidate and _convert_to_numbers(cells, name, is_required=numeric is not None):
-            numbers.append(name)
-    texts = [name for name in names if name not in numbers]
-    cells[texts] = cells[texts].fillna("")
-    return numbers, texts
 
 
 def _warn_about_columns(cells, texts):
@@ -244,7 +209,7 @@ def _most_frequent(values):
     return values.value_counts().index[:3].tolist()
 
 
-def _convert_to_numbers(cells: Any, name, is_required):
+def _convert(cells: Any, name):
     """Converts a column if all cells are numbers; refuses one in which only most cells are."""
     to_numeric: Any = pandas.to_numeric
     values = to_numeric(cells[name], errors="coerce").astype("float64")
@@ -252,7 +217,7 @@ def _convert_to_numbers(cells: Any, name, is_required):
     # Numbers as people write them: 1,000, 12%, 3,5.
     digits = cells[name].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
     numeric_share = to_numeric(digits, errors="coerce").notna().mean()
-    if np.isinf(values).any() or (len(texts) and (is_required or numeric_share > 0.5)):
+    if np.isinf(values).any() or (len(texts) and numeric_share > 0.5):
         raise ValueError(
             f"Expected column {name!r} to contain finite numbers, such as 1200.5, or empty cells. "
             f"Received: {sorted(set(texts))[:3] or 'inf'} in {len(texts)} of {len(values)} rows. "
@@ -263,11 +228,11 @@ def _convert_to_numbers(cells: Any, name, is_required):
     return len(texts) == 0
 
 
-def _encode(cells, train, numbers, texts, max_categories):
+def _encode(cells, train, numbers, texts):
     """Returns all rows as features, float32 `(n, features)`, fitted to the rows `train`."""
     imputer = SimpleImputer(strategy="median", keep_empty_features=True)
     options: Any = {"handle_unknown": "ignore", "sparse_output": False}
-    encoder = OneHotEncoder(max_categories=max_categories, **options)
+    encoder = OneHotEncoder(max_categories=_MAX_CATEGORIES, **options)
     scaler = make_pipeline(imputer, StandardScaler())
     transformers = [("numeric", scaler, numbers), ("categorical", encoder, texts)]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused later

@@ -1,6 +1,7 @@
 """Two domains, each with a training set and a test set."""
 
 import dataclasses
+import functools
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -183,12 +184,7 @@ class DomainPair:
             function: Maps inputs `(n, ...)` to an array of `n` rows, such as the `predict` of a
                 frozen network. It is called once per set of examples.
         """
-        examples = {
-            name: (function(columns[0]), columns[1])
-            for name in ("source_train", "source_test", "target_test", "target_labeled")
-            if (columns := getattr(self, name)) is not None
-        }
-        return dataclasses.replace(self, target_train=function(self.target_train), **examples)
+        return self._transform(function, function)
 
     def standardize(self, mode: str | Standardizer) -> "DomainPair":
         """Returns the pair with inputs of mean 0 and variance 1, per column or channel.
@@ -221,22 +217,23 @@ class DomainPair:
                 "Expected a pair that is not standardized. Received: a pair with "
                 f"standardize={self.standardizer.mode!r}"
             )
-        if isinstance(mode, Standardizer):
-            standardizer = mode
-        else:
+        standardizer: Any = mode
+        if not isinstance(mode, Standardizer):
             standardizer = Standardizer(mode).fit(self.source_train[0], self.target_train)
+        source = functools.partial(standardizer.transform, domain="source")
+        return self._transform(source, standardizer.transform, standardizer=standardizer)
 
-        def transform(examples, domain):
-            return examples and (standardizer.transform(examples[0], domain), examples[1])
-
+    def _transform(self, source, target, **fields):
+        """Returns the pair with other fields, and inputs mapped by one function per domain."""
+        functions = {"source_train": source, "source_test": source, "target_test": target}
+        functions |= {"target_labeled": target}
+        examples = {
+            name: (function(columns[0]), columns[1])
+            for name, function in functions.items()
+            if (columns := getattr(self, name)) is not None
+        }
         return dataclasses.replace(
-            self,
-            source_train=transform(self.source_train, "source"),
-            source_test=transform(self.source_test, "source"),
-            target_train=standardizer.transform(self.target_train),
-            target_test=transform(self.target_test, "target"),
-            target_labeled=transform(self.target_labeled, "target"),
-            standardizer=standardizer,
+            self, target_train=target(self.target_train), **examples, **fields
         )
 
     def with_target_labeled(self, per_class: int, seed: int = 0) -> "DomainPair":

@@ -8,7 +8,7 @@ from typing import Any
 from dann.checks import check_choice
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import ImageFiles, choose_image_size, format_names
-from dann.data.image_paths import class_names, read_images
+from dann.data.image_paths import read_images
 from dann.data.parts import build_pair, check_disjoint
 
 
@@ -90,24 +90,23 @@ def image_folder(
         new_folder = _absolute(target_new)
         images["target new"] = read_images(new_folder.parent, new_folder.name)
     check_disjoint(images, lambda part, reference: not part.keys().isdisjoint(reference), "images")
-    names = class_names({name: images[name] | images.get(f"{name} test", {}) for name in domains})
-    common = _common_classes(
-        list(names["source"].values()), list(names["target"].values()), classes
-    )
-    if target_new is not None:
-        has_classes = set(images["target new"].values()) <= {*common}
-        names["target new"] = {name: name for name in common} if has_classes else {}
+    classes_by_domain = {
+        name: _list_classes(images[name] | images.get(f"{name} test", {})) for name in domains
+    }
+    common = _common_classes(**classes_by_domain, classes=classes)
     if image_size is None:  # by the target, which several sources share
         image_size = choose_image_size(list(images["target"]))
     parts = {}
     for part, labels in images.items():
-        part_names = names.get(part, names[part.split()[0]])
-        paths = [p for p, label in labels.items() if not part_names or part_names[label] in common]
+        names = _list_classes(labels)
+        # New target examples of other classes count as unlabeled.
+        is_labeled = bool(names) and (part != "target new" or {*names} <= {*common})
+        paths = [path for path in labels if not is_labeled or str(labels[path]) in common]
         files = ImageFiles(paths, image_size)
         files.check()
         parts[part] = {
             "inputs": files.cached(pathlib.Path(cache_dir) / "images") if cache else files,
-            "labels": [part_names[labels[path]] for path in paths] if part_names else None,
+            "labels": [str(labels[path]) for path in paths] if is_labeled else None,
             "names": [os.path.relpath(path, folder) for path in paths],
         }
     return build_pair(parts, source_name=source, target_name=target, class_names=common, **options)
@@ -115,6 +114,11 @@ def image_folder(
 
 def _absolute(path):
     return pathlib.Path(os.path.abspath(pathlib.Path(path).expanduser()))
+
+
+def _list_classes(labels):
+    """Returns the names of the classes, folders in the order of text and numbers in their order."""
+    return [str(label) for label in sorted({*labels.values()} - {None})]
 
 
 def _common_classes(source, target, classes):

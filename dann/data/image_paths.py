@@ -1,4 +1,4 @@
-"""Paths and classes of the images of a domain, from folders or list files."""
+"""Paths and labels of the images of a domain, from folders or list files."""
 
 import os
 import pathlib
@@ -27,8 +27,8 @@ def read_images(
             folder.
 
     Returns:
-        A dict from the path of each image to its class: a folder name, a number in a list file, or
-        `None`.
+        A dict from the path of each image to its label: the name of the class folder, the number in
+        a list file, or `None`.
 
     Raises:
         OSError: If the folder or the list file does not exist.
@@ -37,43 +37,8 @@ def read_images(
     return _read_folder(root, domain) if path is None else _read_list(root, path)
 
 
-def class_names(domains: dict[str, dict[str, Any]]) -> dict[str, dict[Any, str]]:
-    """Returns the names of each domain's classes by label, in order.
-
-    If in every list file each class has exactly one folder of its own, the numbers in list files
-    are named after these folders; else each number is its own name. A domain without labels has no
-    names.
-
-    Args:
-        domains: Results of `read_images` by domain.
-    """
-    names: dict[str, Any] = {name: _folder_names(images) for name, images in domains.items()}
-    if None in names.values():
-        return {
-            name: {label: str(label) for label in _labels(images)}
-            for name, images in domains.items()
-        }
-    return names
-
-
-def _folder_names(images):
-    """Returns names by label, or `None` unless each number has exactly one folder of its own."""
-    labels = _labels(images)
-    if not labels or isinstance(labels[0], str):
-        return {label: label for label in labels}
-    pairs = {(label, os.path.basename(os.path.dirname(path))) for path, label in images.items()}
-    names = dict(sorted(pairs))
-    return names if len(names) == len(pairs) == len(set(names.values())) else None
-
-
-def _labels(images):
-    return sorted(set(images.values()) - {None})
-
-
 def _read_folder(root, domain):
     folder = root / domain
-    if not root.is_dir():
-        raise FileNotFoundError(f"Expected a folder of domains (data.root). Received: {root}")
     if not folder.is_dir():
         raise FileNotFoundError(
             f"Expected a domain to be a folder in {root}. Received: {domain}. Existing folders: "

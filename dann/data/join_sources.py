@@ -1,15 +1,16 @@
-"""Joins several sources into one."""
+"""Pairs with several sources."""
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from dann.data.arrays import arrays
+from dann.data.conversion import as_array
 from dann.data.domain_pair import DomainPair
 from dann.data.lazy_array import concatenate
 from dann.data.parts import NAME_CLASSES
-
-_NUM_COMPARED_ROWS = 256  # per target
 
 
 def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
@@ -26,7 +27,8 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
 
     Raises:
         ValueError: If `pairs` is empty, a pair has several sources already, or targets, input
-            shapes or classes differ. Only 256 rows of the targets are compared.
+            shapes or classes differ. Only 64 training examples of the targets are
+            compared.
 
     Example:
 
@@ -52,7 +54,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
         )
     first = pairs[0]
     for pair in pairs[1:]:
-        if not _are_equal(_read_target(pair), _read_target(first)):
+        if pair.identity["target"] != first.identity["target"]:
             raise ValueError(
                 "Expected pairs that share one target, with the same split and scaling. "
                 f"Received: different target examples in the pair of {pair.source}. `csv_table` "
@@ -70,22 +72,51 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     )
 
 
-def _read_target(pair):
-    """Returns inputs and known labels of the target."""
-    columns = [pair.target_train, *pair.target_test, *(pair.target_labeled or ())]
-    return [values for values in columns if values is not None]
+def leave_one_domain_out(
+    inputs: Any, labels: Any, domains: Any, target: Any, **options: Any
+) -> DomainPair:
+    """Pairs one domain of an array, such as a subject, with all other domains as its sources.
 
+    Args:
+        inputs: Array `(n, ...)`; see `dann.data.arrays`.
+        labels: Labels `(n,)`. A source may lack some of the classes.
+        domains: The domain of each example, `(n,)`, as numbers or strings.
+        target: The domain to leave out of the sources.
+        **options: `test_share` and `seed` of `dann.data.arrays`.
 
-def _are_equal(columns, other_columns):
-    """Returns whether the lengths and some rows of all columns are equal."""
-    if [len(values) for values in columns] != [len(values) for values in other_columns]:
-        return False
-    for values, other_values in zip(columns, other_columns, strict=True):
-        # Evenly spaced rows, because lazy targets are slow to read.
-        rows = np.linspace(0, len(values) - 1, _NUM_COMPARED_ROWS).astype(int)
-        if not np.array_equal(values[rows], other_values[rows]):
-            return False
-    return True
+    Returns:
+        A pair whose sources are joined by `dann.data.join_sources`, in the order of their names.
+
+    Raises:
+        ValueError: If there is no other domain or no such target; also see `dann.data.arrays`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.data import leave_one_domain_out
+    >>> x, y, subjects = np.random.rand(60, 4), np.arange(60) % 2, np.arange(60) // 20
+    >>> [leave_one_domain_out(x, y, subjects, target).name for target in range(3)]
+    ['1 + 2 → 0', '0 + 2 → 1', '0 + 1 → 2']
+    """
+    inputs, labels, domains = as_array(inputs, "inputs"), np.asarray(labels), np.asarray(domains)
+    names = np.unique(domains).tolist()
+    if target not in names or len(names) < 2 or domains.shape != (len(inputs),):
+        raise ValueError(
+            "Expected the domain of each example, at least two domains, and one of them as "
+            f"`target`. Received: {len(inputs)} examples, domains of shape {domains.shape} with "
+            f"the values {names[:20]}, and target={target!r}"
+        )
+    parts = {name: (inputs[domains == name], labels[domains == name]) for name in names}
+    classes = np.unique(labels[domains != target])
+    if classes.dtype.kind in "biu":  # every number up to the largest is a class
+        classes = np.arange(int(classes.max()) + 1)
+    options |= {"target_name": str(target), "class_names": classes.astype(str).tolist()}
+    pairs = [
+        arrays(parts[name], parts[target], source_name=str(name), **options)
+        for name in names
+        if name != target
+    ]
+    return join_sources(pairs)
 
 
 def _join(examples):

@@ -46,7 +46,7 @@ def npz(
         ValueError: If a file is damaged, contains objects or lacks a key; arrays are empty or do
             not match; or both domains are the same file.
     """
-    kinds = parse_nuisances(nuisances, target)
+    kinds = parse_nuisances(nuisances, target is not None)
     paths = resolve_files({"source": source, "target": target, "target new": target_new})
     columns, parts = {"inputs": "x", "labels": "y", "groups": groups}, {}
     for part, path in paths.items():

@@ -1,5 +1,6 @@
 """Nuisances of a labeled table: attributes that the features of a model should not reveal."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -7,6 +8,8 @@ import numpy as np
 import pandas
 
 from dann.checks import check_integer
+from dann.data.domain_pair import DomainPair
+from dann.data.pairs import Pairs
 
 NUMBER = "number"
 MAX_CLASSES = 20  # distinct integers up to which a column counts as classes
@@ -30,17 +33,62 @@ class Nuisances(NamedTuple):
     groups: Any = None
 
 
-def parse_nuisances(nuisances: Any, target: Any) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NuisanceTable(DomainPair):
+    """A labeled table with nuisances, for `dann.Invariant`.
+
+    The `source_*` fields contain the table. The `target_*` fields contain the same inputs without
+    labels; `target_test` contains the new examples if there are any.
+
+    Args:
+        nuisances: The nuisances of the source's training and test examples.
+        **fields: See `dann.data.DomainPair`.
+    """
+
+    nuisances: Nuisances = dataclasses.field()  # required, unlike the base class's attribute
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+        return self.source
+
+    def batches(
+        self, batch_size: int | None = None, seed: int | None = None, **options: Any
+    ) -> Pairs:
+        """Returns endless training batches `(inputs, {"label": labels, ...})`.
+
+        The dict of labels also contains the values of each nuisance by name.
+
+        Args:
+            batch_size: Number of examples per batch. Defaults to `None`: 64, or all examples of a
+                smaller table.
+            seed: See `dann.data.pair`.
+            **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
+        """
+        pairs = super().batches(batch_size, seed, **options)
+        table: Any = pairs.domains["source"]
+        # Replaced after the checks of `Examples`, because missing numbers are NaN.
+        labels = {"label": self.source_train[1], **self.nuisances.train}
+        table.examples.columns["labels"] = labels
+        return Pairs({"source": table}, pairs.batch_size, None, pairs.shard)
+
+
+def parse_nuisances(nuisances: Any, has_target: bool) -> dict[str, Any]:
     """Returns the requested kind of each nuisance by name, `None` where the values determine it.
+
+    Args:
+        nuisances: Name or names of the nuisances, or a dict from name to kind; `None` for none.
+        has_target: Whether there is a target besides the source.
 
     Raises:
         ValueError: Unless there are either nuisances or a target.
     """
     names = [nuisances] if isinstance(nuisances, str) else nuisances or []
-    if bool(names) == (target is not None):
+    if bool(names) == has_target:
         raise ValueError(
             "Expected a source and a target; or, for one labeled table, no target and the names "
-            f"of `nuisances`. Received: target={target} and nuisances={list(names)}"
+            f"of `nuisances`. Received: {'a' if has_target else 'no'} target and "
+            f"nuisances={list(names)}"
         )
     return dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
 

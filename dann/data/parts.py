@@ -13,8 +13,7 @@ from dann.checks import did_you_mean
 from dann.data.conversion import as_array
 from dann.data.domain_pair import DomainPair
 from dann.data.lazy_array import select_rows
-from dann.data.nuisance_table import NuisanceTable
-from dann.data.nuisances import encode_nuisances
+from dann.data.nuisances import NuisanceTable, encode_nuisances
 from dann.data.splits import UNKNOWN, hold_out
 
 NAME_CLASSES = (
@@ -57,7 +56,7 @@ def build_pair(
     Raises:
         ValueError: If inputs, labels or groups do not match; also see `DomainPair` and `hold_out`.
     """
-    tables: dict[str, Any] = {name: _read_columns(name, part) for name, part in parts.items()}
+    tables: dict[str, Any] = {name: _read_part(name, part) for name, part in parts.items()}
     class_names = _number_labels(tables, class_names)
     for name in ("source", "target"):
         if name in tables and f"{name} test" not in tables:
@@ -75,7 +74,8 @@ def build_pair(
     if kinds:
         nuisances = encode_nuisances(kinds, source, source_test)
         pair_class = functools.partial(NuisanceTable, nuisances=nuisances)
-        tables["target"], tables["target test"] = map(_drop_labels, (source, source_test))
+        for part, table in (("target", source), ("target test", source_test)):
+            tables[part] = {**table, "labels": np.full_like(table["labels"], UNKNOWN)}
     target, target_test = tables["target"], tables.get("target new", tables["target test"])
     # Only the source determines the classes; the target's labels may be unknown.
     labels = np.concatenate([source["labels"], source_test["labels"]])
@@ -104,15 +104,12 @@ def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
     """Returns the paths of the files that are not `None`, by part.
 
     Raises:
-        OSError: If a path is a folder or does not exist.
+        OSError: If a file does not exist.
         ValueError: If a file is used for training and for testing.
     """
     paths = {
         part: pathlib.Path(path).expanduser() for part, path in files.items() if path is not None
     }
-    for part, path in paths.items():
-        if path.is_dir():
-            raise IsADirectoryError(f"Expected a file for the {part}. Received: the folder {path}")
     check_disjoint(paths, os.path.samefile, "files")
     return paths
 
@@ -176,20 +173,22 @@ def check_disjoint(
             raise ValueError(message.replace("target new", "new target"))
 
 
-def _read_columns(name, part):
-    """Returns inputs and names, and all other columns that are not `None` as arrays."""
+def _read_part(name, part):
+    """Returns the inputs of a part, and its other columns as arrays; without labels, all are -1."""
     inputs = _read_inputs(name, part["inputs"])
-    columns: dict[str, Any] = {"inputs": inputs, "names": np.arange(len(inputs))}
+    if name.startswith("source") and part.get("labels") is None:
+        raise ValueError("Expected the source to be `(inputs, labels)`. Received: no labels")
+    columns = {"names": np.arange(len(inputs)), "labels": np.full(len(inputs), UNKNOWN)}
     for key, column in part.items():
-        if key == "inputs" or column is None:
-            continue
-        columns[key] = np.asarray(column)
-        if columns[key].shape != (len(inputs),):
+        if key != "inputs" and column is not None:
+            columns[key] = np.asarray(column)
+    for key, column in columns.items():
+        if column.shape != (len(inputs),):
             raise ValueError(
                 f"Expected the {name} to have one of its {key} per input. "
-                f"Received: {len(inputs)} inputs and {key} of shape {columns[key].shape}"
+                f"Received: {len(inputs)} inputs and {key} of shape {column.shape}"
             )
-    return columns
+    return {**columns, "inputs": inputs, "labels": _read_labels(name, columns["labels"])}
 
 
 def _read_inputs(name, values):
@@ -206,32 +205,6 @@ def _read_inputs(name, values):
         return np.asarray(values).astype(np.float32)
 
 
-def _number_labels(tables, class_names):
-    """Converts all labels to integers; returns the names of the classes, if they have names."""
-    labels = {name: table["labels"] for name, table in tables.items() if "labels" in table}
-    labels = {name: _read_labels(name, values) for name, values in labels.items()}
-    if any(name.startswith("source") and name not in labels for name in tables):
-        raise ValueError("Expected the source to be `(inputs, labels)`. Received: no labels")
-    has_text = any(values.dtype.kind == "U" for values in labels.values())
-    if class_names is None and has_text:
-        # The target's labels do not determine the classes.
-        sources = [values for name, values in labels.items() if name.startswith("source")]
-        class_names = _sort_names({label for values in sources for label in values.tolist()} - {""})
-    names = None if class_names is None else tuple(class_names)
-    if has_text:
-        numbers = {"": UNKNOWN, **{name: number for number, name in enumerate(names or ())}}
-        labels = {part: _to_numbers(part, values, numbers) for part, values in labels.items()}
-    for name, table in tables.items():
-        table["labels"] = labels.get(name, np.full(len(table["inputs"]), UNKNOWN))
-        unknown = np.count_nonzero(table["labels"] == UNKNOWN)
-        if unknown and name.startswith("source"):
-            raise ValueError(
-                f"Expected the {name} to have a label for each example. Received: {unknown} of "
-                f"{len(table['labels'])} examples with an empty label or -1. Drop these examples"
-            )
-    return names
-
-
 def _read_labels(name, labels):
     """Returns labels as integers or strings."""
     is_text = labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.flat)
@@ -245,16 +218,30 @@ def _read_labels(name, labels):
     return labels.astype(str if is_text else np.int64)
 
 
-def _to_numbers(name, labels, numbers):
-    labels = labels.tolist()
-    unexpected = sorted({str(label) for label in set(labels) - numbers.keys()})
-    if unexpected:
-        classes = [label for label in numbers if label]
-        raise ValueError(
-            f"Expected labels of the {name} to be among {classes}. Received: {unexpected}. "
-            f"{NAME_CLASSES}"
-        )
-    return np.array([numbers[label] for label in labels], np.int64)
+def _number_labels(tables, class_names):
+    """Converts all labels to integers; returns the names of the classes, if they have names."""
+    sources = {name: table for name, table in tables.items() if name.startswith("source")}
+    if any(table["labels"].dtype.kind == "U" for table in tables.values()):
+        if class_names is None:  # the target's labels do not determine the classes
+            labels = np.concatenate([table["labels"] for table in sources.values()])
+            class_names = _sort_names({*labels.tolist()} - {""})
+        numbers: dict[Any, int] = {"": UNKNOWN, UNKNOWN: UNKNOWN}
+        numbers |= {name: number for number, name in enumerate(class_names)}
+        for part, table in tables.items():
+            labels = table["labels"].tolist()
+            if unexpected := sorted({str(label) for label in set(labels) - numbers.keys()}):
+                raise ValueError(
+                    f"Expected labels of the {part} to be among {list(class_names)}. Received: "
+                    f"{unexpected}. {NAME_CLASSES}"
+                )
+            table["labels"] = np.array([numbers[label] for label in labels], np.int64)
+    for part, table in sources.items():
+        if unknown := np.count_nonzero(table["labels"] == UNKNOWN):
+            raise ValueError(
+                f"Expected the {part} to have a label for each example. Received: {unknown} of "
+                f"{len(table['labels'])} examples with an empty label or -1. Drop these examples"
+            )
+    return None if class_names is None else tuple(class_names)
 
 
 def _sort_names(names):
@@ -264,10 +251,6 @@ def _sort_names(names):
         return sorted(names, key=float)
     except ValueError:
         return names
-
-
-def _drop_labels(table):
-    return {**table, "labels": np.full_like(table["labels"], UNKNOWN)}
 
 
 def _check_groups(tables):

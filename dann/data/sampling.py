@@ -100,25 +100,22 @@ def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.nda
 
     Args:
         labels: Labels `(n,)` or `(n, 1)`.
-        source_domain: The domain of each example, integers `(n,)`; or `None` if `balanced`.
+        source_domain: The domain of each example, integers `(n,)`; or `None` for one domain.
         balanced: Whether classes are drawn in equal parts.
 
     Returns:
         Group numbers, integers `(n,)`.
 
     Raises:
-        ValueError: If there is not one integer domain per example or, if `balanced`, one label.
+        ValueError: If there is not one domain per example or, if `balanced`, one class.
     """
-    columns = {} if source_domain is None else {"source_domain": np.asarray(source_domain)}
-    if balanced:
-        columns["balanced"] = labels
-    for name, column in columns.items():
-        is_valid = name == "balanced" or (column.ndim == 1 and column.dtype.kind in "iu")
-        if column.size != len(labels) or not is_valid:
-            raise ValueError(
-                f"Expected `{name}` with one integer per source example. Received: "
-                f"{column.dtype} of shape {column.shape}. `np.argmax(labels, axis=-1)` converts "
-                "one-hot labels"
-            )
-    keys = np.stack([column.reshape(-1) for column in columns.values()])  # (1 or 2, n)
+    columns = [] if source_domain is None else [source_domain]
+    columns += [labels] if balanced else []
+    if any(np.size(column) != len(labels) for column in columns):
+        raise ValueError(
+            "Expected one domain per source example as `source_domain`, and one class per example "
+            f"with `balanced`. Received: shapes {[np.shape(column) for column in columns]} for "
+            f"{len(labels)} examples. `np.argmax(labels, axis=-1)` converts one-hot labels"
+        )
+    keys = np.stack([np.reshape(column, -1) for column in columns])  # (1 or 2, n)
     return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)

@@ -22,7 +22,6 @@ def tfds_pair(
     target: str,
     *,
     image_size: int | Sequence[int] | None = None,
-    channels: int | None = None,
     source_split: str = "train",
     source_test_split: str = "test",
     target_split: str = "train",
@@ -34,9 +33,9 @@ def tfds_pair(
 ) -> DomainPair:
     """Pairs two TFDS data sets of images.
 
-    `dann.data.tfds_pair.unify` converts the images of both data sets to one size and channel count,
-    `height * width * channels` bytes each. Labels of the target are used only by the test and by
-    oracles.
+    `dann.data.tfds_pair.unify` converts the images of both data sets to one size, and to color if
+    one of them is in color, `height * width * channels` bytes each. Labels of the target are used
+    only by the test and by oracles.
 
     The target's classes are matched to the source's by name; the target may lack some classes, or
     have no labels. A label -1 in the target's training split means that the class is unknown. In
@@ -51,7 +50,6 @@ def tfds_pair(
         target: Name of the target data set.
         image_size: Side, or height and width, of the images. Defaults to `None`: the larger of both
             data sets' sizes.
-        channels: 1 or 3. Defaults to `None`: the larger of both data sets' channel counts.
         source_split: Split of the source to train on, in TFDS's notation, such as `train[:80%]`.
         source_test_split: Split of the source to test on.
         target_split: Split of the target to train on, without its labels.
@@ -81,13 +79,13 @@ def tfds_pair(
     check_disjoint(rows, _overlap, "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
-    size, depth = _common_shape(shapes, image_size, channels)
+    shape = _common_shape(shapes, image_size)
     classes: Any = {name: features[name][key].names for name, (_, key) in keys.items() if key}
     if source not in classes:
         raise ValueError(
             f"Expected {source} to have a class label per image. Received: no class labels"
         )
-    parts, shape = {}, (*size, depth)
+    parts = {}
     for part, name in names.items():
         images, numbers = _read_split(builders[name], splits[part], keys[name], shape)
         labels = np.array(["", *classes.get(name, ())])[numbers + 1]  # -1 becomes ""
@@ -118,6 +116,50 @@ def digits_to_photos(cache_dir: str) -> DomainPair:
     )
 
 
+def emoji(
+    source: str,
+    target: str,
+    *,
+    image_size: int = 48,
+    labels: str = "groups",
+    cache_dir: str = "~/.cache/dann",
+    data_dir: str | None = None,
+) -> DomainPair:
+    """Pairs two drawing styles of emoji; no concept occurs in two of the four sets.
+
+    The styles are `noto`, `twemoji`, `openmoji`, `emojione`, `emojione_v1`, `fluent_flat` and
+    `fluent_high_contrast`; see `dann.data.builders.Emoji` for the origin of the drawings and the
+    split of the concepts.
+
+    Args:
+        source: Style of the source.
+        target: Style of the target.
+        image_size: 48 (default) or 128 pixels.
+        labels: `"groups"` (default), 7 classes such as food and drink, or `"subgroups"`, 23 classes
+            such as fruit.
+        cache_dir: Folder of prepared data sets.
+        data_dir: Folder that contains `emoji/` with the tarballs of the drawings. Defaults to
+            `None`: the current folder.
+
+    Raises:
+        OSError: If a tarball is missing; the message has the command that fetches it.
+        ImportError: If resvg-py is not installed.
+        ValueError: If a style, size or kind of labels does not exist.
+    """
+    return tfds_pair(
+        f"emoji/{source}_{image_size}_{labels}",
+        f"emoji/{target}_{image_size}_{labels}",
+        source_split="source_train",
+        source_test_split="source_test",
+        target_split="target_train",
+        target_test_split="target_test",
+        cache_dir=cache_dir,
+        data_dir=data_dir or ".",
+        source_name=source,
+        target_name=target,
+    )
+
+
 def _read_ranges(builder, split):
     """Returns the ranges of rows that a split consists of, with the files that contain them."""
     import tensorflow_datasets as tfds
@@ -137,7 +179,7 @@ def _overlap(ranges, other_ranges):
     )
 
 
-def _common_shape(shapes: dict[str, Any], image_size: Any, channels):
+def _common_shape(shapes: dict[str, Any], image_size: Any):
     if image_size is None:
         sizes = [shape[:2] for shape in shapes.values()]
         if any(None in size for size in sizes):
@@ -145,8 +187,8 @@ def _common_shape(shapes: dict[str, Any], image_size: Any, channels):
                 f"Images of several sizes need an `image_size`. Received: {shapes} without one"
             )
         image_size = np.max(sizes, axis=0)
-    channels = channels or max(shape[-1] for shape in shapes.values())
-    return check_image_size(image_size), check_choice("channels", channels, (1, 3))
+    channels = max(shape[-1] for shape in shapes.values())
+    return *check_image_size(image_size), check_choice("channels", channels, (1, 3))
 
 
 def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray:
@@ -178,25 +220,19 @@ def _resize(plane, size):
     return np.asarray(floats.resize((width, height), Image.Resampling.BILINEAR))
 
 
-def _find_keys(name: str, info: Any) -> tuple[Any, str | None]:
-    """Returns the names of the image feature and of the class feature, `None` without classes.
-
-    The supervised keys of a data set name its image and its class. Without supervised keys, a data
-    set must have a single image feature.
-    """
+def _find_keys(name: str, info: Any) -> tuple[str, str | None]:
+    """Returns the supervised keys of the image and of the class, `None` without classes."""
     import tensorflow_datasets as tfds
 
-    features = info.features
-    images = [key for key in features if isinstance(features[key], tfds.features.Image)]
-    image, label = images[0] if len(images) == 1 else None, None
-    if info.supervised_keys:
-        image, label = info.supervised_keys[:2]
+    images = [key for key, kind in info.features.items() if isinstance(kind, tfds.features.Image)]
+    default = images[0] if len(images) == 1 else None
+    image, label = info.supervised_keys[:2] if info.supervised_keys else (default, None)
     if image not in images:
         raise ValueError(
             f"Expected {name} to be a data set of images. "
-            f"Received: supervised keys {info.supervised_keys} of {dict(features)}"
+            f"Received: supervised keys {info.supervised_keys} of {dict(info.features)}"
         )
-    is_class = label in list(features) and isinstance(features[label], tfds.features.ClassLabel)
+    is_class = label and isinstance(info.features[label], tfds.features.ClassLabel)
     return image, label if is_class else None
 
 

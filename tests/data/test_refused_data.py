@@ -12,7 +12,6 @@ from PIL import Image
 
 from dann.data import (
     DomainPair,
-    ImageFiles,
     Standardizer,
     arrays,
     csv_table,
@@ -27,7 +26,6 @@ from dann.data.lazy_array import LazyArray
 
 X = np.random.default_rng(0).normal(size=(60, 5, 2))
 Y = np.arange(60) % 3
-MASKED = np.ma.masked_equal(X, X[0, 0, 0])
 BFLOAT16 = np.where(X > 1, np.nan, X).astype(ml_dtypes.bfloat16)
 NAMES = np.array(["cat", "ant", "bee"])[Y]
 DOGS = np.where(Y, NAMES, "dog")
@@ -39,7 +37,6 @@ TEAMS = PEOPLE // 4
 IMAGES = np.zeros((6, 4, 4, 1), "uint8")
 PAIR = DomainPair("a", "b", (IMAGES, Y[:6]), (IMAGES, Y[:6]), IMAGES, (IMAGES, Y[:6]), 3)
 LABELLED = dataclasses.replace(PAIR, target_train_labels=Y[:6])
-UNKNOWN = {"target_test": (IMAGES, None)}
 OTHER = arrays((X, Y), (X + 9, Y))
 FEWER = arrays((X, Y % 2), (X + 9, Y % 2))
 TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
@@ -108,170 +105,77 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
 
 # Reader and fault: the call, and words of its message.
 REFUSALS = {
-    "arrays: masked numbers": (read((MASKED, Y)), "masked array"),
-    "arrays: numbers as strings": (read((X.astype(str), Y)), "of strings; target"),
     "arrays: numbers beyond float32": (read(target=X * 1e300), "NaN or infinite"),
     "arrays: inputs of one axis": (read((X[:, 0, 0], Y)), "shape (batch, size, ...)"),
     "arrays: no source labels": (read(X), "(inputs, labels)"),
     "arrays: no examples": (read((X[:0], Y[:0])), "Received: 0 examples"),
     "arrays: too few labels": (read((X, Y[:4])), "labels per input"),
-    "arrays: fractional labels": (read((X, Y + 0.5)), "or strings. Received: float64"),
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
     "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
     "arrays: regression": (read((X, Y + 0.5)), "for regression use `dann.data.pair("),
-    "arrays: share above 1": (read(test_share=1.5), "`test_share`"),
     "arrays: one example per class": (read((X[:3], Y[:3])), "class with at least 2 examples"),
     "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
     "arrays: order of columns": (read((FRAME, Y), SWAPPED), "same columns in the same order"),
     "arrays: view as target": (read(target=(X[::-1], Y)), "different arrays"),
-    "arrays: view as test set": (read(target_test=(X[-3:], Y[-3:])), "different arrays"),
-    "groups: too few": (read(groups=(PEOPLE[:5], None)), "groups per input"),
-    "groups: only one": (read(groups=(PEOPLE * 0, None)), "train set will be empty"),
     "groups: train and test": (read(groups=(PEOPLE, PEOPLE + 6)), "Use different names"),
-    "groups: given test set": (read(groups=(PEOPLE, PEOPLE), source_test=(X, Y)), "different"),
     "groups: class in one": (read((X, TEAMS), groups=(TEAMS, None), test_share=0.5), "`seed`"),
-    "domains: empty set": (replace_call(target_train=IMAGES[:0]), "target train set to contain"),
-    "domains: other type": (replace_call(target_test=(IMAGES / 2, Y[:6])), "of float64"),
-    "domains: label out of range": (
-        replace_call(target_labeled=(IMAGES, Y[:6] + 1)),
-        "Received: 3",
-    ),
+    "domains: label out of range": (replace_call(target_labeled=(IMAGES, Y[:6] + 1)), "3"),
     "domains: too few names": (replace_call(class_names=("a",)), "3 names, one per class"),
-    "oracle: no labels": (lambda _: PAIR.oracle(), "no labels of b"),
-    "oracle: no test labels": (
-        lambda _: replace_call(LABELLED, **UNKNOWN)(_).oracle(),
-        "no labels",
-    ),
-    "labeled: no labels": (
-        lambda _: PAIR.with_target_labeled(1),
-        "labels of the target for `target_labeled`",
-    ),
-    "labeled: none": (lambda _: LABELLED.with_target_labeled(0), "`per_class`"),
+    "labeled: no labels": (lambda _: PAIR.with_target_labeled(1), "for `target_labeled`"),
     "labeled: too many": (lambda _: LABELLED.with_target_labeled(3), "[2, 2, 2]"),
-    "sources: none": (join_call(), "Received: []"),
     "sources: other targets": (join_call(OTHER, read(target=(X + 8, Y))(None)), "one target"),
-    "sources: other classes": (
-        join_call(OTHER, FEWER),
-        "of all classes as `class_names`",
-    ),
-    "sources: unlabeled target": (join_call(OTHER, read()(None)), "share one target"),
-    "sources: one domain": (leave_out(Y * 0), "at least two domains"),
+    "sources: other classes": (join_call(OTHER, FEWER), "of all classes as `class_names`"),
     "sources: unknown target": (leave_out(Y), "target=5"),
-    "sources: too few domains": (leave_out(Y[:9]), "of shape (9,)"),
     "sources: joined twice": (join_call(join_sources([PAIR, PAIR]), PAIR), "in one call"),
-    "pair: other last axis": (pair_call(target=X[..., :1]), "('any', 1) of float64"),
     "pair: missing target": (pair_call(target=None), "the target to contain finite numbers"),
     "pair: too few labels": (pair_call((X, Y[:3])), "(60, 5, 2)"),
     "pair: no labels": (pair_call(X), "`(inputs, labels)`"),
-    "pair: labels of None": (pair_call((X, None)), "`(inputs, labels)`"),
-    "pair: inputs of two lengths": (pair_call(({"a": X, "b": X[:3]}, Y)), "(3, 5, 2)"),
-    "pair: order of columns": (pair_call((FRAME, Y), SWAPPED), "same columns"),
-    "pair: frame in a dict": (pair_call(({"a": FRAME}, Y), {"a": SWAPPED}), "same columns"),
     "pair: other column": (pair_call((FRAME, Y), RENAMED), "missing columns ['other']"),
-    "pair: missing values": (pair_call((FRAME.assign(a=pandas.NA), Y), FRAME), "missing values"),
-    "pair: texts in a frame": (pair_call((FRAME.assign(a="x"), Y), FRAME), "pandas.get_dummies"),
     "pair: NaN of bfloat16": (pair_call((BFLOAT16, Y)), "NaN or infinite"),
     "pair: complex numbers": (pair_call((X * 1j, Y)), "real numbers. Received: complex128"),
     "pair: negative weights": (pair_call((X, Y, Y - 1.0)), "one weight >= 0 per example"),
-    "pair: shape of weights": (pair_call((X, Y, X)), "shape (60, 5, 2)"),
-    "pair: batch too large": (
-        pair_call(size=61),
-        "source must fill one batch (trainer.batch_size)",
-    ),
+    "pair: batch too large": (pair_call(size=61), "fill one batch (trainer.batch_size)"),
     "pair: unlabeled target_labeled": (pair_call(target_labeled=X), "labeled target to be"),
-    "pair: floats as labels": (pair_call(target_labeled=(X, Y + 0.5)), "Cannot cast array data"),
     "pair: weights of one": (pair_call(target_labeled=(X, Y, Y)), "weights of both"),
     "pair: process out of range": (pair_call(num_processes=2, process_id=2), "`process_id`"),
-    "pair: shared labels": (pair_call(num_processes=2, target_labeled=(X, Y)), "labeled target"),
-    "pair: too few source domains": (pair_call(source_domain=Y[:9]), "one integer per source"),
-    "pair: fractional source domains": (pair_call(source_domain=Y / 2), "Received: float64"),
-    "pair: column of source domains": (pair_call(source_domain=Y[:, None]), "of shape (60, 1)"),
+    "pair: too few source domains": (pair_call(source_domain=Y[:9]), "one domain per source"),
     "pair: balanced one-hot": (pair_call((X, np.eye(3)[Y]), balanced=True), "np.argmax(labels"),
-    "pair: function": (pair_call(lambda: iter([(X, Y)])), "Received: function"),
     "pair: path": (pair_call("photos/"), "Received: str"),
     "dataset: empty": (pair_call(iter([])), "no batches"),
-    "dataset: string labels": (pair_call(iter([(X, NAMES)])), "numpy.unique(labels"),
-    "dataset: dicts": (pair_call(iter([{"image": X, "label": Y}])), "`(inputs, labels)`"),
-    "dataset: negative weights": (pair_call(iter([(X, Y, Y - 1.0)])), "one weight >= 0"),
     "dataset: balanced": (
         pair_call(iter([(X, Y)]), balanced=True),
-        "because of `balanced=True`. Received: a dataset, which is read in order, as the source",
+        "of `balanced=True`. Received: a",
     ),
-    "dataset: source domains": (
-        pair_call(iter([(X, Y)]), source_domain=Y),
-        "because of `source_domain`. Received: a dataset",
-    ),
-    "dataset: processes": (pair_call(iter([(X, Y)]), num_processes=2), "num_processes=2"),
-    "dataset: two shapes": (pair_call(iter([(X[:1], Y[:1]), (X[:1, 1:], Y[:1])])), "match exactly"),
-    "csv: rows too long": (table(b=TABLE + "\n1,x,yes,no\n"), "b.csv: Error tokenizing data"),
     "csv: all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
-    "csv: other delimiter": (table(TABLE.replace(",", ";")), "a.csv to have several columns"),
-    "csv: empty file": (table(b=""), "b.csv: No columns to parse"),
     "csv: other encoding": (table(b="age,city,label\n1,\xff,yes\n"), "b.csv: 'utf-8' codec"),
     "csv: other column": (table(b=TABLE.replace("age", "years")), "['age', 'years']"),
     "csv: missing labels": (table(label="labl"), "labels in 'labl'. Did you mean label?"),
     "csv: source without label": (table(TABLE + "4,x,\n"), "Received: 1 of 4 examples"),
     "csv: new target class": (table(b=TABLE + "4,x,maybe\n"), "Received: ['maybe']"),
-    "csv: numbers of texts": (table(numeric=["city"]), "['x', 'y', 'z'] in 6 of 6 rows"),
-    "csv: no columns": (table(numeric=[], categorical=[]), "columns of ['age', 'city']"),
-    "csv: one frame twice": (
-        lambda _: csv_table(FRAME, FRAME, "a"),
-        "different data frames",
-    ),
-    "csv: slice of a frame": (lambda _: csv_table(FRAME, FRAME[50:], "a"), "different data frames"),
-    "csv: empty frame": (
-        lambda _: csv_table(FRAME[:0], SWAPPED, "a"),
-        "a data frame to have rows",
-    ),
-    "csv: arrays": (lambda _: csv_table(X, X), "os.PathLike object"),
+    "csv: one frame twice": (lambda _: csv_table(FRAME, FRAME, "a"), "different data frames"),
     "csv: only a header": (table(b="age,city,label\n"), "b.csv to have rows"),
-    "csv: frame and nuisances": (
-        lambda _: csv_table(FRAME, SWAPPED, nuisances="a"),
-        "target=a data frame and nuisances=['a']",
-    ),
-    "csv: labels of one frame": (
-        lambda _: csv_table(FRAME, SWAPPED, "y"),
-        "to have labels in 'y'",
-    ),
-    "csv: drop of no column": (table(drop="agee"), "`drop` to contain names of columns. Did you"),
-    "csv: infinite number": (table(b=TABLE + "-inf,x,no\n"), "to contain finite numbers"),
+    "csv: drop of no column": (table(drop="agee"), "to contain names of columns. Did you"),
     "csv: one file twice": (lambda path: csv_table(path / "c.csv", path / "c.csv"), "different"),
-    "csv: folder": (lambda path: csv_table(path, path / "c.csv"), "Received: the folder"),
-    "csv: target and nuisances": (table(nuisances=["city"]), "names of `nuisances`"),
+    "csv: target and nuisances": (table(nuisances=["city"]), "a target and nuisances=['city']"),
     "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']"),
-    "npz: no inputs": (file(X=X, y=Y), "inputs in 'x'. Received: ['X', 'y']"),
-    "npz: no test labels": (file(x=X, y=Y, x_test=X), "source test to have labels in 'y_test'"),
-    "npz: objects": (file(x=np.array([Trap()], object), y=Y), "b.npz as an .npz file"),
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
-    "npz: damaged archive": (file(b"PK\x03\x04 no archive"), "b.npz as an .npz file"),
     "npz: link": (lambda path: npz(path / "a.npz", path / "link.npz"), "different files"),
     "npz: missing groups": (file(groups="person", x=X, y=Y), "groups in 'person'"),
     "images: new and trained": (images(target_new="sketch"), "and the new target, because"),
     "images: one domain twice": (images(target="photo"), "Expected different images"),
     "images: source without classes": (images(source="photo/bike"), "one folder per class"),
-    "images: no pixels": (images(image_size=0), "`image_size`"),
-    "images: fractional pixels": (images(image_size=2.5), "`image_size`"),
-    "images: unknown option": (images(classes="all"), "'same', 'shared', 'source'"),
     "images: missing domain": (images(target="nowhere"), "Existing folders: "),
-    "images: missing root": (images(root="nowhere"), "(data.root). Received: "),
-    "images: missing list": (images(target_test_list="no.txt"), "no.txt"),
     "list: empty": (images(text=""), "list.txt to contain lines `path label`"),
-    "list: label of text": (images(text="photo/cup/1.png one"), "image 1 of"),
     "list: missing image": (images(text="photo/cup/9.png 1"), "Received: 'photo/cup/9.png 1'"),
     "list: two labels": (images(text=f"{CUP} 1\n{CUP} 2"), "one label per image"),
     "list: some labels": (images(text=f"{CUP} 1\nphoto/bike/0.png"), "some without a label"),
     "standardize: unknown mode": (lambda _: PAIR.standardize("all"), "'each', 'source', 'both'"),
-    "standardize: twice": (
-        lambda _: PAIR.standardize("each").standardize("both"),
-        "a pair with standardize='each'",
-    ),
+    "standardize: twice": (lambda _: PAIR.standardize("each").standardize("both"), "='each'"),
     "standardize: texts": (lambda _: Standardizer("each").fit(NAMES, NAMES), "numbers of shape"),
     "standardize: no fit": (lambda _: Standardizer("each").transform(X), "`fit(source, target)`"),
-    "standardize: other domain": (lambda _: SCALED.transform(X, "test"), "'source', 'target'"),
     "standardize: other columns": (lambda _: SCALED.transform(X[..., :1]), "(60, 5, 1)"),
     "standardize: other file": (lambda path: Standardizer.load(path / "c.csv"), "c.csv"),
-    "images: two channels": (lambda path: ImageFiles([], 4, channels=2), "`channels`"),
 }
 
 
@@ -291,22 +195,15 @@ def test_invalid_data_is_refused_in_one_line(folder, call, words):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_missing_and_infinite_numbers_are_refused(value):
     spoilt, weights = X.copy(), np.ones(60)
     spoilt[7, 2, 1] = weights[7] = value
     lazy = LazyArray(spoilt.shape, spoilt.dtype, spoilt.__getitem__)
-    for call in (
-        read((spoilt, Y)),
-        read(target=spoilt),
-        pair_call((spoilt, Y)),
-        pair_call(target=spoilt),
-        pair_call(target=[X, spoilt]),
-        pair_call((X, weights)),
-        pair_call((X, Y, weights)),
-        pair_call((lazy, Y), size=60),
-        pair_call((pandas.DataFrame(spoilt[:, :, 1]), Y), pandas.DataFrame(X[:, :, 1])),
-        pair_call((spoilt.astype(object).tolist(), Y)),
-    ):
+    frames = [pandas.DataFrame(values[:, :, 1]) for values in (spoilt, X)]
+    sources = (spoilt, Y), (X, weights), (X, Y, weights), (spoilt.astype(object).tolist(), Y)
+    calls = [pair_call(source) for source in sources]
+    calls += [pair_call((lazy, Y), size=60), pair_call((frames[0], Y), frames[1])]
+    for call in (*calls, read((spoilt, Y)), read(target=spoilt), pair_call(target=[X, spoilt])):
         with pytest.raises(ValueError, match="NaN or infinite|same structure"):
             call(None)

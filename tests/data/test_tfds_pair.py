@@ -3,6 +3,7 @@ from typing import Any
 import filelock
 import numpy as np
 import pytest
+from support.arrays import assert_all_equal
 
 from dann.data import tfds_pair
 from dann.data.builders.load_builder import load_builder
@@ -55,7 +56,7 @@ class ColoredShapes(tfds.core.GeneratorBasedBuilder):
             yield index, {"image": image, self.label_key: label if is_labeled else -1}
 
 
-def test_unify_converts_channels():
+def test_unify_converts_channels_and_antialiases():
     image = np.random.default_rng(0).integers(0, 256, (7, 5, 3)).astype("uint8")
     np.testing.assert_array_equal(unify(image, (7, 5), 3), image)
     gray = np.array([[[10], [200]]], "uint8")
@@ -64,8 +65,6 @@ def test_unify_converts_channels():
     luma = 0.2989 * 200 + 0.5870 * 100 + 0.1140 * 50
     assert abs(int(unify(color, (1, 1), 1)[0, 0, 0]) - luma) <= 1
 
-
-def test_unify_antialiases():
     stripes = np.tile(np.array([0, 255], "uint8"), 8)[None, :, None].repeat(2, axis=0)
     even = unify(stripes, (2, 4), 1)[0, :, 0].astype(int)
     assert np.abs(even - 127.5).max() < 20  # without antialiasing: 0 or 255
@@ -101,15 +100,8 @@ def test_target_may_have_no_classes(shapes, target):
 
 
 def test_unknown_target_classes_stay_unknown(shapes):
-    domains = shapes(target_split="train+unknown")
-    labels = domains.target_train_labels
+    labels = shapes(target_split="train+unknown").target_train_labels
     assert sorted(labels.tolist()) == [-1] * 4 + [0, 0, 1, 1]
-    is_labeled = labels >= 0
-    np.testing.assert_array_equal(
-        labels[is_labeled] == 0, domains.target_train[is_labeled, 0, 0, 0] == 100
-    )
-    labeled = domains.with_target_labeled(2).target_labeled
-    assert sorted(labeled[1].tolist()) == [0, 0, 1, 1]
     assert shapes(target_split="unknown").target_train_labels is None
     assert shapes(target_test_split="unknown").target_test[1] is None
 
@@ -121,12 +113,8 @@ def test_unknown_target_classes_stay_unknown(shapes):
         ({"image_size": None}, "Images of several sizes need an `image_size`"),
         ({"source": "unlabeled", "target": "ab"}, "to have a class label per image"),
         ({"target": "nested"}, "to be a data set of images"),
-        ({"target": "red"}, "red.* not found"),
         ({"target_test_split": "test+unknown"}, "Received: -1"),
-        ({"source_split": "unknown"}, "Received: 4 of 4 examples with an empty label"),
-        ({"target_test_split": "train[:10%]"}, "no data"),
         ({"source_test_split": "train"}, "different splits"),
-        ({"channels": 2}, "`channels`"),
     ],
 )
 def test_unusable_data_sets_are_refused(shapes, arguments, words):
@@ -154,6 +142,4 @@ def test_images_are_decoded_once(tmp_path, shapes, capsys, monkeypatch, kind):
     again = shapes(cache_dir=str(tmp_path))
     assert capsys.readouterr().out == ""
     assert not again.source_train[0].flags.writeable
-    for part in ("source_train", "target_test"):
-        for values, values_again in zip(getattr(domains, part), getattr(again, part), strict=True):
-            np.testing.assert_array_equal(values, values_again)
+    assert_all_equal(domains.source_train, again.source_train)

@@ -106,7 +106,7 @@ def test_sweep_over_strengths_draws_a_tradeoff(folder, run_well, monkeypatch):
         (["data.nuisances=[one]"], "'one' to have at least two different values"),
         (["data.nuisances={site: 2}"], "`nuisances['site']` to be an integer >= 3"),
         (["data.nuisances={site: number}"], "of kind 'number' only numbers"),
-        (["data.nuisances=null"], "Received: target=None and nuisances=[]"),
+        (["data.nuisances=null"], "Received: no target and nuisances=[]"),
         (["method=dann"], "method=invariant and data.nuisances=[...] go together"),
         (["target_labeled=1"], "labels of the target for `target_labeled`"),
         (["trainer.oracle_curve=true"], "a target without"),
