@@ -41,13 +41,6 @@ def test_target_labels_change_neither_inputs_nor_classes(labels):
         assert (domains.num_classes, domains.class_names) == (3, expected.class_names)
 
 
-def test_another_seed_draws_other_test_sets():
-    first, again, different = (arrays((X, Y), (X + 9, Y), seed=seed) for seed in (0, 0, 1))
-    assert_same_inputs(first, again)
-    for inputs, other_inputs in zip(collect_inputs(first), collect_inputs(different), strict=True):
-        assert not np.array_equal(inputs, other_inputs)
-
-
 def test_given_test_sets_are_used_unchanged():
     copy = X.copy()
     domains = arrays((X, Y), X, source_test=(copy[:7], Y[:7]), target_test=(copy[7:9], Y[7:9]))
@@ -56,14 +49,6 @@ def test_given_test_sets_are_used_unchanged():
     np.testing.assert_array_equal(domains.target_train, X)
     np.testing.assert_array_equal(domains.target_test[0], X[7:9])
     assert domains.target_train_labels is None
-
-
-def test_interleaved_views_of_one_array_are_accepted():
-    all_inputs = np.concatenate([X, X + 1])
-    domains = arrays((all_inputs[::2], Y), (all_inputs[1::2], Y))
-    assert row_set(domains.source_train[0]) | row_set(domains.source_test[0]) == row_set(
-        all_inputs[::2]
-    )
 
 
 @pytest.mark.parametrize(("labels", "unknown"), [(Y, -1), (NAMED, "")])
@@ -93,13 +78,9 @@ def test_class_names_set_the_order_of_classes():
     assert arrays((X, Y), (X + 9, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
     numbers = np.array(["10", "-1", "9"])[Y]  # sorted as numbers
     assert arrays((X, numbers), X + 9).class_names == ("-1", "9", "10")
-    odd = np.array(["nan", "2", "1"])[Y]  # nan is not a number to sort by
-    assert arrays((X, odd), X + 9).class_names == ("1", "2", "nan")
-    alike = np.array(["1", "01", "0"])[Y]
-    assert arrays((X, alike), X + 9).class_names == ("0", "01", "1")
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8", "int64", "bool"])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "uint8"])
 def test_only_wide_floats_change_their_type(dtype):
     domains = arrays((X.astype(dtype), Y), (X.astype(dtype).view(np.memmap), Y))
     expected_dtype = np.dtype("float32" if dtype == "float64" else dtype)

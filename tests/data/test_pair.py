@@ -35,12 +35,6 @@ def test_epoch_covers_source_and_recycles_smaller_target():
     assert sorted(counts) == [2, 2, 2, 3]
 
 
-def test_larger_target_continues_in_next_epoch():
-    pairs = pair(SOURCE, np.arange(1000.0)[:, np.newaxis], batch_size=5, seed=1)
-    targets = [np.concatenate([inputs["target"] for inputs, _ in pairs]) for _ in range(2)]
-    assert len(np.intersect1d(*targets)) < 5
-
-
 @pytest.mark.parametrize("target", [(TARGET, np.zeros(4)), (TARGET, None), as_datasets()[0]])
 def test_target_labels_are_dropped(target):
     inputs, labels = pair(SOURCE, target, batch_size=2)[0]

@@ -1,6 +1,5 @@
-"""Smartwatch activities, from generated recordings and, if installed, from seglearn's."""
+"""Smartwatch activities, from generated recordings."""
 
-import importlib.util
 import sys
 import types
 
@@ -66,12 +65,3 @@ def test_missing_package_names_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "seglearn.datasets", None)
     with pytest.raises(ImportError, match=r"pip install seglearn"):
         smartwatch_activities()
-
-
-@pytest.mark.skipif(not importlib.util.find_spec("seglearn"), reason="needs seglearn")
-def test_real_recordings_become_2369_windows():
-    domains = smartwatch_activities()
-    parts = domains.source_train, domains.source_test, domains.target_test
-    assert sum(len(x) for x, _ in parts) + len(domains.target_train) == 2369
-    assert domains.input_shape == (100, 6)
-    assert all(len(np.unique(y)) == domains.num_classes == 7 for _, y in parts)

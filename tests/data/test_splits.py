@@ -21,11 +21,10 @@ def sides(domains):
 
 
 @pytest.mark.parametrize("share", [0.05, 0.2, 0.9])
-@pytest.mark.parametrize("seed", range(5))
-def test_groups_are_split_whole(share, seed):
+def test_groups_are_split_whole(share):
     people = PEOPLE + 50
     shifted = np.column_stack([people, X[:, 1]])
-    domains = arrays((X, Y), (shifted, Y), groups=(PEOPLE, people), test_share=share, seed=seed)
+    domains = arrays((X, Y), (shifted, Y), groups=(PEOPLE, people), test_share=share)
     for train, test, all_people in ((*sides(domains)[:2], PEOPLE), (*sides(domains)[2:], people)):
         assert not train & test
         assert train | test == set(all_people.tolist())
@@ -44,12 +43,6 @@ def test_group_draw_ignores_labels():
         np.testing.assert_array_equal(domains.target_test[0], np.float32(X + 50)[expected])
 
 
-def test_domains_with_equal_groups_draw_equal_test_groups():
-    domains = arrays((X, Y), (X[::-1].copy(), Y), groups=(PEOPLE, PEOPLE[::-1]))
-    train, test, target_train, target_test = sides(domains)
-    assert (train, test) == (target_train, target_test)
-
-
 def test_unlabeled_examples_of_test_groups_are_dropped():
     partly = np.where(PEOPLE < 6, Y, -1)
     partly[PEOPLE == 2] = np.where(np.arange(np.sum(PEOPLE == 2)) % 2, 1, -1)
@@ -62,20 +55,18 @@ def test_unlabeled_examples_of_test_groups_are_dropped():
 
 @pytest.mark.parametrize("reader", [npz, csv_table])
 def test_files_name_their_groups(reader, tmp_path):
-    paths = [tmp_path / name for name in ("a", "b")]
+    paths = [tmp_path / name for name in ("a.npz", "b.npz")]
     for path in paths:
         people = np.char.add(path.name, PEOPLE.astype(str))
-        with path.open("wb") as file:
-            if reader is npz:
-                np.savez(file, x=X, y=Y, subject=people)
-            else:
-                table = pandas.DataFrame(X, columns=["p", "x"])
-                table.assign(subject=people, label=Y).to_csv(file, index=False)
+        table = pandas.DataFrame(X, columns=["p", "x"]).assign(subject=people, label=Y)
+        if reader is npz:
+            np.savez(path, x=X, y=Y, subject=people)
+        else:
+            table.to_csv(path, index=False)
     domains = reader(*paths, groups="subject")
     assert domains.input_shape == (2,)
     parts = [set(np.round(x[:, 0], 4).tolist()) for x in collect_inputs(domains)]
-    assert not parts[0] & parts[1]
-    assert not parts[2] & parts[3]
+    assert not parts[0] & parts[1] | parts[2] & parts[3]
 
 
 @pytest.mark.parametrize("sizes", [None, [60, 30, 10], [500, 20, 1], [3, 1, 1], [2, 2, 2], [19, 1]])

@@ -6,8 +6,7 @@ import pytest
 
 import dann
 from dann.adaptation.prediction import predict
-from dann.data import DomainPair, arrays
-from dann.data.conversion import convert_strings
+from dann.data import arrays
 from dann.selection import SCORES, compute_scores
 
 WORDS = np.array([["good", "fine"], ["bad", "awful"]])
@@ -42,16 +41,8 @@ def test_strings_become_objects(dtype):
 
 
 @tensorflow
-@pytest.mark.parametrize("kind", ["arrays", "by hand"])
-def test_text_model_trains_predicts_and_is_scored(model, kind):
+def test_text_model_trains_predicts_and_is_scored(model):
     domains = arrays((TEXTS, LABELS), (TARGET, LABELS))
-    if kind == "by hand":  # `<U` arrays are not converted
-        test = TARGET[60:], LABELS[60:]
-        domains = DomainPair(
-            *("a", "b", (TEXTS, LABELS), (TEXTS, LABELS), TARGET[:60], test),
-            num_classes=2,
-            target_train_labels=LABELS[:60],
-        )
     for pair in (domains, domains.oracle()):
         model.fit(pair.batches(16, 0), steps_per_epoch=40, verbose=0)
         inputs, labels = domains.target_test
@@ -65,15 +56,6 @@ def test_text_model_trains_predicts_and_is_scored(model, kind):
         assert scores.keys() == set(SCORES) - {"mix_val"}
         assert scores["source_accuracy"] == 1
         assert np.isfinite(list(scores.values())).all()
-
-
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_strings_need_tensorflow(monkeypatch, backend):
-    monkeypatch.setattr(keras.backend, "backend", lambda: backend)
-    with pytest.raises(ValueError, match=f"KERAS_BACKEND=tensorflow.*{backend}.*map_inputs"):
-        convert_strings({"source": TEXTS})
-    numbers = {"source": np.ones(3)}
-    assert convert_strings(numbers)["source"] is numbers["source"]
 
 
 def test_map_inputs_maps_every_part():

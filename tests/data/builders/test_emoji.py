@@ -9,6 +9,7 @@ import tarfile
 
 import numpy as np
 import pytest
+from support.domains import collect_inputs
 
 from dann.data import emoji
 from dann.data.builders.emoji import STYLES, render, split_concept, to_svg
@@ -48,12 +49,14 @@ def drawings(tmp_path):
         {"label": f"Thing {n}", "hexcode": f"1F{n:03X}", "version": 1, "group": 3 + n % 2}
         for n in range(60)
     ]
-    entries += [
-        {"label": "flag", "hexcode": "1F3C1", "version": 1, "group": 9},
-        {"label": "Thing 0", "hexcode": "1F000-200D-1F001", "version": 1, "group": 3},
-        {"label": "Thing 1", "hexcode": "1F999", "version": 17, "group": 3},
-        {"label": "not drawn", "hexcode": "1F998", "version": 1, "group": 3},
+    unused = [
+        ("flag", "1F3C1", 1, 9),
+        ("Thing 0", "1F000-200D-1F001", 1, 3),
+        ("Thing 1", "1F999", 17, 3),
+        ("not drawn", "1F998", 1, 3),
     ]
+    keys = "label", "hexcode", "version", "group"
+    entries += [dict(zip(keys, values, strict=True)) for values in unused]
     groups = {"3": "animals-nature", "4": "food-drink", "9": "flags"}
     files = {"en/data.json": entries, "meta/groups.json": {"groups": groups}}
     write_package(folder, "emojibase-data", "17.0.0", files)
@@ -72,25 +75,17 @@ def test_every_concept_is_in_one_part(drawings, tmp_path):
     domains = emoji(
         "openmoji", "fluent_flat", cache_dir=str(tmp_path / "c"), data_dir=str(drawings)
     )
-    parts = [
-        *(domains.source_train[0], domains.source_test[0]),
-        *(domains.target_train, domains.target_test[0]),
-    ]
-    counts = [0, 0, 0, 0]
+    splits = [split_concept(f"1F{number:03X}") for number in range(60)]
     names = ["source_train", "source_test", "target_train", "target_test"]
-    for number in range(60):
-        counts[names.index(split_concept(f"1F{number:03X}"))] += 1
-    assert [len(part) for part in parts] == counts
+    assert list(map(len, collect_inputs(domains))) == [splits.count(name) for name in names]
     assert np.array_equal(domains.source_train[0][0][0, 0], [255, 0, 0])
     assert np.array_equal(domains.target_train[0][0, 0], [0, 0, 255])
     assert np.array_equal(domains.target_train[0][-1, -1], [255, 255, 255])  # the background
 
 
 def test_split_of_a_concept_is_frozen():
-    codes = ["1F600", "1F40E", "1F9C0", "26BD", "1F680", "1F511"]
-    splits = ["target_train", "source_train", "target_train", "target_test"]
-    splits += ["source_train", "source_train"]
-    assert [split_concept(code) for code in codes] == splits
+    splits = {"1F600": "target_train", "1F40E": "source_train", "26BD": "target_test"}
+    assert {code: split_concept(code) for code in splits} == splits
 
 
 def test_alias_mirrors_its_parent():
@@ -115,12 +110,9 @@ def test_pixels_are_the_same_on_every_machine(style, tmp_path):
     if not (REAL / "emoji").is_dir():
         pytest.skip("no drawings in ../shared/data/emoji or DANN_DATA_DIR")
     other = "openmoji" if style != "openmoji" else "emojione"
-    cache = str(tmp_path)
-    first = emoji(style, other, cache_dir=cache, data_dir=str(REAL))
-    second = emoji(other, style, cache_dir=cache, data_dir=str(REAL))
+    folders = {"cache_dir": str(tmp_path), "data_dir": str(REAL)}
+    pairs = emoji(style, other, **folders), emoji(other, style, **folders)
     digest = hashlib.sha256()
-    for part in (first.source_train[0], first.source_test[0]):
-        digest.update(np.asarray(part).tobytes())
-    for part in (second.target_train, second.target_test[0]):
+    for part in (*collect_inputs(pairs[0])[:2], *collect_inputs(pairs[1])[2:]):
         digest.update(np.asarray(part).tobytes())
     assert digest.hexdigest() == PIXELS[style]

@@ -57,27 +57,12 @@ def test_formats_agree_and_gray_rounds_half_up(usps_files, usps_digits, split):
         np.testing.assert_array_equal(labels_read, labels)
 
 
-def fake_manager(downloads, **attributes):
-    """Returns a download manager whose downloads are the files of a folder."""
-    return types.SimpleNamespace(
-        download=lambda urls: {k: downloads / url.rsplit("/", 1)[1] for k, url in urls.items()},
-        **attributes,
-    )
-
-
-@pytest.mark.parametrize("removed", [[], ["usps.h5"]])
-def test_manual_files_are_not_downloaded(usps_files, removed):
-    for name in removed:
-        (usps_files / name).unlink()
-    names = NAMES if removed else dict.fromkeys(NAMES, "usps.h5")
-    expected = {split: usps_files / name for split, name in names.items()}
-    manual = types.SimpleNamespace(manual_dir=usps_files.parent)  # without `download`
-    assert usps._files(manual) == expected
-
-
 def test_downloaded_files_are_verified(usps_files, tmp_path, monkeypatch):
     (tmp_path / "manual").mkdir()
-    manager = fake_manager(usps_files, manual_dir=tmp_path / "manual")
+    manager = types.SimpleNamespace(
+        download=lambda urls: {k: usps_files / url.rsplit("/", 1)[1] for k, url in urls.items()},
+        manual_dir=tmp_path / "manual",
+    )
     with pytest.raises(ValueError, match="usps.bz2 with the MD5 ec16c51d.*Received: .*Delete"):
         usps._files(manager)
     paths = {split: usps_files / name for split, name in NAMES.items()}
