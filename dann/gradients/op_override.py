@@ -27,7 +27,9 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
     TensorFlow 2 silently ignores that context manager in eager mode and whenever the gradient tape
     is in the same function as the operation, as in Keras' `fit`. Here `function` becomes a graph of
     its own, and the override works in eager mode, in `tf.function` with the tape inside or outside,
-    under XLA, in `fit`, and under `tf.config.run_functions_eagerly(True)`.
+    under XLA, in `fit`, and under `tf.config.run_functions_eagerly(True)`. Python values that
+    `function` or a gradient reads are constant after the first call, in eager mode too: TensorFlow
+    looks for overridden gradients only in graphs. Read values that change from a `tf.Variable`.
 
     If a `SavedModel` is differentiated after loading, its gradient functions must use only
     `upstream`, because TensorFlow traces them with `op=None`.

@@ -1,13 +1,13 @@
 """Functions whose backward pass is replaced by one that the caller chooses."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
 from dann.checks import shapes_may_match
+from dann.gradients.reads import ReadRecorder, record_reads, reject_reads
 
 
 def override_gradient(forward: Callable, backward: Callable, name: str | None = None) -> Callable:
@@ -16,12 +16,12 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
     - forward: `y = forward(*inputs)`
     - backward: `dL/dinputs = backward(dL/dy, *inputs)`
 
-    A value that changes between calls, such as a strength, should be an input: each call then reads
-    it, and nothing is traced again.
+    Eager calls run both functions anew. A compiled function reads their Python values while it is
+    traced, so a value that changes between calls, such as a strength, should be an input or a
+    variable.
 
-    On TensorFlow the function runs as a `tf.function`. It is therefore also correct under
-    `tf.autodiff.ForwardAccumulator`, where a bare `tf.custom_gradient` silently returns the
-    derivative of `forward`. The graphs of earlier traces are freed. TensorFlow silently loses
+    On TensorFlow the function is also correct under `tf.autodiff.ForwardAccumulator`, where a bare
+    `tf.custom_gradient` silently returns the derivative of `forward`. TensorFlow silently loses
     every overridden gradient if a tape outside `tf.vectorized_map` watches its inputs: open the
     tape inside the mapped function, or use `surrogate_gradient`.
 
@@ -61,24 +61,9 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
           layer whose backward pass is not its derivative.
     """
 
-    def gradient(upstream, *inputs):
-        gradients = backward(upstream, *inputs)
-        if not isinstance(gradients, tuple | list):
-            gradients = (gradients,)
-        check_gradients(gradients, inputs, backward)
-        return tuple(ops.cast(g, x.dtype) for g, x in zip(gradients, inputs, strict=True))
-
     def checked_forward(*inputs):
-        with record_reads() as variables:
-            try:
-                return forward(*inputs)
-            finally:  # replaces an error of `forward` that the variable caused
-                reject_reads(variables)
-
-    overridden = _combine_passes(checked_forward, gradient)
-
-    def call(*inputs):
-        outputs = overridden(*(ops.convert_to_tensor(value) for value in inputs))
+        outputs, names = record_reads(forward, inputs)
+        reject_reads(names)
         if keras.tree.is_nested(outputs):
             raise TypeError(
                 "Expected `forward` to return one tensor, because `backward` takes one upstream "
@@ -86,7 +71,28 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
             )
         return outputs
 
+    function = _combine_passes(checked_forward, backward)
+
+    def call(*inputs):
+        return function(*(ops.convert_to_tensor(value) for value in inputs))
+
     return NamedFunction(call, name, forward, backward)
+
+
+def override_pure_gradient(forward: Callable, backward: Callable) -> Callable:
+    """Overrides the gradient of a function that depends only on its inputs, for this package.
+
+    Unlike `override_gradient`, it does not search for variables that `forward` reads, and on
+    TensorFlow all calls share the traces of one graph, in eager mode too.
+
+    Args:
+        forward: Function of one or more tensors that returns one tensor.
+        backward: Function `(upstream, *inputs)` that returns one gradient tensor per input.
+
+    Returns:
+        A function of the same tensors.
+    """
+    return _combine_passes(forward, backward, is_pure=True)
 
 
 def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -> None:
@@ -109,50 +115,6 @@ def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -
                 f"Expected gradient function `{name}` to return gradients in the shapes of the "
                 f"inputs. Received: {tuple(gradient.shape)} for an input {tuple(tensor.shape)}"
             )
-
-
-class ReadRecorder(keras.StatelessScope):
-    """Scope that records which trainable variables are read and defers all assignments.
-
-    A function that reads a trainable variable, instead of taking it as an input, would silently
-    give it no gradient.
-    """
-
-    def __init__(self):
-        super().__init__()
-        # By id, because `==` compares the values of variables.
-        self.variables: dict[int, keras.Variable] = {}
-        self.updates: list[tuple[keras.Variable, Any]] = []
-
-    def get_current_value(self, variable):
-        if variable.trainable:
-            self.variables[id(variable)] = variable
-        value, outer = super().get_current_value(variable), self.original_scope
-        return outer.get_current_value(variable) if value is None and outer else value
-
-    def add_update(self, update):
-        super().add_update(update)
-        self.updates.append(update)
-
-
-@contextlib.contextmanager
-def record_reads() -> Iterator[dict[int, keras.Variable]]:
-    """Yields a dict that collects the trainable variables read in the block, by their ids."""
-    with ReadRecorder() as scope:
-        yield scope.variables
-    for variable, value in scope.updates:  # such as the state of a random generator
-        variable.assign(value)
-
-
-def reject_reads(variables: Mapping[int, keras.Variable]) -> None:
-    """Raises a `ValueError` if there are variables, because they would get no gradient."""
-    if variables:
-        raise ValueError(
-            "Expected `forward` to take trainable variables as inputs, because `backward` returns "
-            "gradients of inputs only. "
-            f"Received: a function that reads {[v.path for v in variables.values()]}. Write "
-            "`lambda x, w: ...` and call it as `function(x, self.w)`"
-        )
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -224,20 +186,54 @@ def floating_tensor(inputs: Any) -> Any:
     return ops.cast(tensor, dtype)
 
 
-def _combine_passes(forward: Callable, gradient: Callable) -> Callable:
+def _combine_passes(forward, backward, is_pure=False):
     """Returns a function of the Keras backend with a forward pass and a backward pass."""
+
+    def gradient(upstream, *inputs):
+        gradients = backward(upstream, *inputs)
+        if not isinstance(gradients, tuple | list):
+            gradients = (gradients,)
+        check_gradients(gradients, inputs, backward)
+        return tuple(ops.cast(g, x.dtype) for g, x in zip(gradients, inputs, strict=True))
+
     backend = keras.backend.backend()
-    if backend == "jax":
-        return _combine_passes_on_jax(forward, gradient)
-    function = _combine_passes_in_keras(forward, gradient)
-    if backend == "tensorflow":
-        from dann.gradients.graph_function import as_graph_function
-
-        return as_graph_function(function, autograph=False)
-    return function
+    combine = {"tensorflow": _combine_on_tensorflow, "jax": _combine_on_jax}
+    return combine.get(backend, _combine_on_torch)(forward, gradient, is_pure)
 
 
-def _combine_passes_on_jax(forward, gradient):
+def _combine_on_tensorflow(forward, gradient, is_pure):
+    import tensorflow as tf
+
+    from dann.gradients.graph_function import as_graph_function
+
+    @tf.custom_gradient
+    def attach_gradient(value, *inputs):
+        return value, lambda upstream: (None, *gradient(upstream, *inputs))
+
+    def overridden(*inputs):
+        # Without `stop_gradient`, forward mode would use the derivative of `forward`.
+        value = forward(*map(tf.stop_gradient, inputs))
+        return attach_gradient(tf.stop_gradient(value), *inputs)
+
+    def call(*inputs):
+        inputs = [tf.convert_to_tensor(value) for value in inputs]  # reads variables
+        if tf.executing_eagerly():
+            return overridden(*inputs)
+        # Not cached: each trace of the caller reads the current Python values of both functions.
+        return tf.function(overridden, autograph=False)(*inputs)
+
+    return as_graph_function(overridden, autograph=False) if is_pure else call
+
+
+def _combine_on_torch(forward, gradient, is_pure):
+    @ops.custom_gradient
+    def overridden(*inputs):
+        return forward(*inputs), lambda *_, upstream: gradient(upstream, *inputs)
+
+    return overridden
+
+
+def _combine_on_jax(forward, gradient, is_pure):
     """Returns a function as `jax.custom_gradient` does, with correct second derivatives.
 
     `keras.ops.custom_gradient` is `jax.custom_gradient` on JAX. When its gradient is differentiated
@@ -247,27 +243,37 @@ def _combine_passes_on_jax(forward, gradient):
     import jax  # pyright: ignore[reportMissingImports]
 
     @jax.custom_vjp
-    def overridden(*inputs):
+    def overridden(state, *inputs):
         return forward(*inputs)
 
-    def run_forward(*inputs):
-        return overridden(*inputs), inputs
+    def run_forward(state, *inputs):
+        # `jax.grad` of a Python number gets here as a number without a shape.
+        return overridden(state, *inputs), (state, [jax.numpy.asarray(x) for x in inputs])
 
-    def run_backward(inputs, upstream):
-        return gradient(upstream, *inputs)
+    def run_backward(residuals, upstream):
+        state, inputs = residuals
+        if not state:
+            return None, *gradient(upstream, *inputs)
+        with ReadRecorder() as scope:
+            scope.state_mapping.update(state)
+            gradients = gradient(upstream, *inputs)
+        if scope.updates:
+            raise ValueError(
+                "Expected `backward` to assign no variables on JAX, because assignments in a "
+                f"backward pass are lost. Received: an assignment of {scope.updates[0][0].path!r}. "
+                "Draw random numbers before the call and pass them as an input"
+            )
+        return None, *gradients  # no gradient of the state
 
     overridden.defvjp(run_forward, run_backward)
-    return overridden
+    # A backward pass runs after `fit` has left the scope that contains the values of variables.
+    return lambda *inputs: overridden({} if is_pure else _read_state(), *inputs)
 
 
-def _combine_passes_in_keras(forward, gradient):
-    @ops.custom_gradient
-    def overridden(*inputs):
-        # TensorFlow passes the upstream gradient by position, PyTorch by name.
-        def pull_back(*args, upstream=None):
-            gradients = gradient(args[0] if upstream is None else upstream, *inputs)
-            return gradients if len(gradients) > 1 else gradients[0]
-
-        return forward(*inputs), pull_back
-
-    return overridden
+def _read_state():
+    """Returns the values of Keras variables in the current scopes, by the ids of the variables."""
+    with keras.StatelessScope() as scope:
+        state, outer = {}, scope.original_scope
+    while outer:
+        state, outer = {**outer.state_mapping, **state}, outer.original_scope
+    return {key: ops.stop_gradient(value) for key, value in state.items()}

@@ -7,8 +7,8 @@ import keras
 from keras import ops
 
 from dann.checks import check_choice, check_number
-from dann.gradients.override import floating_tensor, override_gradient
-from dann.gradients.stop_gradient import surrogate_gradient
+from dann.gradients.override import floating_tensor, override_pure_gradient
+from dann.gradients.stop_gradient import straight_through
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -84,9 +84,9 @@ def reject_synonyms(arguments: Mapping[str, Any], synonyms: Mapping[str, str] = 
         raise TypeError(f"Write {corrections}. Received: {', '.join(rejected)}")
 
 
-def _scaled_difference(inputs, strength):
-    """Returns a zero with the derivative `-strength`, free of overflow for finite inputs."""
-    return -strength * (inputs - ops.stop_gradient(inputs))
+def _carry_reversal(inputs, strength):
+    # A zero with the derivative `-strength`, free of overflow for finite inputs.
+    return straight_through(inputs, -strength * (inputs - ops.stop_gradient(inputs)))
 
 
 def _override_op(inputs, strength):
@@ -97,15 +97,13 @@ def _override_op(inputs, strength):
 
 # Built once, so that all calls share their traces.
 IMPLEMENTATIONS = {
-    "override": override_gradient(
+    "override": override_pure_gradient(
         forward=lambda inputs, strength: inputs,
         backward=lambda upstream, inputs, strength: (
             -strength * upstream,
             ops.zeros_like(strength),
         ),
     ),
-    "stop_gradient": surrogate_gradient(
-        forward=lambda inputs, strength: inputs, surrogate=_scaled_difference
-    ),
+    "stop_gradient": _carry_reversal,
     "op_override": _override_op,
 }

@@ -7,13 +7,8 @@ import keras
 from keras import ops
 
 from dann.checks import shapes_may_match
-from dann.gradients.override import (
-    NamedFunction,
-    ReadRecorder,
-    floating_tensor,
-    record_reads,
-    reject_reads,
-)
+from dann.gradients.override import NamedFunction, floating_tensor
+from dann.gradients.reads import ReadRecorder, record_reads, reject_reads
 
 
 def straight_through(value: Any, carrier: Any) -> Any:
@@ -92,7 +87,8 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
         surrogate: Function of the same tensors, whose result broadcasts to the shape of the result
             of `forward`. Only its derivative matters, not its value. It must read every trainable
             variable that `forward` reads, or both functions must take the variable as an input.
-        name: Name of the new function, as in `override_gradient`.
+        name: Name of the new function, under which it must be registered with Keras to be saved in
+            a file. Defaults to the joined names of `forward` and `surrogate`.
 
     Returns:
         A function of the same tensors. It works on every Keras backend, under every
@@ -117,12 +113,11 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
     def call(*inputs):
         inputs = tuple(x.value if isinstance(x, keras.Variable) else x for x in inputs)
         carrier = surrogate(*inputs)
-        with record_reads() as variables:
-            value = ops.stop_gradient(forward(*inputs))
-        if variables:  # the surrogate must read them too
-            with ReadRecorder() as scope:
-                surrogate(*inputs)
-            reject_reads({k: v for k, v in variables.items() if k not in scope.variables})
-        return _carry(value, carrier)
+        value, names = record_reads(forward, inputs)
+        if names:  # the surrogate must read them too
+            with ReadRecorder():  # discards the assignments of the second call
+                _, names_in_surrogate = record_reads(surrogate, inputs)
+            reject_reads({k: name for k, name in names.items() if k not in names_in_surrogate})
+        return _carry(ops.stop_gradient(value), carrier)
 
     return NamedFunction(call, name, forward, surrogate)

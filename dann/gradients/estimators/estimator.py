@@ -10,8 +10,8 @@ from keras import ops
 
 from dann.checks import check_choice
 from dann.config_mixin import ConfigMixin
-from dann.gradients.override import floating_tensor, override_gradient
-from dann.gradients.stop_gradient import surrogate_gradient
+from dann.gradients.override import floating_tensor, override_pure_gradient
+from dann.gradients.stop_gradient import straight_through
 from dann.registry import Registry
 
 
@@ -125,9 +125,12 @@ class Estimator(ConfigMixin, abc.ABC):
             zeros = [ops.zeros_like(tensor) for tensor in runtime_inputs]
             return self.backward(upstream, inputs, *runtime_inputs), *zeros
 
+        def replace(*inputs):
+            return straight_through(self.forward(*inputs), self.surrogate(*inputs))
+
         return {
-            "override": override_gradient(self.forward, backward),
-            "stop_gradient": surrogate_gradient(self.forward, self.surrogate),
+            "override": override_pure_gradient(self.forward, backward),
+            "stop_gradient": replace,
         }
 
     def _widen(self, inputs):

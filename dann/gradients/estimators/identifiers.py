@@ -103,8 +103,9 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
     """Returns the estimator of a kernel by name, config, object or function.
 
     Args:
-        identifier: As in `get_estimator`. A `MagnitudeAware`, by name or as an object, is replaced
-            by one with the axes of the kernel; the name `"dorefa"` means an object for kernels.
+        identifier: Identifier for `get_estimator`. A `MagnitudeAware`, by name or as an object, is
+            replaced by one with the axes of the kernel; the name `"dorefa"` means an object for
+            kernels.
         axes: Axes of the output channels of the kernel.
 
     Returns:
@@ -133,7 +134,7 @@ def standardize_estimator(identifier: Any) -> str | Estimator | None:
     layer created a new estimator for each config, a file could confuse it with another object.
 
     Args:
-        identifier: As in `get_estimator`, or `None`.
+        identifier: Identifier for `get_estimator`, or `None`.
     """
     if identifier is None or isinstance(identifier, str):
         return identifier
