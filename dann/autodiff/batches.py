@@ -99,8 +99,9 @@ def frobenius_norm(
     - `error = std_s(||J^T e_s||^2) / (2 norm sqrt(samples))`
 
     Args:
-        function: As in `batch_jacobian`.
-        inputs: As in `batch_jacobian`.
+        function: Function of a batch of inputs that returns a batch of outputs, each of which
+            depends on its own input alone; or a Keras model, called with `training=False`.
+        inputs: Floating-point tensor or array, `(batch, ...)`.
         samples: Number of random vectors, at least 2. Defaults to `16`.
         seed: Seed of the random vectors. Defaults to `0`.
 
@@ -109,9 +110,10 @@ def frobenius_norm(
         The norm can be differentiated, so it can be part of a loss.
 
     Raises:
-        NotImplementedError, TypeError: As in `batch_jacobian`.
-        ValueError: As in `batch_jacobian`; if `samples` is less than 2; if an overridden gradient
-            is not linear in the upstream gradient. In a compiled function the norm is then NaN.
+        TypeError: If inputs or outputs are not floating.
+        ValueError: If `samples` is less than 2; if outputs depend on other examples or differ
+            between two calls; if an overridden gradient is not linear in the upstream gradient. In
+            a compiled function the norm is then NaN.
 
     Example:
 

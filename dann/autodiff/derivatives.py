@@ -88,8 +88,8 @@ def vjp(
     """Returns the outputs of a function and the products of vectors with its Jacobian: `v^T J`.
 
     Args:
-        function: As in `gradients`.
-        xs: As in `gradients`.
+        function: Function of as many tensors as `xs` contains, or a Keras model; see `gradients`.
+        xs: List of floating-point tensors, arrays or variables.
         vs: List of tensors, one per output, in the shape and type of the output.
 
     Returns:
@@ -97,7 +97,7 @@ def vjp(
         argument.
 
     Raises:
-        NotImplementedError, TypeError: As in `gradients`.
+        TypeError: If an argument, an output or a vector is not floating.
         ValueError: If `vs` does not fit the outputs.
 
     Example:
@@ -123,15 +123,15 @@ def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> t
     not compile such a product with `jit_compile=True`.
 
     Args:
-        function: As in `gradients`.
-        xs: As in `gradients`.
+        function: Function of as many tensors as `xs` contains, or a Keras model; see `gradients`.
+        xs: List of floating-point tensors, arrays or variables.
         vs: List of tensors, one per element of `xs`, in its shape and type.
 
     Returns:
         The outputs as `function` returned them, and their tangents in the same structure.
 
     Raises:
-        NotImplementedError, TypeError: As in `gradients`.
+        TypeError: If an argument, an output or a vector is not floating.
         ValueError: If `vs` does not fit `xs`.
 
     Example:
@@ -159,15 +159,15 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
 
     Args:
         function: Function of as many tensors as `xs` contains that returns a scalar. Other outputs
-            are summed, as in `gradients`.
-        xs: List of floating-point tensors, arrays or variables, as in `gradients`.
+            are summed.
+        xs: List of floating-point tensors, arrays or variables.
         vs: List of tensors, one per element of `xs`, in its shape and type.
 
     Returns:
         A list of tensors, each in the shape of its argument.
 
     Raises:
-        NotImplementedError, TypeError: As in `gradients`.
+        TypeError: If an argument, an output or a vector is not floating.
         ValueError: If `vs` does not fit `xs`.
 
     Example:
@@ -200,7 +200,7 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     Args:
         function: Function of as many tensors as `xs` contains that returns one tensor; or a Keras
             model, which is called with `training=False`.
-        xs: Floating-point tensor, array or variable, or a list of them, as in `gradients`. Sizes
+        xs: Floating-point tensor, array or variable, or a list of them. Sizes
             may be unknown in a function that is being compiled.
 
     Returns:

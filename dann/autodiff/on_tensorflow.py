@@ -1,6 +1,5 @@
 """Derivatives on TensorFlow: tapes, vectorized maps, and programs that run as graphs."""
 
-import contextlib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -62,34 +61,18 @@ def _identify(x):
 
 def map_range(function: Callable, count: int, dtypes: Any) -> Any:
     """Returns the stacked results of a function for the numbers below `count`, in chunks."""
-    with _explain_loops():
-        # `count` is a tensor if the batch size is unknown.
-        num_chunks = 1 if tf.is_tensor(count) else math.ceil(count / _chunk_size())
-        if num_chunks <= 1:
-            return tf.vectorized_map(function, tf.range(count))
-        # The last chunk is padded with further numbers; their results are removed below.
-        chunk_size = math.ceil(count / num_chunks)
-        numbers = tf.reshape(tf.range(num_chunks * chunk_size), (num_chunks, chunk_size))
-        results = tf.map_fn(
-            lambda chunk: tf.vectorized_map(function, chunk), numbers, fn_output_signature=dtypes
-        )
+    # `count` is a tensor if the batch size is unknown.
+    num_chunks = 1 if tf.is_tensor(count) else math.ceil(count / _chunk_size())
+    if num_chunks <= 1:
+        return tf.vectorized_map(function, tf.range(count))
+    # The last chunk is padded with further numbers; their results are removed below.
+    chunk_size = math.ceil(count / num_chunks)
+    numbers = tf.reshape(tf.range(num_chunks * chunk_size), (num_chunks, chunk_size))
+    results = tf.map_fn(
+        lambda chunk: tf.vectorized_map(function, chunk), numbers, fn_output_signature=dtypes
+    )
     # (chunks, chunk size, ...) -> (count, ...)
     return keras.tree.map_structure(lambda x: tf.reshape(x, (-1, *x.shape[2:]))[:count], results)
-
-
-@contextlib.contextmanager
-def _explain_loops():
-    try:
-        yield
-    except ValueError as error:
-        if "handle data" not in str(error):
-            raise
-        raise NotImplementedError(
-            "Expected a function without loops of a loaded SavedModel, as in an LSTM, because "
-            "TensorFlow cannot vectorize their gradients. Received: such a function. Load a "
-            "`.keras` file, or stack `gradients(lambda x: function(x)[:, i], [x])[0]` for each "
-            "output `i`"
-        ) from error
 
 
 def may_override(y: Any, pull: Callable) -> bool:
@@ -116,8 +99,7 @@ def run(function: Any, program: Callable, x: Any, **static: Any) -> Any:
         )
         return traced.get_concrete_function(x)  # has less overhead per call than the function
 
-    with _explain_loops():
-        return get_program(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
+    return get_program(function, (program, tuple(x.shape), x.dtype, *static.items()), make)(x)
 
 
 def _list_nodes(graph):

@@ -31,8 +31,9 @@ def singular_values(
     singular vectors `u` and `v` of a value `s`, `ds = u^T dJ v`, which is exact if `s` is exact.
 
     Args:
-        function: As in `batch_jacobian`.
-        inputs: As in `batch_jacobian`.
+        function: Function of a batch of inputs that returns a batch of outputs, each of which
+            depends on its own input alone; or a Keras model, called with `training=False`.
+        inputs: Floating-point tensor or array, `(batch, ...)`.
         k: Number of singular values, from 1 to the number of inputs or outputs of an example,
             whichever is less.
         iterations: Number of iterations, at least `k`. Defaults to `None`: `3 k + 10`, or the
@@ -43,10 +44,10 @@ def singular_values(
         A tensor `(batch, k)`, of the type of `inputs` but at least float32.
 
     Raises:
-        NotImplementedError, TypeError: As in `batch_jacobian`.
-        ValueError: As in `batch_jacobian`; if `k` or `iterations` is out of range; if an overridden
-            gradient is not linear in the upstream gradient. In a compiled function the values are
-            then NaN.
+        TypeError: If inputs or outputs are not floating.
+        ValueError: If `k` or `iterations` is out of range; if outputs depend on other examples or
+            differ between two calls; if an overridden gradient is not linear in the upstream
+            gradient. In a compiled function the values are then NaN.
 
     Example:
 

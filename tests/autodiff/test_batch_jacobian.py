@@ -136,16 +136,6 @@ def test_model_is_traced_again_after_changes():
     check()
 
 
-def test_function_is_traced_at_every_call():
-    scale = 1.0
-
-    def scaled(x):
-        return scale * x
-
-    for scale in (1.0, 3.0):
-        assert_close(batch_jacobian(scaled, INPUTS[:1]), [scale * np.eye(4)])
-
-
 def mix_examples(x):
     return ops.concatenate([x[:-1], x[-1:] + 0.01 * x[:1]], axis=0)
 

@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 from maps import INPUTS, curved, linear
 
-from dann.autodiff import batch_jacobian, frobenius_norm, gradients, hvp, jacobian, jvp, vjp
+from dann.autodiff import batch_jacobian, frobenius_norm, gradients, hvp, jacobian, jvp
 from dann.autodiff import singular_values as singular
 
 VARIABLE = keras.Variable(INPUTS)
@@ -18,14 +18,12 @@ def make_sum_model():
 
 REFUSALS = [
     (lambda: gradients(ops.square, [X], [X, X]), r"`grad_ys` to contain .*\[\(\(3, 4\), 'float32'"),
-    (lambda: gradients(ops.square, [X], [X[:1]]), r"Received: \[\(\(1, 4\), 'float32'\)\]"),
     (lambda: gradients(ops.square, [X], [X.astype("float16")]), r"\(\(3, 4\), 'float16'\)\]"),
     (lambda: gradients(ops.square, [X], X), r"`grad_ys` to be a list .*`\[x\]`. Received: ndarray"),
     (lambda: gradients(ops.square, [X], stop_gradients=[1]), "Received: stop_gradients=1"),
     (lambda: gradients(ops.sum, [INTEGERS]), r"`xs\[0\]` to be floating.*dtype=int32"),
     (lambda: gradients(ops.argmax, [X]), r"`function\(\*xs\)\[0\]` to be floating"),
     (lambda: jvp(linear, [X], [U]), r"`vs` to contain .*\(3, 4\).* Received: .*\(3, 5\)"),
-    (lambda: vjp(linear, [X], [X]), r"`vs` to contain .*\(3, 5\).* Received: .*\(3, 4\)"),
     (lambda: hvp(ops.sum, [X], [U]), "`vs` to contain"),
     (lambda: jacobian(lambda x: {"a": x, "b": x}, [X]), "one output. Received: 2 outputs"),
     # TensorFlow would silently return 0.
@@ -34,17 +32,10 @@ REFUSALS = [
     (lambda: gradients(ops.square, X[:1]), "`xs` to be a list of tensors.*Received: ndarray"),
     (lambda: jacobian(linear, {"a": X}), "one tensor, array or variable. Received: dict"),
     (lambda: gradients(make_sum_model(), [{"a": VARIABLE, "b": VARIABLE}]), "Received: dict"),
-    (
-        lambda: gradients(make_sum_model(), [[VARIABLE, VARIABLE]]),
-        r"gradients\(lambda a, b: model",
-    ),
-    (lambda: jacobian(linear, [[VARIABLE], [VARIABLE]]), "Received: list"),
     (lambda: gradients(linear, [None]), r"`xs\[0\]` to be one tensor.*Received: NoneType"),
     (lambda: hvp(ops.sum, [VARIABLE], None), "`vs` to be a list of tensors.*Received: NoneType"),
-    (lambda: batch_jacobian(linear, INTEGERS), "`inputs` to be floating"),
     (lambda: batch_jacobian(make_sum_model(), [X, X]), "one input. Received: 2 inputs"),
     (lambda: batch_jacobian(ops.sum, X), r"one by one .* shape \(\)"),
-    (lambda: batch_jacobian(lambda x: x[:2], X), r"one by one .* shape \(2, 4\)"),
     (lambda: frobenius_norm(curved, X, samples=1), "`samples` to be an integer >= 2.*samples=1"),
     (lambda: singular(curved, X, k=5), "from 1 to 4, the largest rank .* Received: k=5"),
     (lambda: singular(curved, X, k=3, iterations=2), "`iterations` to be an integer >= 3"),

@@ -85,17 +85,6 @@ def test_extreme_values_neither_underflow_nor_overflow(scale):
     assert_close(values[0], spectrum[:5], atol=0)
 
 
-def test_seed_determines_the_initial_vectors():
-    function = multiply_by(make_matrix(0.8 ** np.arange(20), 20, 20))
-    zeros = np.zeros((1, 20), "float32")
-    first, second, different = (
-        ops.convert_to_numpy(singular_values(function, zeros, k=2, iterations=3, seed=seed))
-        for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(first, second)
-    assert np.abs(first - different).max() > 1e-4
-
-
 @parametrize_mode
 def test_derivative_by_the_matrix_matches_the_formula(mode):
     """`dsum(s)/dW` is `U V^T` with the leading singular vectors."""
