@@ -57,7 +57,7 @@ def check_integer(
 ) -> int:
     """Returns `value` as an `int` if it is an integer from `low` to `high`, both included.
 
-    The arguments are the same as in `check_number`.
+    `check_number` documents the arguments.
 
     Raises:
         TypeError: If `value` is not an integer. A `bool` does not count as an integer.
@@ -130,7 +130,7 @@ def check_shape(subject: str, shape: Sequence[Any], axes: Sequence[str], *, hint
         subject: Noun for the array or tensor, for the message.
         shape: Shape of the array or tensor.
         axes: Names of the expected axes.
-        hint: Reason, as in `check_number`.
+        hint: Reason, appended to the expectation. Defaults to none.
 
     Example:
 

@@ -9,35 +9,34 @@ from dann.checks import check_choice
 from dann.layers.binary_layer import BinaryLayer, BinaryOptions, KernelOptions
 
 
-class ConvolutionOptions(KernelOptions, total=False):
+class SpatialOptions(BinaryOptions, total=False):
+    """Options of every binary convolution."""
+
+    data_format: str | None
+    dilation_rate: int | tuple[int, ...]
+    activation: Any
+
+
+class ConvolutionOptions(SpatialOptions, KernelOptions, total=False):
     """Options of a binary convolution."""
 
     pad_values: float
-    data_format: str | None
-    dilation_rate: int | tuple[int, ...]
     groups: int
-    activation: Any
 
 
-class DepthwiseOptions(BinaryOptions, total=False):
+class DepthwiseOptions(SpatialOptions, total=False):
     """Options of a binary depthwise convolution."""
 
     pad_values: float
-    data_format: str | None
-    dilation_rate: int | tuple[int, ...]
-    activation: Any
     depthwise_initializer: Any
     depthwise_regularizer: Any
     depthwise_constraint: Any
 
 
-class TransposedOptions(KernelOptions, total=False):
+class TransposedOptions(SpatialOptions, KernelOptions, total=False):
     """Options of a binary transposed convolution."""
 
     output_padding: int | tuple[int, ...] | None
-    data_format: str | None
-    dilation_rate: int | tuple[int, ...]
-    activation: Any
 
 
 class BinaryConvolution(BinaryLayer):
@@ -56,7 +55,7 @@ class BinaryConvolution(BinaryLayer):
         **kwargs: Keyword arguments of the Keras layer and of `BinaryLayer`.
 
     Raises:
-        ValueError: As in `BinaryLayer`; if `pad_values` is not -1, 0 or +1.
+        ValueError: If `pad_values` is not -1, 0 or +1, and in the cases that `BinaryLayer` lists.
     """
 
     convolve = staticmethod(ops.conv)
@@ -66,8 +65,9 @@ class BinaryConvolution(BinaryLayer):
         self.pad_values = check_choice("pad_values", float(pad_values), (-1.0, 0.0, 1.0))
 
     def apply(self, inputs, kernel):
-        widths, padding = self._pad_widths(inputs.shape), self.padding
-        if widths is not None:
+        padding = self.padding
+        if padding == "causal" or (padding == "same" and self.pad_values):
+            widths = self._pad_widths(inputs.shape)
             inputs = ops.pad(inputs, widths, constant_values=self.pad_values)
             padding = "valid"
         return self.convolve(
@@ -75,9 +75,7 @@ class BinaryConvolution(BinaryLayer):
         )
 
     def _pad_widths(self, shape):
-        """Returns the padding at both ends of each axis, or `None` if Keras pads."""
-        if self.padding == "valid" or (self.padding == "same" and not self.pad_values):
-            return None
+        """Returns the padding at both ends of each axis."""
         first = 1 if self.data_format == "channels_last" else 2
         widths = [(0, 0)] * len(shape)
         for axis, length in enumerate(shape[first : first + len(self.kernel_size)]):

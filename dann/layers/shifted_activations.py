@@ -17,8 +17,9 @@ class RSign(BinarySign):
     Args:
         axis: Axis of the channels. Defaults to `-1`.
         threshold_initializer: Initializer of `a`. Defaults to `"zeros"`, as in the paper.
-        implementation: As in `BinarySign`.
-        estimator: As in `BinarySign`. Defaults to `"htanh"`; the paper uses `"approx_sign"`.
+        implementation: Implementation of the gradient; see `BinarySign`. Defaults to `"override"`.
+        estimator: A name or an object of `dann.gradients.estimators`. Defaults to `"htanh"`; the
+            paper uses `"approx_sign"`.
 
     Input shape:
         `(batch, ...)` with a fixed number of channels.

@@ -11,7 +11,7 @@ from support.differentiate import value_and_gradients
 
 from dann.layers import BatchNormalization, with_keras_batch_normalization
 
-SHAPES = {"series": (6, 5, 4), "images": (6, 3, 2, 4), "volumes": (2, 3, 2, 2, 4)}
+SHAPES = {"images": (6, 3, 2, 4), "volumes": (2, 3, 2, 2, 4)}
 SHAPES["one pixel"] = (1, 1, 1, 4)  # has no variance
 ARGUMENTS = {
     "default": {},

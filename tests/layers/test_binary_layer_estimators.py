@@ -72,12 +72,6 @@ def test_inference_counts_and_draws_nothing():
     assert int(layer.kernel_sign.step) == 5
 
 
-def test_unknown_lengths_with_strides_of_one():
-    images = keras.Input((None, None, 2))
-    model = keras.Model(images, BinaryConv2D(3, 3, padding="same", pad_values=1)(images))
-    assert model.predict(IMAGES, verbose=0).shape == (8, 6, 6, 3)
-
-
 @keras.saving.register_keras_serializable("tests")
 def ste_sign(x):
     """Returns the sign with the gradient of Htanh, as in larq."""

@@ -2,7 +2,7 @@ import keras
 import numpy as np
 import pytest
 
-from dann.gradients.estimators import DoReFa, MagnitudeAware
+from dann.gradients.estimators import MagnitudeAware
 from dann.layers import (
     BinaryConv2D,
     BinaryDense,
@@ -10,7 +10,6 @@ from dann.layers import (
     GradientReversal,
     MultilinearMap,
     RandomConvolution,
-    WeightClip,
 )
 from dann.schedules import GaninSchedule
 
@@ -32,12 +31,6 @@ def make_dense(**arguments):
     return BinaryDense(2, **arguments)
 
 
-def quantize_built_layer():
-    layer = make_dense()
-    layer.build((None, 3))
-    layer.quantize("int8")
-
-
 def call_with_quantized_policy():
     layer = make_dense()
     layer.dtype_policy = "int8_from_float32"
@@ -53,7 +46,6 @@ def convolve_unknown_lengths():
 
 REFUSALS = [
     (lambda: GradientReversal(-0.1), "`strength` to be a finite number >= 0, .*strength=-0.1"),
-    (lambda: GradientReversal(float("nan")), "Received: strength=nan"),
     (lambda: GradientReversal("1.0"), "layers a schedule of `dann.schedules`.*strength='1.0'"),
     (lambda: GradientReversal(implementation="reverse"), "'op_override'. Received: .*'reverse'"),
     (
@@ -61,31 +53,21 @@ REFUSALS = [
         "strength function.*under this name Keras has None",
     ),
     (lambda: GradientReversal(make_function_with_used_name()), "Keras has <function"),
-    (lambda: GradientReversal(lambda_=0.3), "Write `strength` for `lambda_`"),
     (lambda: set_strength(1.0, -1), "Received: strength=-1"),
     (lambda: set_strength(GaninSchedule(10), 0.5), "without a schedule .*Construct .* a number"),
     (lambda: make_dense(kernel_estimator=None), "`estimator` to be one of .*estimator=None"),
     (lambda: make_dense(input_estimator=lambda x: x), "Expected a registered quantizer"),
     (lambda: make_dense(kernel_estimator=keras.layers.PReLU()), "quantizer without weights"),
-    (lambda: make_dense(implementation="ste"), "`implementation` to be one of .*'ste'"),
     (
         lambda: make_dense(implementation="op_override", kernel_estimator="ede"),
         "one of 'override', 'stop_gradient'. Received: implementation='op_override'",
     ),
-    (
-        lambda: make_dense(implementation="op_override", kernel_estimator="magnitude_aware"),
-        "one of 'override', 'stop_gradient'",
-    ),
     (lambda: make_dense(input_estimator=MagnitudeAware()), "Use it as `kernel_estimator` only"),
-    (lambda: make_dense(kernel_estimator=DoReFa()), "Use `DoReFa.mode='kernel'"),
     (lambda: make_dense(dtype="int8_from_float32"), "lora_rank=None, dtype=int8_from_float32"),
     (lambda: BinaryConv2D(2, 3, lora_rank=1), "BinaryConv2D quantizes its kernel .* lora_rank=1"),
-    (quantize_built_layer, "BinaryDense quantizes its kernel itself"),
     (call_with_quantized_policy, "dtype=int8_from_float32"),
     (lambda: BinaryConv2D(2, 3, padding="same", pad_values=2), "`pad_values` .* -1.0, 0.0, 1.0"),
     (convolve_unknown_lengths, r"inputs of fixed lengths .* strides=\(2, 2\)"),
-    (lambda: WeightClip(0), "`limit` to be a finite number > 0. Received: limit=0"),
-    (lambda: DomainBlend(1.5), "`factor` to be a finite number > 0 and <= 1. Rec.* factor=1.5"),
     (lambda: DomainBlend(rule="product"), "'difference', 'sum'. Received: rule='product'"),
     (lambda: DomainBlend()([IMAGES, GRAY_IMAGES]), "same number of channels. Received: 3 and 1"),
     (lambda: RandomConvolution((1, 2)), r"odd sizes. Received: kernel_sizes=\(1, 2\)"),
