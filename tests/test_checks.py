@@ -40,23 +40,15 @@ LABELS = np.array([0, 2, 7, -1, 7, 3])
         (check_number, ("x", math.nan), {}, f"{NUMBER}. Received: x=nan"),
         (check_number, ("x", math.inf), {}, f"{NUMBER}. Received: x=inf"),
         (check_integer, ("k", 0), {"low": 1}, f"{INTEGER} >= 1. Received: k=0"),
-        (check_integer, ("k", 9), {"high": 8}, f"{INTEGER} <= 8. "),
         (check_integer, ("k", -1), {"low": 0, "high": 8}, f"{INTEGER} from 0 to 8. "),
         (check_integer, ("k", 1), {"low": 2, "hint": "because"}, ">= 2, because. Received: k=1"),
         (check_choice, ("mode", "c", ("a", "b")), {}, "one of 'a', 'b'. Received: mode='c'"),
         (check_choice, ("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]), {}, "one of 'Net1'. Rec"),
         (check_choice, ("n", True, (1, 2)), {}, "one of 1, 2. Received: n=True"),
         (check_shape, ("x", (3, 4), ["batch"]), {}, "shape (batch,). Received: shape (3, 4)"),
-        (
-            check_shape,
-            ("x", (3,), ["a", "b"]),
-            {"hint": "why"},
-            "Expected x of shape (a, b), why. ",
-        ),
         (check_value_range, ("r", (1, 0)), {}, "the smallest and the largest pixel value"),
         (check_class_range, ("x", LABELS, 3), {}, "from 0 to 2, for 3 classes. Received: -1, 3, 7"),
         (check_class_range, ("x", LABELS, 3), {"unknown": -1}, "or -1 if unknown. Received: 3, 7"),
-        (check_class_range, ("x", np.arange(20), 10), {}, "Received: 10, 11, 12, 13, 14, ..."),
     ],
 )
 def test_invalid_value_is_refused(check, arguments, options, message):

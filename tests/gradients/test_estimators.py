@@ -1,7 +1,6 @@
 """Every estimator against its published formulas, in every type, mode and implementation."""
 
 import copy
-import functools
 import itertools
 import pickle
 
@@ -24,13 +23,11 @@ from dann.gradients import binary_sign
 from dann.gradients.estimators import (
     EDE,
     ESTIMATORS,
-    DoReFa,
     MagnitudeAware,
     ReSTE,
     SwishSign,
     get_estimator,
 )
-from dann.gradients.estimators.identifiers import get_kernel_estimator
 
 # Eager for all, in a graph without further parameters, and by XLA one of each kind of arithmetic.
 CASES = [(name, False) for name in PUBLISHED]
@@ -206,13 +203,6 @@ def test_scale_is_the_mean_magnitude_of_a_channel(implementation):
     np.testing.assert_allclose(scale_signs([0, 2]), kernel)
 
 
-def test_one_bit_kernel_is_positive_at_zero():
-    one_bit = functools.partial(binary_sign, estimator=DoReFa(1, mode="kernel"))
-    assert as_array(one_bit(np.float32([-2, -1e-3, 0, 1e-3, 2]))).tolist() == [-1, -1, 1, 1, 1]
-    value, (gradient,) = value_and_gradients(one_bit, np.zeros(3, "float32"))
-    assert value.tolist() == gradient.tolist() == [1.0, 1.0, 1.0]
-
-
 def test_sharpness_schedules_end_and_stay():
     steps = [0, 25, 50, 100, 1000]
     ede, reste = EDE(total_steps=100), ReSTE(total_steps=100)
@@ -232,9 +222,3 @@ def test_estimator_survives_copy_pickle_and_config(name):
     assert get_estimator(config) == estimator
     assert get_estimator(config) is not estimator
     assert {estimator, get_estimator(config), SwishSign(2.0)} == {SwishSign(2.0), estimator}
-
-
-def test_kernel_estimators_get_kernel_parameters():
-    assert get_kernel_estimator("magnitude_aware", (-2,)) == MagnitudeAware([-2])
-    assert get_kernel_estimator("dorefa", (-1,)) == DoReFa(mode="kernel")
-    assert get_kernel_estimator("ede", (-1,)) == EDE()

@@ -11,15 +11,7 @@ from dann.gradients import (
     straight_through,
     surrogate_gradient,
 )
-from dann.gradients.estimators import (
-    EDE,
-    DoReFa,
-    ReSTE,
-    Stochastic,
-    SwishSign,
-    Ternary,
-    get_estimator,
-)
+from dann.gradients.estimators import EDE, DoReFa, SwishSign, get_estimator
 from dann.gradients.estimators.identifiers import get_kernel_estimator
 from dann.gradients.reversal import reject_synonyms
 
@@ -61,24 +53,16 @@ def register_twice():
 
 REFUSALS = [
     (lambda: differentiate_with((0, 0)), "return a tensor for each input. Received: int"),
-    (lambda: differentiate_with((NUMBER, NUMBER)), "for each input. Received: ndarray"),
     (lambda: differentiate_with((1, 2, 3)), "each of the 2 inputs. Received: 3 gradients"),
-    (lambda: differentiate_with(tensor([1.0], "float32")), "Received: 1 gradients"),
     (
         lambda: differentiate_with((tensor([1.0, 2.0], "float32"), tensor([1.0], "float32"))),
         r"`wrong_backward` to return .* Received: \(2,\) for an input \(1,\)",
-    ),
-    (
-        lambda: differentiate_with((tensor([1.0], "float32"), tensor(1.0, "float32"))),
-        r"Received: \(\) for an input \(1,\)",
     ),
     (lambda: override_gradient(first, first, name="tanh"), "activations of Keras.*name='tanh'"),
     (lambda: override_gradient(forward_with_two_outputs, first)(NUMBER), "return one tensor"),
     (lambda: override_gradient(times_weight, first)(NUMBER), r"as inputs.*reads \['kernel'\]"),
     (lambda: surrogate_gradient(times_weight, first)(NUMBER), r"as inputs.*reads \['kernel'\]"),
     (lambda: save_activation(override_gradient(first, lambda u, x: u)), "registered under a uni"),
-    (lambda: save_activation(override_gradient(first, first)), "is not registered"),
-    (lambda: save_activation(surrogate_gradient(first, first, name="mine")), "Received: mine"),
     (lambda: save_activation(register_twice()), "test>same, .* names another function"),
     (lambda: straight_through(NUMBER, np.ones(1, "int32")), "through other types.*dtype=int32"),
     (
@@ -87,7 +71,6 @@ REFUSALS = [
     ),
     (lambda: reverse_gradient(NUMBER, -0.1), ">= 0, because the reversal .*: strength=-0.1"),
     (lambda: reverse_gradient(NUMBER, "0.5"), "Received: strength='0.5'"),
-    (lambda: reverse_gradient(NUMBER, np.array(-1.0)), r"Received: strength=array\(-1.\)"),
     (lambda: reverse_gradient(NUMBER, implementation="ste"), "one of 'override', .*'ste'"),
     (lambda: reverse_gradient(ops.array([1, 2])), "no gradient flows .* Received: dtype=int32"),
     (lambda: reject_synonyms({"alpha": 1}), "Write `strength` for `alpha`. Received: alpha"),
@@ -95,11 +78,6 @@ REFUSALS = [
     (lambda: get_estimator("ste"), "`estimator` to be one of 'approx_sign', .*'ste'"),
     (lambda: SwishSign(0), "`beta` to be a finite number > 0. Received: beta=0"),
     (lambda: EDE(low=2, high=1), "`high` to be .* >= 2.*, because .* Received: high=1"),
-    (lambda: ReSTE(low=0.5), "`low` to be a finite number >= 1. Received: low=0.5"),
-    (lambda: Ternary(-1), "`threshold` to be a finite number > 0. Received: threshold=-1"),
-    (lambda: DoReFa(0), "`bits` to be an integer from 1 to 8. Received: bits=0"),
-    (lambda: DoReFa(mode="x"), "one of 'activations', 'kernel'. Received: mode='x'"),
-    (lambda: Stochastic("3"), "`seed` to be an integer. Received: seed='3'"),
     (lambda: get_kernel_estimator(DoReFa(), [-1]), "negative values .*DoReFa.mode='kernel'"),
     (lambda: binary_sign(NUMBER, sharpness=2.0), "takes no `sharpness`. Received: sharpness=2.0"),
     (lambda: binary_sign(NUMBER, estimator="ede", seed=1), "takes no `seed`. Received: seed=1"),
