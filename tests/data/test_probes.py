@@ -32,14 +32,6 @@ def test_small_difference_hardly_changes_the_loss():
     assert probe_domains(source, source).low < 0.5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((SOURCE[:4], TARGET), "4 source examples and 60 target examples"),
-        ((SOURCE, TARGET[:4]), "60 source examples and 4 target examples"),
-        ((SOURCE, TARGET, "svm"), "'logistic', 'mlp'"),
-    ],
-)
-def test_unusable_arguments_are_refused(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        probe_domains(*arguments)
+def test_too_few_examples_are_refused():
+    with pytest.raises(ValueError, match="60 source examples and 4 target examples"):
+        probe_domains(SOURCE, TARGET[:4])

@@ -45,17 +45,14 @@ def folder(tmp_path_factory):
     return folder
 
 
-def parts(domains):
-    return domains.source_train, domains.source_test, domains.target_test
-
-
 def test_reviews_are_split_whole(folder):
     domains = sentiment("amazon", "tweets", data_dir=folder, output_mode=None)
     assert domains.name == "amazon → tweets"
     assert domains.class_names == ("negative", "positive")
-    for texts, labels in parts(domains):
+    parts = domains.source_train, domains.source_test, domains.target_test
+    for texts, labels in parts:
         assert [text.startswith("good") for text in texts] == (labels == 1).tolist()
-    train, test = ({t.split()[2] for t in x} for x, _ in parts(domains)[:2])
+    train, test = ({t.split()[2] for t in x} for x, _ in parts[:2])
     assert (len(train), len(test), len(train & test)) == (16, 4, 0)
     assert len(domains.target_train) == 3 * 16
     assert all(text.split()[1] == '"tweets' for text in domains.target_train)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from dann.data import digits_to_photos
-from dann.data.builders.chalk_digits import _crops, _digits, _enlarge
+from dann.data.builders.chalk_digits import _crops, _digits
 
 DATA: Any = load_digits()
 
@@ -31,15 +31,6 @@ def test_source_target_and_test_digits_are_disjoint():
     parts = [{digit.tobytes() for digit in _digits(part)[0]} for part in ("black", "photo", "test")]
     assert set.union(*parts) == {(image / 16).tobytes() for image in DATA.images}
     assert sum(map(len, parts)) == len(set.union(*parts))
-
-
-def test_unaugmented_digit_preserves_total_intensity():
-    digit = DATA.images[0] / 16
-    enlarged = _enlarge(digit, np.random.default_rng(0), jitter=False)
-    assert enlarged.shape == (16, 16)
-    # Bilinear enlargement: an original pixel is about the mean of its four enlarged pixels.
-    np.testing.assert_allclose(enlarged.sum(), 4 * digit.sum(), rtol=0.03)
-    np.testing.assert_allclose(enlarged[7:9, 7:9].mean(), digit[3:5, 3:5].mean(), atol=0.02)
 
 
 def test_train_and_test_crops_come_from_different_halves():
