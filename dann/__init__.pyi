@@ -32,5 +32,6 @@ from .adaptation import TargetOnly as TargetOnly
 from .adaptation import VirtualAdversarial as VirtualAdversarial
 from .adaptation import adapt_batch_norm as adapt_batch_norm
 from .experiments import compare as compare
+from .selection import adapt_shares as adapt_shares
 
 __version__: str

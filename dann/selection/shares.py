@@ -1,0 +1,210 @@
+"""Class shares of the target, and a classifier that is corrected for them."""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from scipy import optimize, special
+
+from dann.data.probes import FOLDS, Separation, probe_domains
+from dann.selection.outputs import Outputs
+
+_MAX_STEPS, _TOLERANCE = 1000, 1e-6  # of the EM algorithm
+_REPETITIONS = 20  # of the bootstrap
+_MAX_ERROR = 0.05  # largest standard error of a share that is known well enough
+
+
+class ShareEstimate(NamedTuple):
+    """Class shares of source and target, as `estimate_shares` returns them.
+
+    Attributes:
+        source: Shares of the classes in the held-out source, `(num_classes,)`.
+        target: Estimated shares in the target by maximum likelihood, `(num_classes,)`.
+        bbse: Estimated shares in the target from the confusion matrix, `(num_classes,)`.
+        errors: Standard errors of `target`, by 20 bootstrap samples, `(num_classes,)`.
+        temperature: Divisor of the logits that calibrates the classifier on the source.
+        biases: Addends of the divided logits that calibrate it, `(num_classes,)`.
+        probe: Result of `dann.selection.probe_domains` on the target and on source examples drawn
+            with the shares of the target.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    bbse: np.ndarray
+    errors: np.ndarray
+    temperature: float
+    biases: np.ndarray
+    probe: Separation
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Addends of the divided logits for the target: `biases + log(target / source)`."""
+        # A share of 0 would become -inf, which the format of models cannot store.
+        return self.biases + np.log(np.maximum(self.target, 1e-6) / np.maximum(self.source, 1e-6))
+
+    @property
+    def objection(self) -> str | None:
+        """The reason not to use the estimate, or `None`."""
+        if self.errors.max() > _MAX_ERROR:
+            return (
+                "cannot tell: the classifier separates the classes too poorly for these examples; "
+                f"a share has a standard error of {self.errors.max():.2f}"
+            )
+        if not self.probe.low <= 0.5:  # or NaN, with too few examples
+            return (
+                "inputs moved too: with equal class shares, a probe still separates the domains "
+                f"with an accuracy of {self.probe.accuracy:.1%} (chance 50%)"
+            )
+        return None
+
+    def __str__(self):
+        if self.objection:
+            return f"class shares of the target: {self.objection}"
+        columns = range(len(self.target)), self.target, self.errors, self.source
+        words = [
+            f"class {k}: {share:.0%} ± {error:.0%} (source {old:.0%})"
+            for k, share, error, old in zip(*columns, strict=True)
+        ]
+        return f"estimated class shares of the target: {', '.join(words)}"
+
+
+def estimate_shares(outputs: Outputs) -> ShareEstimate:
+    """Estimates the class shares of the target, if only the shares differ from the source.
+
+    The assumption is label shift: the inputs of a class are distributed alike in both domains,
+    `p_s(x | y) = p_t(x | y)`. On the held-out source, a temperature and one bias per class are
+    fitted by maximum likelihood, so that the softmax `p(y | x)` is calibrated. Then
+
+    - maximum likelihood, by the EM algorithm from the source shares `p(y)`:
+      `q(y) <- mean over the target of  q(y) / p(y) p(y | x) / sum_k q(k) / p(k) p(k | x)`
+    - BBSE: `C w = m` with `w >= 0`, where `C_ij` is the share of held-out source examples of class
+      `j` that are predicted as `i`, `m_i` the share of target examples that are predicted as `i`,
+      and `w(y) = q(y) / p(y)`
+
+    The assumption is tested: source examples are drawn with the estimated shares, and a newly
+    trained probe must not separate them from the target. The probe reads features if there are any,
+    otherwise the logits. `objection` of the result names a test that failed, or a standard error
+    above 0.05.
+
+    Args:
+        outputs: Result of `dann.selection.compute_outputs` with `source` and `target`, for a
+            classifier that did not train on these source examples.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from dann.selection import Outputs, estimate_shares
+    >>> rng = np.random.default_rng(0)
+    >>> y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
+    >>> x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
+    >>> logits, target_logits = (np.hstack([0 * x, 3 * x - 4.5]) for x in (x, x_target))
+    >>> shares = estimate_shares(Outputs(target_logits, source_logits=logits, source_labels=y))
+    >>> shares.target.round(1).tolist(), shares.objection
+    ([0.8, 0.2], None)
+
+    Reference:
+        - [Saerens et al., 2002](https://doi.org/10.1162/089976602753284446), equation 2.9.
+        - [Lipton et al., 2018](https://arxiv.org/abs/1802.03916), section 4.
+        - [Alexandari et al., 2020](https://arxiv.org/abs/1901.06852), for the calibration.
+    """
+    source, target = outputs.source_logits, outputs.target_logits
+    labels = np.asarray(outputs.source_labels)
+    temperature, biases = _calibrate(source, labels)
+    source_shares, shares, bbse = _estimate(source, labels, target, temperature, biases)
+    rng, repeated = np.random.default_rng(0), []
+    for _ in range(_REPETITIONS):
+        rows, target_rows = (rng.integers(len(x), size=len(x)) for x in (source, target))
+        calibration = _calibrate(source[rows], labels[rows])
+        repeated.append(_estimate(source[rows], labels[rows], target[target_rows], *calibration)[1])
+    errors = np.std(repeated, axis=0, ddof=1)
+    if outputs.source_features is not None and outputs.source_features.ndim == 2:
+        source, target = outputs.source_features, outputs.target_features
+    rows, probe = _draw_rows(labels, shares), Separation(*[np.nan] * 4)
+    if min(len(rows), len(target)) >= FOLDS:
+        probe = probe_domains(source[rows], target)
+    return ShareEstimate(source_shares, shares, bbse, errors, temperature, biases, probe)
+
+
+def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
+    """Returns a classifier for the estimated class shares of the target.
+
+    With the logits `z`, the temperature `T`, the biases `b`, and the shares `p` of the source and
+    `q` of the target, the new logits are those of Bayes' rule:
+
+    - `z / T + b + log(q / p)`
+
+    Args:
+        classifier: Model from inputs to logits, for which `shares` was estimated, such as
+            `model.classifier`. The new model shares its weights.
+        shares: Result of `estimate_shares`.
+
+    Returns:
+        A Keras model with one more layer. `save` stores it, and `dann.deployment` exports it.
+
+    Raises:
+        ValueError: If there is an `objection` to the estimate.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> model = dann.SourceOnly(dann.networks.mlp_backbone((2,)), num_classes=2)
+    >>> x, y = np.random.default_rng(0).normal(size=(90, 2)).astype("float32"), np.arange(90) % 2
+    >>> outputs = dann.selection.compute_outputs(model, source=(x, y), target=x)
+    >>> shares = dann.selection.estimate_shares(outputs)._replace(errors=np.zeros(2))
+    >>> dann.adapt_shares(model.classifier, shares).output_shape
+    (None, 2)
+
+    Reference:
+        - [Saerens et al., 2002](https://doi.org/10.1162/089976602753284446), equation 2.4.
+    """
+    if shares.objection:
+        raise ValueError(f"Expected reliable class shares. Received: {shares.objection}")
+    correct = keras.layers.Rescaling(1 / shares.temperature, shares.offsets.tolist(), name="shares")
+    return keras.Model(classifier.input, correct(classifier.output), name=classifier.name)
+
+
+def _calibrate(logits, labels):
+    """Returns the temperature and the biases that minimize the cross-entropy of the labels."""
+    one_hot = np.eye(logits.shape[1])[labels]  # (n, classes)
+
+    def loss(parameters):
+        scaled = logits / np.exp(parameters[0])
+        log_probabilities = special.log_softmax(scaled + parameters[1:], axis=1)
+        residuals = np.exp(log_probabilities) - one_hot
+        gradient = [-(residuals * scaled).sum(axis=1).mean(), *residuals.mean(axis=0)]
+        return -(one_hot * log_probabilities).sum(axis=1).mean(), np.array(gradient)
+
+    # The bounds stop logits that separate the classes, and classes without examples.
+    bounds = [(-5, 5), *[(-10, 10)] * logits.shape[1]]
+    start = np.zeros(len(bounds))
+    parameters = optimize.minimize(loss, start, jac=True, bounds=bounds, tol=1e-9).x
+    return float(np.exp(parameters[0])), parameters[1:]
+
+
+def _estimate(source, labels, target, temperature, biases):
+    """Returns the shares of the source, and those of the target by maximum likelihood and BBSE."""
+    source = special.softmax(source / temperature + biases, axis=1)  # (m, classes)
+    target = special.softmax(target / temperature + biases, axis=1)  # (n, classes)
+    # Calibration with biases makes the mean probabilities equal to the shares of the labels.
+    shares = source_shares = np.maximum(source.mean(axis=0), np.finfo("float64").tiny)
+    for _ in range(_MAX_STEPS):
+        weighted = target * (shares / source_shares)
+        new_shares = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
+        change, shares = np.abs(new_shares - shares).max(), new_shares
+        if change < _TOLERANCE:
+            break
+    num_classes = source.shape[1]
+    confusion = np.zeros((num_classes, num_classes))
+    np.add.at(confusion, (source.argmax(axis=1), labels), 1 / len(labels))
+    predicted = np.bincount(target.argmax(axis=1), minlength=num_classes) / len(target)
+    ratios, _ = optimize.nnls(confusion, predicted)
+    bbse = ratios * confusion.sum(axis=0)
+    return source_shares, shares, bbse / max(bbse.sum(), np.finfo("float64").tiny)
+
+
+def _draw_rows(labels, shares):
+    """Returns as many rows as possible whose labels have the given shares."""
+    rows = {y: np.flatnonzero(labels == y) for y in np.unique(labels)}
+    used = [y for y in rows if shares[y] * len(labels) >= 1]
+    total = min((len(rows[y]) / shares[y] for y in used), default=0)
+    return np.concatenate([rows[y][: round(total * shares[y])] for y in rows])

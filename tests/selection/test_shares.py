@@ -1,0 +1,89 @@
+"""Class shares on Gaussians whose posteriors are known."""
+
+import keras
+import numpy as np
+import pytest
+from scipy import special
+
+import dann
+from dann.selection import Outputs, adapt_shares, estimate_shares
+
+SHARES = [0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9]
+
+
+def draw(share, seed, count=2000, shift=0.0):
+    """Returns labels, and inputs from N(-1, 1) for class 0 and N(1, 1) for class 1."""
+    rng = np.random.default_rng(seed)
+    labels = (np.arange(count) >= share * count).astype(int)
+    return rng.normal(2 * labels - 1 + shift)[:, None], labels
+
+
+def compute_logits(inputs):
+    """Returns logits whose posterior for equal shares, `sigmoid(2 x)`, is too confident by 3."""
+    return 3 * np.hstack([-inputs, inputs])
+
+
+def make_outputs(share, seed=0, shift=0.0):
+    (x, y), (x_target, _) = draw(0.5, seed), draw(share, seed + 1, shift=shift)
+    return Outputs(compute_logits(x_target), None, None, compute_logits(x), y, None)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_shares_of_gaussians_are_found(share):
+    estimate = estimate_shares(make_outputs(share))
+    for shares in (estimate.target, estimate.bbse):
+        np.testing.assert_allclose(shares, [share, 1 - share], atol=0.05)
+    assert estimate.source == pytest.approx([0.5, 0.5], abs=1e-3)
+    assert estimate.temperature == pytest.approx(3, rel=0.1)  # the logits are 3 times too large
+    assert estimate.objection is None
+    assert abs(estimate.target[0] - share) < 4 * estimate.errors[0]
+    assert f"class 0: {estimate.target[0]:.0%} ± {estimate.errors[0]:.0%}" in str(estimate)
+
+
+def test_bbse_solves_the_confusion_matrix():
+    source, target = 9 * np.eye(3)[[0, 0, 1, 1, 1, 2]], 9 * np.eye(3)[[0, 1, 2, 2]]
+    labels = np.array([0, 0, 1, 1, 0, 2])
+    estimate = estimate_shares(Outputs(target, source_logits=source, source_labels=labels))
+    confusion = np.array([[2, 0, 0], [1, 2, 0], [0, 0, 1]]) / 6
+    ratios = np.linalg.solve(confusion, [0.25, 0.25, 0.5])
+    expected = ratios * [0.5, 1 / 3, 1 / 6]
+    np.testing.assert_allclose(estimate.bbse, expected / expected.sum(), atol=1e-9)
+
+
+def test_moved_inputs_and_weak_classifiers_are_named():
+    classifier = keras.Sequential([keras.Input((1,)), keras.layers.Dense(2)])
+    moved = estimate_shares(make_outputs(0.5, shift=3.0))
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(2, 300, 2))
+    weak = estimate_shares(
+        Outputs(logits[0], source_logits=logits[1], source_labels=np.arange(300) % 2)
+    )
+    few = estimate_shares(Outputs(9 * np.eye(2), None, None, 9 * np.eye(2), np.arange(2), None))
+    for estimate, words in ((moved, "inputs moved too"), (weak, "cannot tell"), (few, "")):
+        assert estimate.objection
+        assert words in str(estimate)
+        with pytest.raises(ValueError, match="reliable class shares"):
+            adapt_shares(classifier, estimate)
+
+
+def test_corrected_classifier_is_that_of_bayes(tmp_path):
+    estimate = estimate_shares(make_outputs(0.9))
+    inputs = keras.Input((1,))
+    dense = keras.layers.Dense(2)
+    classifier = keras.Model(inputs, dense(inputs))
+    dense.set_weights([3 * np.array([[-1.0, 1.0]]), np.zeros(2)])
+    model = adapt_shares(classifier, estimate)
+    x = np.linspace(-2, 2, 9, dtype="float32")[:, None]
+    logits = special.log_softmax(keras.ops.convert_to_numpy(model(x)), axis=1)
+    ratios = np.log(estimate.target / estimate.source)
+    expected = compute_logits(x) / estimate.temperature + estimate.biases + ratios
+    np.testing.assert_allclose(logits, special.log_softmax(expected, axis=1), atol=1e-5)
+    # Bayes' rule with the true shares, up to the errors of the estimates.
+    ones, zeros = 0.1 * special.expit(2 * x), 0.9 * special.expit(-2 * x)
+    np.testing.assert_allclose(np.exp(logits[:, 1:]), ones / (ones + zeros), atol=0.1)
+    model.save(tmp_path / "a.keras")
+    loaded = keras.models.load_model(tmp_path / "a.keras")
+    np.testing.assert_array_equal(loaded(x), model(x))
+    dann.deployment.pack(model, tmp_path / "a.dann")
+    outputs = dann.deployment.load(tmp_path / "a.dann").predict(x)
+    np.testing.assert_allclose(outputs, model(x), rtol=1e-5, atol=1e-5)
