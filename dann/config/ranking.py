@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from dann.training.manifest import Manifest
 
 _SWEEP_FILES = "multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"
+_SWEEP_FILES += "recommended/classifier.keras", "recommended/predictions.csv"
 
 
 class Ranking(Callback):
@@ -72,7 +73,5 @@ class Ranking(Callback):
             table = rank_sweep(directory, score, overrides)
             if table is not None:
                 print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
-            elif any(finished):
-                print(f"Not ranked: no run has selection/{score}", flush=True)
         if not all(finished):
             sys.exit(1)

@@ -1,36 +1,50 @@
 """Trains several methods on one pair of domains, over seeds, and compares them."""
 
 import contextlib
-import functools
 import itertools
 import math
 import reprlib
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 import pandas
+from scipy import special
 
-from dann.adaptation import METHODS, TargetOnly
-from dann.adaptation.prediction import predict
-from dann.checks import check_choice, check_integer
+from dann.adaptation import SourceOnly
+from dann.checks import check_integer
 from dann.data import DomainPair
+from dann.experiments.compared_runs import (
+    ComparedRun,
+    boost,
+    correct_shares,
+    standardize_each,
+    train,
+)
 from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
 from dann.experiments.rows import compute_agreement
-from dann.selection import Outputs, average_logits, compute_outputs, info_max, recommend
-from dann.selection.outputs import NotFiniteError, check_finite_outputs
-from dann.selection.recommend import AVERAGE
-from dann.training import Trainer, compile_model, start
-from dann.training.evaluation import accuracy_columns
-
-Method = Callable[[Any, int], Any]
-_SOURCE_ONLY = "source_only"
+from dann.experiments.settings import (
+    BOOSTING,
+    CONTROL,
+    SHARES,
+    SOURCE_ONLY,
+    STANDARDIZED,
+    TARGET_ONLY,
+    Method,
+    list_defaults,
+    resolve_methods,
+)
+from dann.selection import info_max, probe_domains
+from dann.selection.outputs import NotFiniteError
+from dann.selection.recommend import recommend_run
+from dann.training.evaluation import accuracy_columns, predict_target
 
 
 def compare(
     domains: DomainPair,
-    methods: Sequence[str | Method] | Mapping[str, Method] = ("dann", "cdan"),
+    methods: Sequence[str | Method] | Mapping[str, Method] | None = None,
     *,
     backbone: Callable[[], Any],
     seeds: Sequence[int] = (0, 1, 2),
@@ -43,22 +57,35 @@ def compare(
 
     Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
     `domains` has target labels, also trains an upper bound that learns from them (`target_only`),
-    which is never recommended. The row `average` is the mean of the class
-    probabilities of all candidates with one seed. `dann.selection.recommend` makes the
-    recommendation.
+    which is never recommended. `dann.selection.recommend` explains the recommendation, a single
+    run. If other class shares alone explain the shift, it is a run with corrected shares.
 
     Runs with the same seed start from the same weights and see the same batches. Each run is
     `dann.training.start(seed)` and one plain `fit` on `domains.batches(batch_size, seed)`.
 
     Args:
         domains: The data, as `dann.data.arrays` and the other readers return it.
-        methods: Names in `dann.adaptation.METHODS`, which use the default arguments of their
-            classes; or functions of `(backbone, num_classes)` that return a model, such as the
+        methods: Names; or functions of `(backbone, num_classes)` that return a model, such as the
             classes; or a dict from names to such functions. `MDAN` receives the number of sources
-            of the data. Defaults to `("dann", "cdan")`.
+            of the data. Names are those in `dann.adaptation.METHODS`, with the default arguments of
+            their classes, and
+
+            - `"standardized"`: source only on inputs whose domains are standardized separately, as
+              by `domains.standardize("each")`. Images of the target get the mean and variance of
+              the source instead, because networks rescale pixels. It is never recommended, because
+              its network needs standardized inputs.
+            - names in `dann.adaptation.REGULARIZERS`, such as `"coral"`: source only with this
+              regularizer
+            - `"control"`: DANN with its reversal off, `strength=0`; never recommended
+            - `"share_correction"`: source only, corrected by `dann.adapt_shares`. It has no row if
+              there is an objection to the estimated shares.
+            - `"gradient_boosting"`: `HistGradientBoostingClassifier` of scikit-learn on the source,
+              for tables only. It is not a network and is never recommended.
+
+            Defaults to `None`: all of these names with CORAL and MCC, and `dann`, `cdan`, `sdat`.
         backbone: Function without arguments that returns a new built backbone.
-        seeds: Seeds of weights and batches. Agreement needs at least two seeds, and at least three
-            to rank the runs of one setting.
+        seeds: Seeds of weights and batches. Agreement and intervals need at least two seeds, and
+            agreement at least three to rank the runs of one setting.
         steps: Training steps per run.
         batch_size: Number of examples per domain and step. Defaults to `None`: 64, or all examples
             of a smaller source.
@@ -66,8 +93,8 @@ def compare(
         verbose: Whether to print one line per run.
 
     Returns:
-        A `Comparison`: print it, read its `table` and `choice`, `plot` it, and keep its
-        `classifier`. Accuracies are shares in [0, 1] on the test sets. A run whose outputs are not
+        A `Comparison`: print it, read its `table`, `plot` it, and keep its `recommended` classifier
+        or `save` it. Accuracies are shares in [0, 1] on the test sets. A run whose outputs are not
         finite has no numbers.
 
     Raises:
@@ -87,63 +114,70 @@ def compare(
     ...     verbose=False,
     ... )
     >>> sorted(comparison.table.index)
-    ['average', 'dann', 'source_only']
-    >>> comparison.choice in comparison.table.index
-    True
+    ['dann', 'source_only']
+    >>> comparison.recommended.output_shape
+    (None, 2)
     """
     _check_types(domains, methods, backbone, seeds, optimizer)
     check_integer("steps", steps, low=1)
-    settings = _resolve_methods([_SOURCE_ONLY], domains) | _resolve_methods(methods, domains)
+    settings = resolve_methods([SOURCE_ONLY], domains)
+    settings |= resolve_methods(list_defaults(domains) if methods is None else methods, domains)
     if domains.target_train_labels is not None and domains.target_test[1] is not None:
-        settings |= _resolve_methods(["target_only"], domains)
+        settings |= resolve_methods([TARGET_ONLY], domains)
+    options = {"steps": steps, "batch_size": batch_size}
     rows: list[dict[str, Any]] = []
-    runs: dict[tuple[str, int], _RunOutputs] = {}
-    classifiers: dict[str, dict[int, Any]] = {}
+    runs: dict[tuple[str, str], ComparedRun] = {}
+    notes: dict[str, str] = {}
     for seed, (setting, method) in itertools.product(seeds, settings.items()):
         if verbose:
             print(f"{domains.name}: {setting}, seed {seed}", flush=True)
-        # Every method starts from the same weights and random state.
-        start(seed, keras.config.dtype_policy().name)
-        model: Any = method(backbone(), domains.num_classes)
-        compile_model(model, optimizer(), Trainer(steps, steps_per_epoch=steps))
-        is_oracle = isinstance(model, TargetOnly)
-        batches = (domains.oracle() if is_oracle else domains).batches(batch_size, seed)
-        with warnings.catch_warnings():
+        row, begin = _make_row(setting, seed), time.perf_counter()
+        with warnings.catch_warnings(), contextlib.suppress(NotFiniteError):
             if rows:  # the first run warned of the scale of the inputs
                 warnings.filterwarnings("ignore", "the inputs are from")
-            model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
-        rows.append(_make_row(setting, seed, is_oracle))
-        with contextlib.suppress(NotFiniteError):  # a diverged run keeps its row without numbers
-            run = _compute_run_outputs(model, domains, features=setting == _SOURCE_ONLY)
-            rows[-1] |= _measure(run, domains)
-            if not is_oracle:
-                runs[setting, seed] = run
-                classifiers.setdefault(setting, {})[seed] = model.classifier
-    candidates: dict[str, list[Outputs]] = {}
-    for (setting, _), run in runs.items():
-        candidates.setdefault(setting, []).append(run.outputs)
-    if len(candidates) > 1:
-        for seed in dict.fromkeys(seed for _, seed in runs):  # a set would lose the order
-            run = _average([run for (_, run_seed), run in runs.items() if run_seed == seed])
-            rows.append(_make_row(AVERAGE, seed, False) | _measure(run, domains))
-            runs[AVERAGE, seed] = run
+            if method == SHARES:
+                baseline = runs.get((SOURCE_ONLY, row["run"]))
+                run, note = correct_shares(baseline) if baseline else (None, "")
+                notes.setdefault(setting, note)
+                if run is None:
+                    continue
+            elif method == BOOSTING:
+                run = boost(domains, seed)
+            elif method == STANDARDIZED:
+                pair = standardize_each(domains)
+                run = train(SourceOnly, backbone, pair, optimizer, **options, seed=seed)
+            else:
+                features = setting == SOURCE_ONLY
+                run = train(
+                    method, backbone, domains, optimizer, **options, seed=seed, features=features
+                )
+            row |= _measure(run, domains) | {"seconds": time.perf_counter() - begin}
+            runs[setting, row["run"]] = run
+        rows.append(row)  # a diverged run has no numbers
+    candidates = {key: run for key, run in runs.items() if not run.is_oracle}
     agreements = compute_agreement(
-        ((setting, seed), setting, seed, run.outputs.target_logits)
-        for (setting, seed), run in runs.items()
+        (key, *key, run.outputs.target_logits) for key, run in candidates.items()
     )
     for row in rows:
-        if (row["setting"], row["seed"]) in agreements:
-            row[AGREEMENT] = agreements[row["setting"], row["seed"]]
-    # Without a source-only run, which diverged, nothing is recommended.
-    recommendation = recommend(candidates) if _SOURCE_ONLY in candidates else None
-    return Comparison(pandas.DataFrame(rows), recommendation, classifiers)
-
-
-class _RunOutputs(NamedTuple):
-    """The outputs that scores read, and the logits on the target's test set."""
-
-    outputs: Outputs
-    test_logits: Any
+        row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)
+    frame, lines = pandas.DataFrame(rows), [*notes.values()]
+    baselines = [run.outputs for key, run in candidates.items() if key[0] == SOURCE_ONLY]
+    if not baselines:  # they diverged
+        return Comparison(frame, notes=lines)
+    probe = probe_domains(baselines[0].source_features, baselines[0].target_features)
+    probabilities = {
+        key: special.softmax(run.outputs.target_logits, axis=1)
+        for key, run in candidates.items()
+        if key[0] not in (STANDARDIZED, CONTROL, BOOSTING)
+    }
+    corrected = {key: rows for key, rows in probabilities.items() if key[0] == SHARES}
+    if len(corrected) == len(baselines) and probe.low > 0.5:
+        probabilities = corrected
+        lines.append("other class shares alone explain the shift")
+    recommendation = recommend_run(probe, probabilities, SOURCE_ONLY)
+    classifier = runs[recommendation[:2]].classifier
+    predictions = predict_target(classifier, domains)
+    return Comparison(frame, "agreement", recommendation, classifier, predictions, lines)
 
 
 def _check_types(domains, methods, backbone, seeds, optimizer):
@@ -158,7 +192,7 @@ def _check_types(domains, methods, backbone, seeds, optimizer):
         ),
         "methods": (
             methods,
-            isinstance(methods, Iterable) and not isinstance(methods, str),
+            methods is None or (isinstance(methods, Iterable) and not isinstance(methods, str)),
             "a list, such as ['dann', 'cdan']",
         ),
         "backbone": (
@@ -179,51 +213,14 @@ def _check_types(domains, methods, backbone, seeds, optimizer):
             raise TypeError(f"Expected `{name}` to be {expected}. Received: {received}.")
 
 
-def _resolve_methods(methods, domains) -> dict[str, Any]:
-    """Returns functions of `(backbone, num_classes)` by name."""
-    functions = dict(methods) if isinstance(methods, Mapping) else {}
-    for method in () if isinstance(methods, Mapping) else methods:
-        if isinstance(method, str):
-            check_choice("methods", method, METHODS)
-            arguments = METHODS.metadata[method].get("arguments", {})
-            functions[method] = functools.partial(METHODS[method], **arguments)
-        else:
-            functions[getattr(method, "__name__", type(method).__name__)] = method
-    for name, function in functions.items():
-        if not callable(function) or isinstance(function, keras.Layer):
-            raise TypeError(
-                "Expected methods to be names or functions of `(backbone, num_classes)`. Received: "
-                f"{function!r}."
-            )
-        arguments = getattr(getattr(function, "func", function), "arguments", ())
-        if "num_sources" in arguments and "num_sources" not in getattr(function, "keywords", {}):
-            functions[name] = functools.partial(function, num_sources=domains.num_sources)
-    return functions
-
-
-def _make_row(setting, seed, oracle):
-    row = {"run": f"seed {seed}", "setting": setting, "seed": seed, "oracle": oracle}
-    return row | dict.fromkeys(ACCURACIES, math.nan)  # the columns that every comparison has
-
-
-def _compute_run_outputs(model, domains, features):
-    source, target = domains.source_test, domains.target_train
-    outputs = compute_outputs(model, source=source, target=target, features=features, mixed=False)
-    test_logits = predict(model.classifier, domains.target_test[0])
-    return _RunOutputs(outputs, check_finite_outputs("logits", test_logits))
+def _make_row(setting, seed):
+    row = {"run": f"seed {seed}", "setting": setting, "baseline": SOURCE_ONLY, "seed": seed}
+    return row | {"oracle": False} | dict.fromkeys(ACCURACIES, math.nan)
 
 
 def _measure(run, domains):
+    """Returns the columns of a finished run."""
     logits = {"source": run.outputs.source_logits, "target": run.test_logits}
     predicted = {domain: values.argmax(axis=1) for domain, values in logits.items()}
-    return {"selection/info_max": info_max(run.outputs)} | accuracy_columns(domains, predicted)
-
-
-def _average(runs):
-    """Returns the outputs of a model with the mean class probabilities of all runs."""
-    outputs = Outputs(
-        target_logits=average_logits([run.outputs.target_logits for run in runs]),
-        source_logits=average_logits([run.outputs.source_logits for run in runs]),
-        source_labels=runs[0].outputs.source_labels,
-    )
-    return _RunOutputs(outputs, average_logits([run.test_logits for run in runs]))
+    row = {"oracle": run.is_oracle, "selection/info_max": info_max(run.outputs)}
+    return row | accuracy_columns(domains, predicted)

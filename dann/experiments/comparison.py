@@ -1,151 +1,150 @@
-"""A table of runs over settings and seeds, with a ranking and a recommendation."""
+"""A table of runs over settings and seeds, with one ranking and one recommendation."""
 
 import math
+import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from scipy import stats
 
-from dann.selection import Recommendation, average_classifiers
+from dann.selection import Recommendation
+from dann.training import RunDirectory
 
 AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally
+GAIN = "gain"
 ACCURACIES = ["source/accuracy", "target/accuracy"]
-_BASELINE_ACCURACIES = [f"source_only/{name}" for name in ACCURACIES]
 _TITLES = {
     "source/accuracy": "source",
     "target/accuracy": "target (oracle)",
     "target/balanced_accuracy": "balanced (oracle)",
+    GAIN: "gain (oracle)",
 }
 
 
 class Comparison:
-    """Runs of several settings and seeds, ranked without target labels.
+    """Runs of several settings and seeds, ranked without target labels, and the run to keep.
 
     A label-free score ranks the runs. Runs that agree equally, as two runs always do, are ranked by
-    InfoMax. If a run has no other seed to agree with, InfoMax ranks all runs, and `note` explains
-    this. If runs have equal scores, the earlier run comes first. Runs that learned from target
-    labels, failed or diverged have no rank. Target accuracies need target labels, so they are
-    displayed but rank nothing.
+    InfoMax. If a run has no other seed to agree with, InfoMax ranks all runs, and a line of the
+    text explains this. Runs that learned from target labels, failed or diverged come last. Target
+    accuracies need target labels, so they are displayed but rank nothing.
 
     Args:
-        runs: Frame with one row per run and the columns `run` (name), `setting`, `seed`, `oracle`
-            (whether the run learned from target labels) and one column per measure, such as
-            `selection/info_max`, `source/accuracy` and `target/accuracy`. Missing measures are
-            NaN. Columns `source_only/...` are measures of the baseline, named by `baseline`.
-        recommendation: The recommended model, which replaces the choice of the ranking. Defaults
-            to `None`: the first run of the ranking.
-        classifiers: Networks from inputs to logits, by setting and seed. Defaults to none.
+        runs: Frame with one row per run and the columns `run` (name), `setting`, `baseline` (the
+            setting that trained on the source alone), `seed`, `oracle` (whether the run learned
+            from target labels) and one column per measure, such as `selection/info_max`,
+            `source/accuracy`, `target/accuracy` and `seconds`. Missing measures are NaN.
         score: The score that ranks the runs, `"agreement"` (default) or the name of a column
             `selection/<name>`.
+        recommendation: The run to keep, from `dann.selection.recommend`. Defaults to `None`.
+        recommended: The classifier of this run, a Keras model. Defaults to `None`.
+        predictions: Frame with its predictions for the target. Defaults to `None`.
+        notes: Lines to print below the table.
 
     Attributes:
-        runs: The frame with the additional column `rank`, the best run first. The rank is `""` for
-            runs without a rank.
+        runs: The frame, the best run first, with the additional column `gain`: the target accuracy
+            minus that of the baseline with the same seed.
         key: The column that ranks the runs.
-        note: Explains the choice of the score, or `""`.
+        recommendation: As in the arguments.
+        recommended: As in the arguments.
+        predictions: As in the arguments.
     """
 
     def __init__(
         self,
         runs: pandas.DataFrame,
-        recommendation: Recommendation | None = None,
-        classifiers: Mapping[str, Mapping[int, Any]] | None = None,
         score: str = "agreement",
+        recommendation: Recommendation | None = None,
+        recommended: Any = None,
+        predictions: pandas.DataFrame | None = None,
+        notes: Sequence[str] = (),
     ):
-        self.recommendation, self.classifiers = recommendation, classifiers or {}
-        candidates = runs.query("oracle == False")  # failed runs have NaN
-        self.key, self.note = _choose_score(f"selection/{score}", candidates)
-        ranked = _rows_with(candidates, self.key)
-        keys = [self.key, INFO_MAX] if self.key == AGREEMENT and INFO_MAX in runs else [self.key]
-        if len(ranked):
+        self.recommendation, self.recommended = recommendation, recommended
+        self.predictions, self.notes = predictions, list(notes)
+        is_candidate = runs["oracle"].eq(False)  # failed runs have NaN
+        self.key = f"selection/{score}"
+        if self.key == AGREEMENT:
+            adapted = runs[is_candidate & runs["setting"].ne(runs["baseline"])]
+            if AGREEMENT not in runs or adapted[AGREEMENT].isna().any():
+                self.key = INFO_MAX
+                self.notes.append(
+                    f"ranked by {INFO_MAX}: agreement needs several seeds per setting"
+                )
+        keys = [key for key in dict.fromkeys([self.key, INFO_MAX]) if key in runs]
+        if keys:
             # A stable sort keeps the earlier of two runs with equal scores first.
-            ranked = ranked.sort_values(keys, ascending=False, kind="stable")
-        unranked = runs.drop(ranked.index)
-        ranks = [*range(1, len(ranked) + 1), *[""] * len(unranked)]
-        self.runs: Any = pandas.concat([ranked, unranked]).assign(rank=ranks)
+            scores = (
+                runs[keys].where(is_candidate).sort_values(keys, ascending=False, kind="stable")
+            )
+            runs = runs.loc[scores.index]
+        baselines = runs[runs["setting"].eq(runs["baseline"])].drop_duplicates(["setting", "seed"])
+        accuracies = baselines.set_index(["setting", "seed"])["target/accuracy"]
+        pairs = pandas.MultiIndex.from_frame(runs[["baseline", "seed"]])
+        gains = runs["target/accuracy"].to_numpy() - accuracies.reindex(pairs).to_numpy()
+        self.runs: Any = runs.assign(**{GAIN: gains})
 
-    @property
-    def ranked(self) -> Any:
-        """The runs that have a rank, the best first."""
-        return self.runs[self.runs["rank"].ne("")]
+    def save(self, directory: str | os.PathLike) -> None:
+        """Writes the recommended classifier and its predictions for the target.
 
-    @property
-    def choice(self) -> str:
-        """The recommended setting, or the setting of the run with the best score.
+        Args:
+            directory: Folder for `classifier.keras` and `predictions.csv`.
 
         Raises:
-            IndexError: If no run has the score.
+            FileExistsError: If the folder contains a file of this name that no run wrote.
         """
-        if self.recommendation is not None:
-            return self.recommendation.choice
-        return str(self.ranked["setting"].iloc[0])
-
-    @property
-    def classifier(self) -> Any:
-        """A network that averages the class probabilities of all runs of the chosen setting."""
-        settings = [self.choice] if self.choice in self.classifiers else list(self.classifiers)
-        runs = [network for name in settings for network in self.classifiers[name].values()]
-        return average_classifiers(runs)
+        run = RunDirectory(directory)
+        run.save_classifier(self.recommended)
+        run.write_predictions(self.predictions)
 
     @property
     def table(self) -> Any:
-        """Means and standard deviations over seeds, one row per setting and per baseline.
+        """Means and standard deviations over seeds, one row per setting.
 
         The columns are pairs of a measure and `"count"`, `"mean"` or `"std"`.
         """
-        measures = [name for name in (self.key, *_TITLES) if name in self.runs]
-        rows = self.runs[["setting", "seed", *measures]]
-        if {*_BASELINE_ACCURACIES} <= {*self.runs}:
-            names = [name for name in _TITLES if f"source_only/{name}" in self.runs]
-            columns = [f"source_only/{name}" for name in names]
-            # Settings that differ only in the method share one baseline per seed.
-            baseline = self.runs[["baseline", "seed", *columns]].dropna().drop_duplicates()
-            baseline.columns = ["setting", "seed", *names]
-            rows = pandas.concat([rows, baseline])
-        return rows.groupby("setting", sort=False)[measures].agg(["count", "mean", "std"])
+        measures = [name for name in (*_TITLES, self.key, "seconds") if name in self.runs]
+        groups = self.runs.groupby("setting", sort=False)
+        return groups[measures].agg(["count", "mean", "std"])
 
     def __str__(self):
         table = self.table
+        oracles = set(self.runs["setting"][self.runs["oracle"].eq(True)])
         columns: dict[str, Any] = {"seeds": table["source/accuracy"]["count"]}
         for name in map(str, table.columns.unique(level=0)):
             title = _TITLES.get(name, name.removeprefix("selection/"))
-            digits = ".1%" if name in _TITLES else ".4f"
-            # Two runs agree equally with each other, so their spread of 0 has no meaning.
-            min_count = 3 if name == AGREEMENT else 2
-            columns[title] = [
-                _format_mean_and_std(*row, digits=digits, min_count=min_count)
-                for row in table[name].to_numpy()
-            ]
-        text = pandas.DataFrame(columns).rename_axis(None).to_string()
-        return "\n".join(["mean ± standard deviation over seeds", text, *self._explain()])
-
-    def _explain(self):
-        """Returns lines about the choice, its target accuracy, and the runs without a rank."""
-        ranked, lines = self.ranked, [self.note] if self.note else []
-        if len(ranked):
-            # NaN if one accuracy is unknown: the best of the known ones would mislead.
-            first, best = ranked.iloc[0], ranked["target/accuracy"].max(skipna=False)
-            run = f"{first['setting']}, in {first['run']}"
-            if self.recommendation is None:
-                lines.append(f"chosen by {self.key}, without target labels: {run}")
-            else:
-                lines.append(f"highest {self.key} (not the recommendation): {run}")
-            if not math.isnan(best):
-                accuracy = first["target/accuracy"]
-                lines.append(f"target accuracy of this run: {accuracy:.1%}; best run: {best:.1%}")
+            columns[title] = [_format_cell(name, *row) for row in table[name].to_numpy()]
+        frame = pandas.DataFrame(columns).rename_axis(None)
+        frame = frame.rename(index={name: f"{name} (uses target labels)" for name in oracles})
+        lines = [
+            "mean ± standard deviation over seeds; gain: points over source only with the same "
+            "seed ± half of the 95% interval",
+            frame.to_string(),
+            *self.notes,
+        ]
+        for run in self.runs[self.runs[ACCURACIES[0]].isna()].to_dict("records"):
+            lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
             lines += [f"- {reason}" for reason in self.recommendation.reasons]
-            lines.append(f"recommended: {self.choice}")
-        reasons = {True: "uses target labels", False: f"no {self.key}"}
-        for run in self.runs[self.runs["rank"].eq("")].to_dict("records"):
-            reason = reasons.get(run["oracle"], "not finished")
-            lines.append(f"not ranked: {run['setting']}, in {run['run']} ({reason})")
-        return lines
+            lines.append(f"recommended: {self._describe_recommended()}")
+        return "\n".join(lines)
+
+    def _describe_recommended(self):
+        choice, name, _ = self.recommendation
+        if name is None:
+            return choice
+        (accuracy,) = self.runs["target/accuracy"][self._is_recommended(self.runs)]
+        candidates = self.runs["target/accuracy"][self.runs["oracle"].eq(False)]
+        known = f" (target accuracy {accuracy:.1%}, best run {candidates.max():.1%})"
+        return f"{choice}, in {name}{'' if math.isnan(accuracy) else known}"
+
+    def _is_recommended(self, runs):
+        choice, name = (self.recommendation or (None, None))[:2]
+        return runs["setting"].eq(choice) & runs["run"].eq(name)
 
     def plot(self, path: str | pathlib.Path) -> None:
         """Draws the score and, if it is known, the target accuracy of each run.
@@ -155,53 +154,41 @@ class Comparison:
         Args:
             path: File to write; the extension selects the format.
         """
-        ranked = self.ranked
-        settings = np.array(ranked["setting"])
-        names = list(dict.fromkeys(settings))
-        lines = [names.index(name) for name in settings]
+        runs = self.runs.dropna(subset=ACCURACIES[0])
+        names = list(runs["setting"].unique())
         size = 7 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
         figure = Figure(figsize=size, layout="constrained")
-        color, labels = "#1b4f8f", {self.key: f"{self.key}\n(higher is better)"}
-        if ranked["target/accuracy"].notna().any():
+        labels = {self.key: f"{self.key}\n(higher is better)"} if self.key in runs else {}
+        if runs["target/accuracy"].notna().any() or not labels:
             labels["target/accuracy"] = "target accuracy\n(needs labels)"
         panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
+        lines = runs["setting"].map(names.index)
+        chosen = self._is_recommended(runs)
         for axes, (measure, label) in zip(panels, labels.items(), strict=True):
-            values = ranked[measure].astype(float)
-            axes.scatter(values, lines, facecolors="none", edgecolors=color, label="one run")
-            means = values.groupby(settings).mean().reindex(names)
-            axes.scatter(means, range(len(names)), marker="|", s=200, color=color, label="mean")
-            first = values.iloc[:1]
-            axes.scatter(first, lines[:1], marker="x", color="black", label="ranked first")
+            values = runs[measure].astype(float)
+            axes.scatter(values, lines, facecolors="none", edgecolors="#1b4f8f", label="one run")
+            means = values.groupby(lines).mean()
+            axes.scatter(means, means.index, marker="|", s=200, color="#1b4f8f", label="mean")
+            axes.scatter(values[chosen], lines[chosen], marker="x", color="k", label="recommended")
             axes.grid(axis="y", color="0.9")
             axes.margins(x=0.1, y=0.6 / len(names))
             axes.set(xlabel=label)
             axes.xaxis.set_major_locator(MaxNLocator(3))  # more labels of digits would overlap
-        if len(labels) > 1 and _BASELINE_ACCURACIES[1] in ranked:
-            values = ranked[_BASELINE_ACCURACIES[1]].astype(float)
-            panels[1].scatter(values, lines, marker=".", color="0.6", label="source only")
         panels[0].set(yticks=range(len(names)), yticklabels=names)
         panels[0].invert_yaxis()
-        figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)
 
 
-def _rows_with(runs, measure):
-    """Returns the rows of the runs that have a measure."""
-    return runs.dropna(subset=[measure]) if measure in runs else runs.head(0)
-
-
-def _choose_score(key, candidates):
-    """Returns the column that ranks the runs, and a note if it differs from `key`."""
-    runs_without_agreement = set(candidates["run"]) - set(_rows_with(candidates, AGREEMENT)["run"])
-    if key != AGREEMENT or not runs_without_agreement or _rows_with(candidates, INFO_MAX).empty:
-        return key, ""
-    note = f"ranked by {INFO_MAX}: agreement needs several seeds of each setting"
-    if len(runs_without_agreement) < len(candidates):
-        note += f"; runs with one seed: {', '.join(sorted(runs_without_agreement))}"
-    return INFO_MAX, note
-
-
-def _format_mean_and_std(count, mean, std, digits, min_count):
-    """Formats a mean and, for at least `min_count` values, their standard deviation."""
-    deviation = f" ± {std:{digits}}" if count >= min_count else ""
-    return f"{mean:{digits}}{deviation}" if count else "-"
+def _format_cell(name, count, mean, std):
+    """Formats a mean over seeds with its spread, which needs at least two seeds."""
+    if not count:
+        return "-"
+    if name == GAIN:
+        # Half of the t interval of the paired differences, with `count - 1` degrees of freedom.
+        half = stats.t.ppf(0.975, count - 1) * std / math.sqrt(count) if count > 1 else math.nan
+        return f"{100 * mean:+.1f} ± {'-' if count < 2 else f'{100 * half:.1f}'}"
+    digits = ".1%" if name in _TITLES else ".1f" if name == "seconds" else ".4f"
+    # Two runs agree equally with each other, so their spread of 0 has no meaning.
+    has_spread = count >= (3 if name == AGREEMENT else 2)
+    return f"{mean:{digits}}{f' ± {std:{digits}}' if has_spread else ''}"

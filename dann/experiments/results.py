@@ -1,4 +1,4 @@
-"""The results of planned runs: a table with one row per run and measure, and a short summary."""
+"""The results of planned runs: a table with one row per run, and a short summary."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,10 +7,10 @@ from typing import Any
 import pandas
 
 from dann.experiments.reproduction import PlannedRun
-from dann.experiments.rows import read_agreement
+from dann.experiments.rows import read_agreement, read_predictions
 from dann.training.evaluate_run import tabulate_regret
 
-COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware", "measure", "value"]
+COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware"]
 BEST, CHOSEN = "oracle/best", "chosen/info_max"
 _MEASURES = (
     "source/accuracy",
@@ -41,18 +41,18 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
         runs: Finished runs.
 
     Returns:
-        A frame with one row per run and measure and the columns `experiment`, `method`, `seed`,
-        `domains`, `steps`, `hardware`, `measure` and `value`.
+        A frame with one row per run, the columns `experiment`, `method`, `seed`, `domains`, `steps`
+        and `hardware`, and one column per measure.
     """
     seeds = {run.directory.path: ((run.experiment, run.method), run.seed) for run in runs}
-    agreements = read_agreement(seeds)
+    agreements = read_agreement(seeds, read_predictions(seeds))
     rows = []
     for run in runs:
         summary = run.directory.summary()
         backend = summary.get("backend", "tensorflow")
         hardware = summary["hardware"] + ("" if backend == "tensorflow" else f", {backend}")
         domains = f"{summary['source']} → {summary['target']}"
-        columns = [run.experiment, run.method, run.seed, domains, summary["steps"], hardware]
+        values = run.experiment, run.method, run.seed, domains, summary["steps"], hardware
         measures = {name: summary[name] for name in _MEASURES if name in summary}
         for name, value in summary.items():
             # A diverged run has scores of -inf, which a mean cannot include.
@@ -61,9 +61,9 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
         measures |= _oracle_measures(run)
         if run.directory.path in agreements:
             measures["score/agreement"] = agreements[run.directory.path]
-        # Six digits, so that the file does not change with the last bits.
-        rows += [[*columns, name, round(value, 6)] for name, value in measures.items()]
-    return pandas.DataFrame(rows, columns=COLUMNS)
+        rows.append(dict(zip(COLUMNS, values, strict=True)) | measures)
+    # Six digits, so that the file does not change with the last bits.
+    return pandas.DataFrame(rows, columns=None if rows else COLUMNS).round(6)
 
 
 def format_results(results: pandas.DataFrame, published: Mapping[str, Any]) -> str:
@@ -81,9 +81,8 @@ def format_results(results: pandas.DataFrame, published: Mapping[str, Any]) -> s
         rows.append([f"**`{experiment}`**", *[""] * 5])
         accuracies = published.get(str(experiment)) or {}
         for method, runs in experiment_rows.groupby("method", sort=False):
-            values = {measure: part["value"] for measure, part in runs.groupby("measure")}
             cells = [
-                format_percent(values.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)
+                format_percent(runs.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)
             ]
             seeds = str(runs["seed"].nunique())
             rows.append([method, *cells, format_percent([accuracies.get(method)]), seeds])

@@ -16,6 +16,7 @@ from dann.training.run_directory import RunDirectory
 
 # Arguments of a method, which the source-only baseline does not see.
 _METHOD_GROUPS = ("method", "schedule", "regularizer", "selection", "callbacks")
+_BASELINE = "source_only/"  # prefix of the measures of the baseline in a summary
 
 
 def compute_agreement(
@@ -43,68 +44,104 @@ def compute_agreement(
     return agreements
 
 
+def read_predictions(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, pandas.DataFrame]:
+    """Returns the predictions for the target's training examples, by path of the run directory.
+
+    A run that learned from target labels, or whose files cannot be read, is left out.
+    """
+    tables = {}
+    for path in paths:
+        run = RunDirectory(path)
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            table = run.predictions()
+            # A baseline has no summary of its own.
+            if not (run.is_finished() and run.summary()["oracle"]):
+                tables[path] = table[table["split"] == "train"]
+    return tables
+
+
 def read_agreement(
     runs: Mapping[pathlib.Path, tuple[Hashable, Hashable]],
+    predictions: Mapping[pathlib.Path, pandas.DataFrame],
 ) -> dict[Hashable, float]:
     """Returns the agreement of run directories, by path; see `compute_agreement`.
 
-    Runs are compared if they have the same settings and the same target examples. A run that
-    learned from target labels, or whose files cannot be read, is left out.
+    Runs are compared if they have the same settings and the same target examples.
 
     Args:
         runs: The settings without the seed, and the seed, by path of the run directory.
+        predictions: The result of `read_predictions`.
     """
-    rows = []
-    for path, (settings, seed) in runs.items():
-        run = RunDirectory(path)
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            examples, classes = run.target_classes()
-            if not run.summary()["oracle"]:
-                rows.append((path, (settings, examples), seed, classes))
-    return compute_agreement(rows)
+    return compute_agreement(
+        (path, (runs[path][0], tuple(table["example"])), runs[path][1], table["class"].to_numpy())
+        for path, table in predictions.items()
+        if path in runs
+    )
 
 
-def read_rows(directory: pathlib.Path, overrides: Mapping[str, Sequence[str]]) -> pandas.DataFrame:
+def read_rows(
+    directory: pathlib.Path,
+    overrides: Mapping[str, Sequence[str]],
+    predictions: Mapping[pathlib.Path, pandas.DataFrame],
+) -> pandas.DataFrame:
     """Returns a frame with one row per run of a sweep and one column per measure.
 
     The columns are `run`, `overrides` (the arguments), `setting` (the arguments that differ
-    between runs, without the seed), `seed`, `baseline` (the name of the source-only baseline of the
-    setting), `oracle`, `leakage`, and the scores, accuracies and probes of the summary. A run that
-    is not finished has no measures.
+    between runs, without the seed), `seed`, `baseline` (the setting of the source-only baseline),
+    `oracle`, `leakage`, and the scores, accuracies, probes and times of the summary. The baseline
+    that a run trained has a row, too. A run that is not finished has no measures.
 
     Args:
         directory: Folder of the sweep.
         overrides: Command-line arguments of each run that was started, by its folder in
             `directory`.
+        predictions: The result of `read_predictions` for these runs.
     """
     settings = {run: _split_seed(arguments) for run, arguments in overrides.items()}
-    agreements = read_agreement({directory / run: setting for run, setting in settings.items()})
+    paths = {directory / run: setting for run, setting in settings.items()}
+    agreements = read_agreement(paths, predictions)
     shared = set.intersection(*(set(setting) for setting, _ in settings.values()))
-    rows = []
-    for run, (setting, seed) in settings.items():
+    rows, baselines = [], {}
+    for run, (arguments, seed) in settings.items():
         run_directory = RunDirectory(directory / run)
         summary = run_directory.summary() if run_directory.is_finished() else {}
         # Arguments that all runs share are not part of the name of a setting.
-        setting = [argument for argument in setting if argument not in shared]
-        data_arguments = [
-            argument for argument in setting if not argument.startswith(_METHOD_GROUPS)
-        ]
+        setting = [argument for argument in arguments if argument not in shared]
+        data_arguments = [word for word in setting if not word.startswith(_METHOD_GROUPS)]
+        baseline = " ".join(["source only", *data_arguments])
         row = {
             "run": run,
             "overrides": " ".join(overrides[run]),
-            **{name: summary[name] for name in summary if name.startswith("selection/")},
-            **{name: summary.get(name, math.nan) for name in ("oracle", *ACCURACIES)},
-            **{name: summary[name] for name in summary if name.endswith("accuracy")},
-            **{name: summary[name] for name in summary if "probe/" in name},
-            "leakage": summary.get("leakage", {}),
-            "seed": seed,
             "setting": " ".join(setting) or "all seeds",
-            "baseline": " ".join(["source only", *data_arguments]),
+            "baseline": baseline,
+            "seed": seed,
+            **dict.fromkeys(["oracle", *ACCURACIES], math.nan),
+            "leakage": {},
         }
+        measures = {k: v for k, v in summary.items() if _is_measure(k)}
         if directory / run in agreements:
-            row[AGREEMENT] = agreements[directory / run]
-        rows.append(row)
+            measures[AGREEMENT] = agreements[directory / run]
+        if summary.get("method") == "source_only":  # without regularizers
+            measures["setting"] = baseline
+        rows.append(row | measures)
+        measures = {
+            name.removeprefix(_BASELINE): value
+            for name, value in summary.items()
+            if name.startswith(_BASELINE) and _is_measure(name.removeprefix(_BASELINE))
+        }
+        if measures:
+            name = f"{run}/{run_directory.baseline.name}"
+            identity = {"run": name, "setting": baseline, "oracle": False}
+            # Later runs only copy the numbers of the first.
+            baselines.setdefault((baseline, seed), row | identity | measures)
+    known = {(row["setting"], row["seed"]) for row in rows}
+    rows += [row for key, row in baselines.items() if key not in known]
     return pandas.DataFrame(rows)
+
+
+def _is_measure(name):
+    prefixes = "selection/", "probe/", "source/", "target/"
+    return name in ("oracle", "leakage", "seconds") or name.startswith(prefixes)
 
 
 def _split_seed(arguments):
@@ -112,4 +149,4 @@ def _split_seed(arguments):
     # Hydra also accepts `+seed=` and `++seed=`, and the last value counts.
     seeds = [argument for argument in arguments if re.match(r"\+{0,2}seed=", argument)]
     setting = tuple(argument for argument in arguments if argument not in seeds)
-    return setting, seeds[-1].partition("=")[2] if seeds else None
+    return setting, seeds[-1].partition("=")[2] if seeds else ""

@@ -1,30 +1,38 @@
-"""Reports on a sweep: a ranking without target labels, and accuracy against leakage."""
+"""Reports on a sweep: a ranking and a recommendation, and accuracy against leakage."""
 
 import pathlib
+import shutil
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas
 from matplotlib.figure import Figure
 
 from dann.data.probes import Separation
 from dann.experiments.comparison import Comparison
-from dann.experiments.rows import read_rows
-from dann.selection.recommend import recommend_by_probe
+from dann.experiments.rows import read_predictions, read_rows
+from dann.selection import Recommendation
+from dann.selection.recommend import recommend_run
 from dann.training.manifest import Manifest
+from dann.training.run_directory import RunDirectory
+
+RECOMMENDED = "recommended"  # folder of the files of the recommended run
 
 
 def rank_sweep(
     directory: str | pathlib.Path, score: str, overrides: Mapping[str, Sequence[str]]
 ) -> str | None:
-    """Ranks the runs of a sweep by a label-free score and writes `sweep.csv` and `sweep.png`.
+    """Ranks the runs of a sweep by a label-free score, and recommends one of them.
 
     The score `"agreement"` compares runs that differ only in the seed, by
-    `dann.selection.agreement`. `dann.experiments.Comparison` explains the ranking.
+    `dann.selection.agreement`. `dann.experiments.Comparison` explains the ranking, and
+    `dann.selection.recommend` the recommendation. It compares the predictions for the target's
+    training examples, so all runs must have the same target. A predicted class has the probability
+    that `predictions.csv` contains, and the other classes share the rest equally.
 
-    `sweep.csv` has one row per run and measure, the best run first, with the columns `rank`,
-    `run`, `overrides`, `measure` and `value`. The measures are the label-free scores in the summary
-    of a run, such as `selection/info_max`, the agreement, and the accuracies of the run and of its
-    baseline. A failed run has one row without a measure.
+    The function writes `sweep.csv`, the table `Comparison.runs` with one row per run, the best run
+    first; `sweep.png`; and, in the folder `recommended`, the files `classifier.keras` and
+    `predictions.csv` of the recommended run.
 
     Args:
         directory: Folder of the sweep.
@@ -34,20 +42,31 @@ def rank_sweep(
             `directory`.
 
     Returns:
-        Text to print: means over seeds, one row per setting and one for the baseline; the run with
-        the best score; and the runs without a rank. `None` if no finished run has the score.
+        Text to print: means over seeds, one row per setting and one for the baseline; the failed
+        runs; and the recommendation. `None` if no run is finished.
     """
     directory = pathlib.Path(directory)
-    runs = read_rows(directory, overrides)
-    comparison = Comparison(runs, _recommend(runs), score=score)
-    if comparison.ranked.empty:
+    paths = [directory / run for run in overrides]
+    paths += [RunDirectory(path).baseline for path in paths]
+    predictions = read_predictions(paths)
+    runs = read_rows(directory, overrides, predictions)
+    if runs["oracle"].isna().all():
         return None
+    names = {path.relative_to(directory).as_posix(): table for path, table in predictions.items()}
+    recommendation = _recommend(runs, names)
+    comparison = Comparison(runs, score, recommendation)
     manifest = Manifest(directory, "sweep")
     with manifest.write(directory / "sweep.csv") as draft:
-        _to_long_table(comparison.runs).to_csv(draft, index=False)
+        comparison.runs.drop(columns="leakage").to_csv(draft, index=False)
     with manifest.write(directory / "sweep.png") as draft:
         comparison.plot(draft)
-    return str(comparison)
+    if recommendation is None or recommendation.run is None:
+        return str(comparison)
+    run = RunDirectory(directory / recommendation.run)
+    for path in (run.classifier_file, run.predictions_file):
+        with manifest.write(directory / RECOMMENDED / path.name) as draft:
+            shutil.copyfile(path, draft)
+    return f"{comparison}\nsaved in {directory / RECOMMENDED}"
 
 
 def save_tradeoff(
@@ -64,7 +83,7 @@ def save_tradeoff(
         The same as a table to print. `None` if no run has measured the leakage of a nuisance.
     """
     directory = pathlib.Path(directory)
-    runs = read_rows(directory, overrides)
+    runs = read_rows(directory, overrides, {})
     runs = runs[runs["leakage"].astype(bool)]
     if runs.empty:
         return None
@@ -93,20 +112,26 @@ def save_tradeoff(
     return table.to_string(index=False, float_format="{:.3f}".format)
 
 
-def _recommend(runs):
-    """Returns a recommendation if a run contains a domain probe of the source-only model."""
-    for prefix in ("source_only/", ""):
-        names = [f"{prefix}probe/{name}" for name in Separation._fields]
-        if {*names} <= {*runs}:
-            return recommend_by_probe(Separation(*runs[names].dropna().iloc[0]), {})
-    return None
+def _recommend(runs, predictions) -> Recommendation | None:
+    """Returns the recommendation, if the runs predict the same examples.
 
-
-def _to_long_table(runs):
-    """Returns one row per run and measure."""
-    rows = []
-    for row in runs.to_dict("records"):
-        run = [row["rank"], row["run"], row["overrides"]]
-        measures = [(name, row[name]) for name in row if "/" in name and pandas.notna(row[name])]
-        rows += [[*run, *measure] for measure in measures or [("", "")]]
-    return pandas.DataFrame(rows, columns=["rank", "run", "overrides", "measure", "value"])
+    Args:
+        runs: The result of `read_rows`.
+        predictions: The result of `read_predictions`, by the name of the run.
+    """
+    settings = runs[runs["oracle"].eq(False)].set_index("run")["setting"].to_dict()
+    predictions = {run: predictions[run] for run in settings if run in predictions}
+    if len({tuple(table["example"]) for table in predictions.values()}) != 1:
+        return None
+    baselines = runs[runs["setting"].eq(runs["baseline"])]
+    fields = [f"probe/{name}" for name in Separation._fields]
+    measured = baselines[fields].dropna() if {*fields} <= {*runs} else baselines.head(0)
+    probe = Separation(*measured.iloc[0]) if len(measured) else None
+    classes = np.unique(np.concatenate([table["class"] for table in predictions.values()]))
+    probabilities = {}
+    for run, table in predictions.items():
+        highest = table["probability"].to_numpy(float)
+        rest = (1 - highest) / max(1, len(classes) - 1)
+        is_predicted = table["class"].to_numpy()[:, None] == classes  # (n, classes)
+        probabilities[settings[run], run] = np.where(is_predicted, highest[:, None], rest[:, None])
+    return recommend_run(probe, probabilities, runs["baseline"].iloc[0])

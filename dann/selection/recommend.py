@@ -1,30 +1,29 @@
-"""Recommends which of several trained candidates to keep, without target labels."""
+"""Recommends which of several trained runs to keep, without target labels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 from scipy import special
 
 from dann.data.probes import Separation, probe_domains
 from dann.selection.outputs import Outputs
 
-AVERAGE = "average"
 # A discriminator above this accuracy separates the domains: the features are not aligned.
 MAX_DOMAIN_ACCURACY = 0.97
 
 
 class Recommendation(NamedTuple):
-    """The candidate to keep, and the reasons.
+    """The run to keep, and the reasons.
 
     Attributes:
-        choice: Name of a candidate, or `"average"` for the mean class probabilities of all
-            candidates.
+        choice: Name of a candidate.
+        run: The run of this candidate: its position for `recommend`.
         reasons: Lines of text.
     """
 
     choice: str
+    run: Any
     reasons: tuple[str, ...]
 
 
@@ -82,21 +81,20 @@ def suggest_source_only(
 def recommend(
     candidates: Mapping[str, Sequence[Outputs]], source_only: str = "source_only"
 ) -> Recommendation:
-    """Recommends which of several candidates to keep. It reads no target labels.
+    """Recommends which run of several candidates to keep. It reads no target labels.
 
     1. If a newly trained probe cannot separate the domains by the features of the source-only
-       model, there is no visible shift, and the source-only model is recommended; see
-       `suggest_source_only`.
-    2. Otherwise, the mean class probabilities of all runs of all candidates, including source only,
-       are recommended. Averaging reduces errors if the candidates make different mistakes.
+       model, there is no visible shift, and only its runs remain; see `suggest_source_only`.
+    2. Otherwise, the run whose classes on the target agree best with the average of the other
+       candidates is recommended; see `find_closest_to_average`. Averaging reduces errors if the
+       candidates make different mistakes, and this one network keeps most of the effect.
 
-    docs/when-to-adapt.md compares this rule with other rules, on tasks that were not used to choose
-    it.
+    docs/when-to-adapt.md compares this rule with other rules.
 
     Args:
         candidates: The result of `dann.selection.compute_outputs` for each run, on the same
-            examples, by name of the candidate. All runs need `target_logits`. The runs of
-            `source_only` also need `source_features` of held-out examples and `target_features`.
+            examples, by name of the candidate. All runs need `target_logits`. The first run of
+            `source_only` also needs `source_features` of held-out examples and `target_features`.
         source_only: Name of the candidate that was trained on the source alone.
 
     Raises:
@@ -110,75 +108,66 @@ def recommend(
     >>> similar = Outputs(x, target_features=x, source_features=x)
     >>> recommend({"source_only": [similar], "dann": [Outputs(x)]}).choice
     'source_only'
-    >>> shifted = similar._replace(source_features=x + 5)
-    >>> recommend({"source_only": [shifted], "dann": [Outputs(x)]}).choice
-    'average'
+    >>> shifted = Outputs(-x, target_features=x, source_features=x + 5)
+    >>> recommend({"source_only": [shifted], "dann": [Outputs(-x), Outputs(x), Outputs(x)]})[:2]
+    ('dann', 1)
     """
-    classes = {
-        name: average_logits([run.target_logits for run in runs]).argmax(axis=1)
-        for name, runs in candidates.items()
-    }
-    baseline, baseline_classes = candidates[source_only][0], classes.pop(source_only)
-    disagreement = {
-        name: float(np.mean(predicted != baseline_classes)) for name, predicted in classes.items()
-    }
+    baseline = candidates[source_only][0]
     probe = probe_domains(baseline.source_features, baseline.target_features)
-    return recommend_by_probe(probe, disagreement, source_only)
+    probabilities = {
+        (name, number): special.softmax(run.target_logits, axis=1)
+        for name, runs in candidates.items()
+        for number, run in enumerate(runs)
+    }
+    return recommend_run(probe, probabilities, source_only)
 
 
-def recommend_by_probe(
-    probe: Separation, disagreement: Mapping[str, float], source_only: str = "source_only"
+def recommend_run(
+    probe: Separation | None,
+    probabilities: Mapping[tuple[str, Any], np.ndarray],
+    source_only: str = "source_only",
 ) -> Recommendation:
     """Returns the recommendation of `recommend` from its measurements.
 
     Args:
         probe: Result of `dann.selection.probe_domains` on the features of the source-only model.
-        disagreement: By candidate, the share of target examples on which its class differs from the
-            class of the source-only model, in [0, 1].
+            If it is `None`, a shift is assumed.
+        probabilities: Class probabilities of the target `(n, num_classes)`, by name of the
+            candidate and run.
         source_only: Name of the candidate that was trained on the source alone.
     """
-    measured = (
-        f"a new probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
-        f"50%, 95% interval {probe.low:.1%} to {probe.high:.1%})"
-    )
-    if suggest_source_only(probe=probe):
-        reason = f"{measured}: there is no visible shift, so keep {source_only}"
-        return Recommendation(source_only, (reason,))
-    reasons = [f"{measured}: there is a shift"]
-    for name, share in disagreement.items():
-        reasons.append(f"{name} differs from {source_only} on {share:.1%} of the target")
-    reasons.append(
-        f"the mean class probabilities of all runs, including {source_only}, are more robust than "
-        "a single run"
-    )
-    return Recommendation(AVERAGE, tuple(reasons))
+    reasons = []
+    if probe is not None:
+        reasons.append(
+            f"a new probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
+            f"50%, 95% interval {probe.low:.1%} to {probe.high:.1%})"
+        )
+    is_similar = suggest_source_only(probe=probe) is not None
+    if is_similar:
+        reasons[0] += f": there is no visible shift, so keep {source_only}"
+    runs = [key for key in probabilities if (key[0] == source_only) == is_similar]
+    if not runs and is_similar:
+        return Recommendation(source_only, None, tuple(reasons))
+    runs = runs or list(probabilities)  # only source only was trained
+    name, run = runs[find_closest_to_average([probabilities[key] for key in runs])]
+    if len(runs) > 1:
+        reasons.append(
+            f"of {len(runs)} runs, this one agrees best with the average of their probabilities, "
+            "which is more robust than a single run"
+        )
+    return Recommendation(name, run, tuple(reasons))
 
 
-def average_logits(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Returns the logarithm of the mean softmax of several logits `(n, num_classes)`."""
-    log_probabilities = np.stack([special.log_softmax(values, axis=1) for values in logits])
-    return special.logsumexp(log_probabilities, axis=0) - np.log(len(log_probabilities))
+def find_closest_to_average(probabilities: Sequence[np.ndarray]) -> int:
+    """Returns the position of the run whose classes agree best with those of the average.
 
+    With the probabilities `p_r(x)` of run `r`, the earliest run is returned that maximizes
 
-def average_classifiers(classifiers: Sequence[Any]) -> Any:
-    """Returns one Keras model that averages the class probabilities of several classifiers.
+    - `mean over x of [argmax p_r(x) = argmax of mean over s of p_s(x)]`
 
     Args:
-        classifiers: Functional models with the same inputs that return logits, such as the
-            `classifier` of each method. Their weights are copied.
-
-    Returns:
-        A functional model from inputs to probabilities `(batch, num_classes)`.
+        probabilities: Class probabilities `(n, num_classes)` of each run for the same examples.
     """
-    inputs = keras.tree.map_structure(
-        lambda part: keras.Input(batch_shape=part.shape, dtype=part.dtype), classifiers[0].input
-    )
-    probabilities = []
-    for number, classifier in enumerate(classifiers):
-        config = {**classifier.get_config(), "name": f"classifier_{number}"}  # unique in a model
-        copy = type(classifier).from_config(config)
-        copy.set_weights(classifier.get_weights())
-        softmax = keras.layers.Softmax(name=f"probabilities_{number}")
-        probabilities.append(softmax(copy(inputs)))
-    mean = keras.layers.Average()(probabilities) if len(classifiers) > 1 else probabilities[0]
-    return keras.Model(inputs, mean, name=AVERAGE)
+    stacked = np.stack(probabilities)  # (runs, n, classes)
+    agrees = stacked.argmax(axis=2) == stacked.mean(axis=0).argmax(axis=1)
+    return int(agrees.mean(axis=1).argmax())

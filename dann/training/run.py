@@ -175,6 +175,10 @@ def train_run(
             folder = run.baseline_checkpoints
             _, measures, _ = train(title, baseline, batches, folder, Clock(), progress())
             measures |= scores.measure(baseline) if scores else {}
+            if not domains.nuisances:  # a sweep may recommend the baseline
+                files = RunDirectory(run.baseline)
+                files.save_classifier(baseline.classifier)
+                files.write_predictions(predict_target(baseline.classifier, domains))
             row |= {f"source_only/{key}": value for key, value in measures.items()}
         views = [(title, run_figures.compute_features(network.backbone, domains))]
         # The watchers come first, so that later callbacks see the scores in the logs.

@@ -57,6 +57,7 @@ class RunDirectory:
         self.standardizer_file = self.path / "standardizer.json"
         self.predictions_file = self.path / "predictions.csv"
         self.checkpoints = self.path / "checkpoints"
+        self.baseline = self.path / "source_only"  # classifier and predictions of the baseline
         self.baseline_checkpoints = self.checkpoints / "source_only"
         self.checkpoint_file = self.checkpoints / LAST_MODEL
         self.diagnosis_file = self.path / "diagnosis.json"
@@ -164,6 +165,7 @@ class RunDirectory:
         self.discard_summary()
         for folder in (self.checkpoints, self.baseline_checkpoints):
             Checkpoints(folder).manifest.discard()
+        RunDirectory(self.baseline).manifest.discard()
         self.manifest.discard()
 
     def metrics(self) -> pandas.DataFrame:
@@ -243,12 +245,6 @@ class RunDirectory:
         """Returns the predictions for the target of the run. All columns contain text."""
         # Text, because a class or a file may be called "NA" or "01".
         return _table(self.predictions_file, _TRAINED, keep_default_na=False, dtype=str)
-
-    def target_classes(self) -> tuple[tuple[str, ...], np.ndarray]:
-        """Returns the training examples of the target, as files or rows, and their classes."""
-        table = self.predictions()
-        train = table[table["split"] == "train"]
-        return tuple(train["example"]), train["class"].to_numpy()
 
     def model(self) -> Any:
         """Returns the model of the last epoch, including its discriminator and its optimizer.

@@ -1,16 +1,21 @@
 """Comparisons of methods on tiny arrays."""
 
 import functools
+import re
 from unittest import mock
 
 import keras
 import numpy as np
+import pandas
 import pytest
 from matplotlib.figure import Figure
 from scipy import special
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import dann
+from dann.experiments.compared_runs import standardize_each
 from dann.selection import agreement, compute_outputs, info_max
+from dann.selection.recommend import find_closest_to_average
 
 STEPS, SEEDS = 8, [0, 1]
 
@@ -37,11 +42,15 @@ def comparison():
     )
 
 
-def train_by_hand(seed):
+def train_by_hand(seed, setting="mine"):
     """Repeats the training of a row."""
     data = make_domains(True)
     dann.training.start(seed)
-    model = dann.CDAN(backbone(), data.num_classes, strength=0.5)
+    model = (
+        dann.SourceOnly(backbone(), data.num_classes)
+        if setting == "source_only"
+        else dann.CDAN(backbone(), data.num_classes, strength=0.5)
+    )
     model.compile(keras.optimizers.Adam())
     model.fit(data.batches(16, seed), steps_per_epoch=STEPS, verbose=0)
     return data, model
@@ -73,45 +82,48 @@ def test_upper_bound_learns_from_target_labels(comparison):
     assert row["selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
 
 
-def test_candidates_include_source_only_but_no_oracle(comparison):
-    assert set(comparison.ranked["setting"]) == {"source_only", "mine", "average"}
-    assert set(comparison.table.index) == {"source_only", "mine", "average", "target_only"}
-    assert (comparison.table["target/accuracy"]["count"] == 2).all()
-    assert set(comparison.classifiers) == {"source_only", "mine"}
-
-
-def probabilities(classifier, inputs):
-    return special.softmax(np.asarray(classifier(inputs)), axis=1)
-
-
-def test_average_covers_candidates_and_classifier_covers_seeds(comparison):
-    inputs, labels = make_domains(True).target_test
-    settings = comparison.classifiers.values()
-    means = [
-        np.mean([probabilities(networks[seed], inputs) for networks in settings], axis=0)
-        for seed in SEEDS
-    ]
-    for seed, mean in zip(SEEDS, means, strict=True):
-        row = comparison.runs.query(f"setting == 'average' and seed == {seed}").iloc[0]
-        assert row["target/accuracy"] == pytest.approx(np.mean(mean.argmax(axis=1) == labels))
-    assert comparison.choice == "average"  # the target is shifted
-    np.testing.assert_allclose(comparison.classifier(inputs), np.mean(means, axis=0), atol=1e-6)
-    comparison.recommendation = comparison.recommendation._replace(choice="source_only")
-    mean = np.mean(
-        [probabilities(c, inputs) for c in comparison.classifiers["source_only"].values()], axis=0
+def test_recommended_run_is_the_closest_to_the_average(comparison, tmp_path):
+    candidates = comparison.runs.query("oracle == False")
+    assert set(candidates["setting"]) == {"source_only", "mine"}
+    assert set(comparison.table.index) == {"source_only", "mine", "target_only"}
+    data, models = make_domains(True), {}
+    for setting in ("source_only", "mine"):
+        for seed in SEEDS:
+            models[setting, f"seed {seed}"] = train_by_hand(seed, setting)[1]
+    probabilities = {
+        key: special.softmax(model.predict(data.target_train, verbose=0), axis=1)
+        for key, model in models.items()
+    }
+    mine = [key for key in models if key[0] == "mine"]
+    closest = mine[find_closest_to_average([probabilities[key] for key in mine])]
+    assert comparison.recommendation[:2] == closest
+    inputs = data.target_train[:]
+    expected = probabilities[closest]
+    np.testing.assert_allclose(
+        special.softmax(np.asarray(comparison.recommended(inputs)), axis=1), expected, atol=1e-5
     )
-    np.testing.assert_allclose(comparison.classifier(inputs), mean, atol=1e-6)
-    comparison.recommendation = comparison.recommendation._replace(choice="average")
+    comparison.save(tmp_path)
+    loaded = keras.models.load_model(tmp_path / "classifier.keras")
+    np.testing.assert_allclose(loaded(inputs), comparison.recommended(inputs), atol=1e-6)
+    assert len(pandas.read_csv(tmp_path / "predictions.csv")) == 90
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/classifier.keras").write_text("mine")
+    with pytest.raises(FileExistsError):
+        comparison.save(tmp_path / "mine")
 
 
 def test_comparison_is_printed_and_drawn(comparison, tmp_path):
     text = str(comparison)
     assert "95% interval" in text
-    assert f"recommended: {comparison.choice}" in text
-    assert text.count("not ranked: target_only, in seed") == 2
+    choice, run, _ = comparison.recommendation
+    assert text.splitlines()[-1].startswith(f"recommended: {choice}, in {run} (target accuracy ")
+    assert re.search("^target_only .uses target labels. +2 ", text, re.MULTILINE)
     mean = comparison.table["target/accuracy"]["mean"]["mine"]
+    gains = comparison.runs.query("setting == 'mine'")["gain"]
+    half = 12.7062 * gains.std() / 2**0.5  # the t distribution with one degree of freedom
     row = next(line for line in text.splitlines() if line.startswith("mine "))
     assert f"{mean:.1%}" in row
+    assert f"{100 * gains.mean():+.1f} ± {100 * half:.1f}" in row
     comparison.plot(tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
@@ -119,7 +131,7 @@ def test_comparison_is_printed_and_drawn(comparison, tmp_path):
 def test_comparison_without_target_labels_has_no_oracle():
     settings = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8, "verbose": False}
     comparison = dann.compare(make_domains(False), [dann.DANN, "els"], **settings)
-    assert list(comparison.table.index.sort_values()) == ["DANN", "average", "els", "source_only"]
+    assert list(comparison.table.index.sort_values()) == ["DANN", "els", "source_only"]
     assert comparison.runs["target/accuracy"].isna().all()
     assert comparison.key == "selection/info_max"
     assert "agreement needs several seeds" in str(comparison)
@@ -138,8 +150,52 @@ def broken(backbone, classes):
 def test_diverged_run_has_no_rank():
     settings = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8}
     comparison = dann.compare(make_domains(False), [broken], **settings)
-    assert list(comparison.ranked["setting"]) == ["source_only"]
-    assert "not ranked: broken, in seed 0 (no selection/info_max)" in str(comparison)
+    assert list(comparison.runs["setting"]) == ["source_only", "broken"]
+    assert comparison.recommendation.choice == "source_only"
+    assert "failed: broken, in seed 0" in str(comparison)
+    comparison = dann.compare(make_domains(False), {"source_only": broken}, **settings)
+    assert comparison.recommended is None
+    assert "recommended" not in str(comparison)
+
+
+def test_default_settings_contain_simple_baselines():
+    options = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 16, "verbose": False}
+    comparison = dann.compare(make_domains(True), **options)
+    adapted = {"standardized", "coral", "mcc", "control", "dann", "cdan", "sdat"}
+    rows = {"source_only", "target_only", "gradient_boosting", *adapted}
+    assert set(comparison.table.index) == rows  # the inputs moved, so no share correction
+    assert "inputs moved too" in str(comparison) or "cannot tell" in str(comparison)
+    assert comparison.runs["seconds"].gt(0).all()
+    inputs, labels = (np.asarray(part) for part in make_domains(True).source_train)
+    trees = HistGradientBoostingClassifier(random_state=0).fit(inputs, labels)
+    inputs, labels = make_domains(True).target_test
+    row = comparison.runs.set_index("setting").loc["gradient_boosting"]
+    assert row["target/accuracy"] == np.mean(trees.predict(np.asarray(inputs)) == labels)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 4, 1)])
+def test_standardized_domains_have_equal_moments(shape):
+    rng = np.random.default_rng(0)
+    source, target = rng.uniform(0, 99, (80, *shape)), rng.uniform(50, 250, (80, *shape))
+    domains = dann.data.arrays((source, np.arange(80) % 2), target)
+    pair = standardize_each(domains)
+    axes = tuple(range(len(shape)))
+    for name, reduce in (("mean", np.mean), ("deviation", np.std)):
+        moments = [reduce(part[:], axes) for part in (pair.source_train[0], pair.target_train)]
+        np.testing.assert_allclose(*moments, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_share_correction_has_a_row_if_only_shares_differ():
+    rng = np.random.default_rng(0)
+    labels, target_labels = np.arange(1200) % 2, np.arange(1200) % 10 // 8
+    inputs, target = (
+        rng.normal(3 * y[:, None] - 1.5, size=(1200, 3)) for y in (labels, target_labels)
+    )
+    domains = dann.data.arrays((inputs, labels), target)
+    options = {"backbone": backbone, "seeds": [0], "steps": 300, "verbose": False}
+    comparison = dann.compare(domains, ["share_correction"], **options)
+    assert comparison.recommendation.choice == "share_correction"
+    assert re.search("estimated class shares of the target: class 0: (79|8[01])%", str(comparison))
 
 
 def test_mdan_receives_the_sources_of_the_data():

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 
 import pandas
 import pytest
@@ -21,16 +22,14 @@ def change(run, **values):
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-def predictions(classes, first=0):
-    """Returns predictions of these classes for training examples of the target."""
-    rows = range(first, first + len(classes))
-    return pandas.DataFrame({"split": "train", "example": rows, "class": classes})
-
-
-def write_classes(sweep, **classes):
-    """Writes the predicted classes of runs `r0`, `r1`, ..., for the same target examples."""
+def write_classes(sweep, first=0, **classes):
+    """Writes predictions of runs `r0`, `r1`, ..., and classifiers, which are only copied."""
     for run, values in classes.items():
-        RunDirectory(sweep / run[1:]).write_predictions(predictions(values))
+        rows = {"split": "train", "example": range(first, first + len(values)), "class": values}
+        RunDirectory(sweep / run[1:]).write_predictions(
+            pandas.DataFrame(rows | {"probability": 0.9})
+        )
+        (sweep / run[1:] / "classifier.keras").write_text(run)
 
 
 @pytest.fixture
@@ -44,93 +43,133 @@ def sweep(tmp_path):
 
 
 def read_rows(directory):
-    """Returns the rows of sweep.csv, and the runs in their order."""
-    rows = pandas.read_csv(directory / "sweep.csv", dtype={"run": str, "rank": "Int64"})
-    return rows, "".join(rows["run"].unique())
+    """Returns the rows of sweep.csv that are no baselines, by run."""
+    rows = pandas.read_csv(directory / "sweep.csv", dtype={"run": str, "seed": str})
+    return rows[rows["run"].str.isdigit()].set_index("run")
+
+
+def order(directory):
+    return "".join(read_rows(directory).index)
 
 
 def measure(directory, name):
-    """Returns a measure by run, in the order of sweep.csv."""
-    rows = read_rows(directory)[0]
-    return rows[rows["measure"] == name].set_index("run")["value"].to_dict()
+    """Returns a measure by run, without missing values."""
+    return read_rows(directory)[name].dropna().to_dict()
 
 
-@pytest.mark.parametrize(
-    ("score", "order", "accuracy"), [("info_max", "1203", "80.0"), ("bnm", "0213", "70.0")]
-)
-def test_runs_are_ranked_by_the_score(sweep, score, order, accuracy):
+@pytest.mark.parametrize(("score", "expected"), [("info_max", "1203"), ("bnm", "0213")])
+def test_runs_are_ranked_by_the_score(sweep, score, expected):
     text = rank_sweep(sweep, score, OVERRIDES)
-    rows, runs = read_rows(sweep)
-    assert runs == order
-    assert f"target labels: all seeds, in {order[0]}\n" in text
-    assert f"target accuracy of this run: {accuracy}%; best run: 95.0%\n" in text
-    assert re.search(r"1.7000 ± 0.2000 +90.0% ± 0.0% +81.7% ± 12.6%\n", text)
+    assert order(sweep) == expected
+    assert re.search(r"90.0% ± 0.0% +81.7% ± 12.6% +- +-?1.7000 ± 0.2000\n", text)
     assert measure(sweep, "selection/bnm") == {"0": -1.5, "1": -1.9, "2": -1.7}
     assert measure(sweep, "target/accuracy") == {"0": 0.7, "1": 0.8, "2": 0.95}
-    assert list(rows["rank"].unique()[:3]) == [1, 2, 3]
+    assert read_rows(sweep).loc["3", "overrides"] == "seed=3 method=dann"
+    assert "failed: all seeds, in 3" in text
     assert (sweep / "sweep.png").stat().st_size > 1000
 
 
-def test_table_shows_the_balanced_accuracy(sweep):
-    for run in ACCURACIES:
-        change(sweep / run, **{"target/balanced_accuracy": 0.625 + int(run) / 8})
-    overrides = {run: [*arguments, "method=cdan"][::-1] for run, arguments in OVERRIDES.items()}
-    overrides["2"] = ["method=mcd", "seed=2"]
-    text = rank_sweep(sweep, "info_max", overrides)
-    assert "balanced (oracle)" in text
-    assert re.search(r"90.0% ± 0.0% +75.0% ± 7.1% +68.8% ± 8.8%\n", text)
-    assert measure(sweep, "target/balanced_accuracy") == {"1": 0.75, "2": 0.875, "0": 0.625}
+def test_gain_is_paired_with_the_baseline_of_the_seed(sweep):
+    for run, (baseline, balanced) in {
+        "0": (0.65, 0.5),
+        "1": (0.7, 0.75),
+        "2": (0.8, 0.625),
+    }.items():
+        shares = {"source_only/source/accuracy": 0.9, "source_only/target/accuracy": baseline}
+        change(sweep / run, **shares, **{"target/balanced_accuracy": balanced, "seconds": 2.0})
+    text = rank_sweep(sweep, "info_max", OVERRIDES)
+    assert {k: round(v, 9) for k, v in measure(sweep, "gain").items()} == {
+        **{"1": 0.1, "2": 0.15, "0": 0.05}
+    }
+    # t(2 degrees of freedom) = 4.303, times 5 points / sqrt(3)
+    assert re.search(r"81.7% ± 12.6% +62.5% ± 12.5% +\+10.0 ± 12.4 +1.7000 .* 2.0 ± 0.0\n", text)
+    assert re.search(r"source only +3 +90.0% ± 0.0% +71.7% ± 7.6% +- +\+0.0 ± 0.0", text)
+    text = rank_sweep(sweep, "info_max", {"0": ["seed=0"]})
+    assert "+5.0 ± -" in text
 
 
-@pytest.mark.parametrize(("low", "choice"), [(0.5, "source_only"), (0.7, "average")])
-@pytest.mark.parametrize("prefix", ["source_only/", ""])
-def test_probe_of_source_only_gives_a_recommendation(sweep, low, choice, prefix):
-    probe = {"accuracy": 0.8, "low": low, "high": 0.9, "loss": 0.5}
-    change(sweep / "1", **{f"{prefix}probe/{name}": value for name, value in probe.items()})
+CLASSES = {"r0": [0, 1, 1, 0], "r1": [0, 1, 0, 0], "r2": [0, 1, 0, 1]}
+PROBE = {"accuracy": 0.8, "low": 0.7, "high": 0.9, "loss": 0.5}
+
+
+def change_probe(run, prefix, **values):
+    change(run, **{f"{prefix}probe/{name}": value for name, value in (PROBE | values).items()})
+
+
+def test_one_run_is_recommended_and_saved(sweep):
+    write_classes(sweep, **CLASSES)  # r1 differs least from the average
+    change_probe(sweep / "0", "source_only/")
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert "separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
-    assert f"recommended: {choice}\n" in text
+    assert "recommended: all seeds, in 1 (target accuracy 80.0%, best run 95.0%)\n" in text
+    assert text.count("recommended: ") == 1
+    folder = sweep / "recommended"
+    assert (folder / "classifier.keras").read_text() == "r1"
+    assert (folder / "predictions.csv").read_text() == (sweep / "1/predictions.csv").read_text()
+    (sweep / "0/classifier.keras").write_text("changed")
+    write_classes(sweep, r1=[1, 0, 1, 1], r2=CLASSES["r0"])
+    rank_sweep(sweep, "info_max", OVERRIDES)  # replaces its own files
+    assert (folder / "classifier.keras").read_text() == "changed"
 
 
-def test_failed_run_has_a_row_without_numbers(sweep):
+def test_source_only_is_recommended_without_a_shift(sweep):
+    write_classes(sweep, **CLASSES)
+    change_probe(sweep / "0", "source_only/", low=0.5)
+    assert "recommended: source only" in rank_sweep(sweep, "info_max", OVERRIDES)
+    assert not (sweep / "recommended").exists()  # no run saved its baseline
+    baseline = RunDirectory(sweep / "0/source_only")
+    baseline.path.mkdir()
+    baseline.classifier_file.write_text("baseline")
+    shutil.copy(sweep / "1/predictions.csv", baseline.path)
     text = rank_sweep(sweep, "info_max", OVERRIDES)
-    last = read_rows(sweep)[0].iloc[-1]
-    assert last["overrides"] == "seed=3 method=dann"
-    assert last[["rank", "measure", "value"]].isna().all()
-    assert "not ranked: all seeds, in 3 (not finished)" in text
+    assert "recommended: source only, in 0/source_only\n" in text
+    assert (sweep / "recommended/classifier.keras").read_text() == "baseline"
+    change(sweep / "0", method="source_only")
+    change_probe(sweep / "0", "", low=0.4)
+    text = rank_sweep(sweep, "info_max", {**OVERRIDES, "0": ["seed=0", "method=source_only"]})
+    assert "recommended: source only, in 0" in text
+    assert (sweep / "recommended/classifier.keras").read_text() == "r0"
 
 
-def test_oracle_is_listed_but_not_ranked(sweep):
+def test_nothing_is_recommended_for_several_targets(sweep):
+    write_classes(sweep, **CLASSES)
+    write_classes(sweep, first=9, r2=CLASSES["r2"])
+    assert "recommended" not in rank_sweep(sweep, "info_max", OVERRIDES)
+
+
+def test_files_of_the_user_are_not_replaced(sweep):
+    write_classes(sweep, **CLASSES)
+    (sweep / "recommended").mkdir()
+    (sweep / "recommended/classifier.keras").write_text("mine")
+    with pytest.raises(FileExistsError, match="which no sweep wrote"):
+        rank_sweep(sweep, "info_max", OVERRIDES)
+
+
+def test_oracle_comes_last_and_is_never_recommended(sweep):
+    write_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 1, 0], r2=[0, 1, 0, 1])
     change(sweep / "1", **{"oracle": True, "target/accuracy": 1.0})
-    text = rank_sweep(sweep, "info_max", OVERRIDES)
-    rows, order = read_rows(sweep)
-    assert order == "2013"
-    assert rows["rank"][rows["run"].isin(["1", "3"])].isna().all()
-    assert measure(sweep, "target/accuracy")["1"] == 1
-    assert "not ranked: all seeds, in 1 (uses target labels)" in text
-    assert "best run: 95.0%" in text
+    text = rank_sweep(sweep, "agreement", {**OVERRIDES, "1": ["seed=1", "method=target_only"]})
+    assert order(sweep) == "2013"
+    assert measure(sweep, "selection/agreement") == {"0": 0, "2": 0}
+    assert "method=target_only (uses target labels)" in text
+    assert "best run 95.0%" in text
 
 
-def test_nothing_is_ranked_without_the_score(sweep):
-    assert rank_sweep(sweep, "mcc", OVERRIDES) is None
+def test_sweep_without_a_finished_run_has_no_table(sweep):
     assert rank_sweep(sweep, "bnm", {"3": ["seed=3"]}) is None
     assert not (sweep / "sweep.csv").exists()
 
 
-def test_table_without_target_labels_has_no_accuracy(sweep):
-    for run in ACCURACIES:
-        change(sweep / run, **{"target/accuracy": math.nan})
-    assert "target accuracy of this run" not in rank_sweep(sweep, "bnm", OVERRIDES)
-
-
 def test_seeds_are_ranked_by_agreement(sweep):
     write_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 0, 1], r2=[0, 1, 0, 1])
+    for run in ACCURACIES:
+        change(sweep / run, **{"target/accuracy": math.nan})
     text = rank_sweep(sweep, "agreement", OVERRIDES)
     assert measure(sweep, "selection/agreement") == {"1": 0.5, "2": 0.5, "0": 0.0}
-    assert read_rows(sweep)[1] == "1203"  # InfoMax ranks equal runs
-    assert "target accuracy of this run: 80.0%; best run: 95.0%" in text
+    assert order(sweep) == "1203"  # InfoMax ranks equal runs
+    assert "target accuracy" not in text
     rank_sweep(sweep, "bnm", OVERRIDES)
-    assert measure(sweep, "selection/agreement") == {"0": 0.0, "2": 0.5, "1": 0.5}
+    assert order(sweep) == "0213"
 
 
 def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
@@ -145,31 +184,26 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
         **{"2": ["method=cdan", "seed=2"]},
     }
     for run, accuracy in (("2", 0.6), ("4", 0.7), ("0", 0.6)):
-        change(
-            sweep / run,
-            **{"source_only/source/accuracy": 1, "source_only/target/accuracy": accuracy},
-        )
+        shares = {"source_only/source/accuracy": 1, "source_only/target/accuracy": accuracy}
+        change(sweep / run, **shares)
     text = rank_sweep(sweep, "agreement", overrides)
-    rows = [re.split("  +", line) for line in text.splitlines()[2:5]]
-    assert [row[:3] for row in rows] == [
-        ["method=cdan", "2", "1.0000"],
-        ["method=dann", "3", "0.3333 ± 0.2887"],
-        ["source only", "3", "-"],
-    ]
-    expected = {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
-    assert measure(sweep, "selection/agreement") == expected
-    assert read_rows(sweep)[1] == "24130"
+    rows = {row[0]: row for row in (re.split("  +", line) for line in text.splitlines()[2:5])}
+    scores = {name: (row[1], row[-1]) for name, row in rows.items()}
+    assert scores == {
+        "method=cdan": ("2", "1.0000"),
+        "method=dann": ("3", "0.3333 ± 0.2887"),
+        "source only": ("3", "-"),
+    }
+    assert measure(sweep, "selection/agreement") == {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
+    assert order(sweep) == "24130"
 
 
 def test_info_max_ranks_if_a_setting_has_one_seed(sweep):
     write_classes(sweep, **SAME)
     text = rank_sweep(sweep, "agreement", OVERRIDES)
-    assert "several seeds of each setting; runs with one seed: 1\n" in text
-    assert read_rows(sweep)[1] == "1203"
+    assert "ranked by selection/info_max: agreement needs several seeds per setting\n" in text
+    assert order(sweep) == "1203"
     assert measure(sweep, "selection/agreement") == {"2": 1, "0": 1}
-    assert "chosen by selection/info_max" in text
-    RunDirectory(sweep / "1").write_predictions(predictions([0, 1, 2], first=7))
-    assert rank_sweep(sweep, "agreement", OVERRIDES) == text
     (sweep / "1/predictions.csv").write_bytes(b"")
     assert rank_sweep(sweep, "agreement", OVERRIDES) == text
 
@@ -178,20 +212,13 @@ def test_info_max_ranks_if_a_setting_has_one_seed(sweep):
 def test_runs_with_one_seed_are_not_compared(sweep, seeds):
     write_classes(sweep, **SAME, r1=[0, 1, 2])
     overrides = {str(k): [] if seed is None else [f"seed={seed}"] for k, seed in enumerate(seeds)}
-    text = rank_sweep(sweep, "agreement", overrides)
-    assert "needs several seeds of each setting\nchosen by selection/info_max" in text
-    assert measure(sweep, "selection/agreement") == {}
+    assert "needs several seeds per setting" in rank_sweep(sweep, "agreement", overrides)
+    assert "selection/agreement" not in read_rows(sweep)
 
 
 def test_equal_scores_keep_the_order_and_nan_is_last(sweep):
     for run in ACCURACIES:
         change(sweep / run, **{"selection/bnm": math.nan if run == "1" else 1.0})
+        change(sweep / run, **{"selection/info_max": 1.0})
     rank_sweep(sweep, "bnm", OVERRIDES)
-    assert read_rows(sweep)[1] == "0213"
-
-
-def test_oracle_does_not_count_in_the_agreement(sweep):
-    change(sweep / "1", oracle=True)
-    write_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 1, 0], r2=[0, 1, 0, 1])
-    rank_sweep(sweep, "agreement", OVERRIDES)
-    assert measure(sweep, "selection/agreement") == {"0": 0, "2": 0}
+    assert order(sweep) == "0213"

@@ -42,7 +42,7 @@ def test_broken_summary_does_not_finish_a_run(run, text):
         run.summary()
 
 
-NAMES = ["summary", "config", "metrics", "oracle_curve", "classifier", "model", "target_classes"]
+NAMES = ["summary", "config", "metrics", "oracle_curve", "classifier", "model", "predictions"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,12 +71,11 @@ def test_models_are_loaded_in_safe_mode(run):
         assert "unsafe" in str(raised.value.__cause__)
 
 
-def test_target_classes_are_read_from_predictions(run):
-    table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "a", "a"]}
+def test_predictions_are_read_as_text(run):
+    table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "NA", "a"]}
     run.write_predictions(pandas.DataFrame(table))
     assert run.manifest.files() == {"predictions.csv": ""}
-    examples, classes = run.target_classes()
-    assert (examples, classes.tolist()) == (("5", "8"), ["b", "a"])
+    assert run.predictions().iloc[1].tolist() == ["train", "8", "NA"]
     run.discard_summary()
     assert not run.predictions_file.exists()
 
