@@ -46,6 +46,7 @@ def test_values_are_exact_at_full_rank(function, inputs, expected):
     assert_close(singular_values(function, inputs, k=len(expected[0])), expected, 2e-5, 1e-5)
 
 
+@pytest.mark.tensorflow
 def test_largest_value_converges_first_from_below():
     spectrum = 100 * 0.9 ** np.arange(60)
     function, zeros = multiply_by(make_matrix(spectrum, 60, 80)), np.zeros((1, 80), "float32")
@@ -60,6 +61,7 @@ def test_largest_value_converges_first_from_below():
     assert_close(singular_values(function, zeros, k=5)[0], spectrum[:5], rtol=1e-3)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize(("rows", "columns"), [(120, 90), (90, 120)])
 def test_small_values_next_to_large_values(rows, columns):
     # The vectors lose their orthogonality unless they are orthogonalized twice.

@@ -12,6 +12,8 @@ from dann.training import EpochTable, fit
 from dann.training.checkpoints import lock_directory
 from dann.training.manifest import MANIFEST
 
+pytestmark = pytest.mark.tensorflow
+
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(16, 4)).astype("float32")
 Y = np.arange(16) % 2
@@ -79,6 +81,7 @@ def check_equal(complete, folder, model, history):
 
 
 @torch_skips.seeded_dropout
+@pytest.mark.jax
 def test_training_that_died_three_times_ends_with_equal_bits(complete, tmp_path):
     for step in (3, 6, 8):
         with pytest.raises(DeathError):
@@ -89,6 +92,7 @@ def test_training_that_died_three_times_ends_with_equal_bits(complete, tmp_path)
 
 
 @torch_skips.seeded_dropout
+@pytest.mark.jax
 def test_finished_training_can_be_extended(complete, tmp_path):
     run(tmp_path, epochs=1)
     for _ in range(2):  # the second start only loads the end
@@ -154,6 +158,7 @@ def test_saved_attributes_of_callbacks_are_restored(tmp_path):
     assert (counter.array.tolist(), counter.array.dtype) == ([3, 3], np.float16)
 
 
+@pytest.mark.jax
 def test_stop_and_lower_rate_of_keras_callbacks_are_restored(tmp_path):
     def build_callbacks():
         settings = {"monitor": "loss", "mode": "max", "min_delta": 9.0}  # no epoch improves
@@ -170,6 +175,7 @@ def test_stop_and_lower_rate_of_keras_callbacks_are_restored(tmp_path):
         assert float(parts.optimizer.learning_rate) == pytest.approx(0.005)
 
 
+@pytest.mark.jax
 def test_shorter_last_epoch_is_repeated_in_a_longer_run(complete, tmp_path):
     for _ in range(2):  # the second call only loads the final state
         model, pairs = build()
