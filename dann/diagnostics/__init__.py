@@ -4,6 +4,11 @@ from dann.diagnostics.catalogue import DIAGNOSTICS
 from dann.diagnostics.certificate import certify
 from dann.diagnostics.check import Diagnosis, check, measure
 from dann.diagnostics.conflict import gradient_conflict
+from dann.diagnostics.confounding import (
+    ConfoundedClass,
+    accuracy_by_nuisance,
+    find_confounded_classes,
+)
 from dann.diagnostics.diagnostics_callback import Diagnostics
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
 from dann.diagnostics.feature_distance import feature_distance

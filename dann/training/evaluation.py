@@ -11,7 +11,7 @@ from sklearn.metrics import recall_score
 
 from dann.adaptation.prediction import predict
 from dann.data import DomainPair
-from dann.diagnostics import leakage
+from dann.diagnostics import accuracy_by_nuisance, leakage
 
 _MAX_LEAKAGE_EXAMPLES = 5000  # of a test set; forests and networks are fitted on them
 
@@ -27,8 +27,9 @@ def evaluate(
         seed: Seed of the probes that measure the leakage of nuisances.
 
     Returns:
-        The columns `<domain>/accuracy` and `<domain>/balanced_accuracy` of a row, with `leakage` if
-        there are nuisances; and the predicted classes `(n,)` by domain.
+        The columns `<domain>/accuracy` and `<domain>/balanced_accuracy` of a row, with `leakage`
+        and `accuracy_by_nuisance` if there are nuisances; and the predicted classes `(n,)` by
+        domain.
 
     Raises:
         FloatingPointError: If a logit is not finite.
@@ -47,6 +48,7 @@ def evaluate(
     row: dict[str, Any] = accuracy_columns(domains, predicted)
     if domains.nuisances:
         row["leakage"] = _measure_leakage(model, domains, seed)
+        row["accuracy_by_nuisance"] = _measure_accuracy(domains, predicted["source"])
     return row, predicted
 
 
@@ -76,6 +78,16 @@ def compute_accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, f
     # balanced_accuracy_score warns about predicted classes that `labels` do not contain.
     balanced = recall_score(labels, predicted, labels=np.unique(labels), average="macro")
     return {"accuracy": float(np.mean(predicted == labels)), "balanced_accuracy": float(balanced)}
+
+
+def _measure_accuracy(domains, predicted):
+    """Returns the accuracies by nuisance, value and class, all of them as strings for JSON."""
+    names = np.array(domains.class_names or range(domains.num_classes)).astype(str)
+    labels, results = names[domains.source_test[1]], {}
+    for name, values in domains.nuisances.test.items():
+        table = accuracy_by_nuisance(labels, names[predicted], values)
+        results[name] = {str(value): cells.dropna().to_dict() for value, cells in table.items()}
+    return results
 
 
 def _measure_leakage(model, domains, seed):

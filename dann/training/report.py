@@ -7,7 +7,8 @@ import numpy as np
 import pandas
 
 from dann.data import DomainPair
-from dann.diagnostics import Leakage
+from dann.data.nuisances import NUMBER
+from dann.diagnostics import Leakage, find_confounded_classes
 from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY
 
 # Lower end of the interval of the probe's accuracy, five points above `MIN_SEPARATED_ACCURACY`,
@@ -70,7 +71,11 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
 
 
 def format_leakage(row: Mapping[str, Any]) -> str:
-    """Formats accuracies and leakage of a run with nuisances, the baseline first."""
+    """Formats accuracies and leakage of a run with nuisances, the baseline first.
+
+    The accuracies by class and value of a nuisance are those of the baseline, an arrow, and those
+    of the model. A nuisance that is a number is divided into three intervals.
+    """
     lines = [f"seed {row['seed']}, {row['steps']} steps, test set, after the last step"]
     for title, prefix in (("strength 0", "source_only/"), (row["method"], "")):
         if f"{prefix}seconds" in row:
@@ -81,7 +86,27 @@ def format_leakage(row: Mapping[str, Any]) -> str:
             )
             results = row[f"{prefix}leakage"].values()
             lines += [f"  {Leakage(**result)}" for result in results]
+    prefixes = [p for p in ("source_only/", "") if f"{p}accuracy_by_nuisance" in row]
+    for name in row.get("accuracy_by_nuisance", {}):
+        tables = [pandas.DataFrame(row[f"{p}accuracy_by_nuisance"][name]) for p in prefixes]
+        cells = [table.map("{:.0%}".format, na_action="ignore").fillna("-") for table in tables]
+        text = cells[0] if len(cells) == 1 else cells[0] + " → " + cells[1]
+        lines.append(f"accuracy by class and {name}:\n{text.to_string()}")
     return "\n".join(lines)
+
+
+def find_confounded_nuisances(domains: DomainPair) -> list[str]:
+    """Returns a sentence for each class that occurs with one value of a nuisance, in training."""
+    if not domains.nuisances:
+        return []
+    labels, names = domains.source_train[1], domains.class_names
+    classes = np.array(names)[labels] if names else labels
+    return [
+        f"nuisance {name}: {confounded}. Hiding {name} hides this class, too"
+        for name, values in domains.nuisances.train.items()
+        if domains.nuisances.kinds[name] != NUMBER
+        for confounded in find_confounded_classes(classes, values)
+    ]
 
 
 def compute_class_shares(

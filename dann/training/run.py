@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from dann.training.checkpoints import lock_directory
 from dann.training.devices import describe_hardware, get_process_position
 from dann.training.evaluation import evaluate, predict_target
 from dann.training.preparation import check_trainer
-from dann.training.report import print_results
+from dann.training.report import find_confounded_nuisances, print_results
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import (
     Clock,
@@ -68,7 +69,9 @@ def train_run(
     target has no labels.
 
     With nuisances there is one table, the source, and the baseline is the same method at strength
-    0. `leakage` contains, by nuisance, the result of `dann.diagnostics.leakage` on the test set.
+    0. `leakage` contains, by nuisance, the result of `dann.diagnostics.leakage` on the test set,
+    and `accuracy_by_nuisance` the accuracies by nuisance, value and class. A class that occurs
+    with one value of a nuisance causes a warning.
 
     The summary and the classifier are written before the figures. If a figure cannot be drawn, the
     run prints a warning.
@@ -166,6 +169,8 @@ def train_run(
             run.discard_results()
         run.check_files()
         row = _describe_run(name, model, domains, trainer, seed)
+        for message in find_confounded_nuisances(domains):
+            print(f"warning: {message}", file=sys.stderr)
         title, network = "before training", model
         if isinstance(baseline, Mapping):
             row |= {k: v for k, v in baseline.items() if k.startswith("source_only/")}

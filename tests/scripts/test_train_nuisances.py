@@ -12,6 +12,7 @@ from support.configs import compose_config, minimal_domains
 from dann.config import building
 from dann.data.nuisances import Nuisances
 from dann.diagnostics.leakage import Leakage
+from dann.training.report import find_confounded_nuisances
 
 LEAKAGE = Leakage("site", 0.9, 0.8, 1.0, 0.3, {})
 SHORT = ["debug=fast", "callbacks=none", "method=invariant", "network=tabular"]
@@ -58,6 +59,12 @@ def test_run_reports_leakage_before_and_after(folder, finished, run_well):
         assert all(f"\n  {Leakage(**fields)}\n" in output for fields in leakage.values())
         num_correct = 30 * summary[f"{prefix}source/accuracy"]
         assert num_correct == pytest.approx(round(num_correct), abs=1e-4)
+        cells = summary[f"{prefix}accuracy_by_nuisance"]["site"]
+        assert set(cells) <= {"0", "1", "2"}
+        assert all(set(column) <= {"no", "yes"} for column in cells.values())
+    assert "\naccuracy by class and site:\n" in output
+    assert re.search(r"\nyes .*%( → )\d+%", output)
+    assert "Hiding site hides this class" not in output
     assert not any(key.startswith(("target/", "selection/")) for key in summary)
     rows = pandas.read_csv(folder / "run/predictions.csv")
     assert sorted(rows["example"]) == list(range(150))
@@ -121,6 +128,18 @@ def test_invalid_nuisances_print_one_line(overrides, words, folder, run_here, ch
     result = run_here("train.py", [*arguments, *overrides], folder)
     check_refused(result, words, silent=False)
     assert not (folder / "other/summary.json").exists()
+
+
+def test_class_of_one_site_causes_a_warning():
+    """The third site is class 0 only, which is no problem; class 1 is at the first site only."""
+    labels, site = np.repeat([0, 1], 60), np.append(np.arange(60) % 3, np.zeros(60, int))
+    nuisances = Nuisances({"site": 3, "age": "number"}, {"site": site, "age": 0.5 * site}, {})
+    domains = minimal_domains((2,), 2, nuisances)
+    domains.source_train, domains.class_names = (None, labels), ["no", "yes"]
+    assert find_confounded_nuisances(domains) == [
+        "nuisance site: 100% of class yes have the value 0 (67% of all examples). Hiding site "
+        "hides this class, too"
+    ]
 
 
 def test_each_nuisance_may_have_a_strength():

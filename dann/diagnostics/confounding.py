@@ -1,0 +1,93 @@
+"""What hiding a nuisance costs: accuracy by its values, and classes that it determines."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas
+from scipy import stats
+
+_NUM_BINS = 3  # of a nuisance that is a number
+# Smallest fraction of a class with the value, and largest probability that it occurs by chance.
+_MIN_SHARE, _MAX_PVALUE = 0.95, 1e-3
+
+
+class ConfoundedClass(NamedTuple):
+    """A class that occurs with one value of a nuisance; `str` returns a sentence.
+
+    Attributes:
+        label: The class.
+        value: The value of the nuisance.
+        share: Fraction of the examples of the class that have the value, at least 0.95.
+        expected: Fraction of all examples that have the value.
+    """
+
+    label: Any
+    value: Any
+    share: float
+    expected: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.share:.0%} of class {self.label} have the value {self.value} "
+            f"({self.expected:.0%} of all examples)"
+        )
+
+
+def find_confounded_classes(labels: Any, nuisance: Any) -> list[ConfoundedClass]:
+    """Returns the classes that occur, up to 5% of their examples, with one value of a nuisance.
+
+    Features without the nuisance cannot contain such a class, so `Invariant` hides the class, too.
+    Chance is excluded by Fisher's exact test, one-sided, at the level 0.001, so a class needs about
+    10 examples.
+
+    Args:
+        labels: Class of each example `(n,)`.
+        nuisance: Class of the nuisance of each example `(n,)`. Missing classes and values are
+            `None`, NaN or -1.
+
+    Example:
+
+    >>> from dann.diagnostics import find_confounded_classes
+    >>> print(*find_confounded_classes(["ill"] * 20 + ["well"] * 20, ["a"] * 20 + ["a", "b"] * 10))
+    100% of class ill have the value a (75% of all examples)
+    """
+    counts = pandas.crosstab(_to_classes(labels), _to_classes(nuisance))  # (classes, values)
+    total, value_sizes = counts.to_numpy().sum(), counts.sum()
+    confounded = []
+    for label, row in counts.iterrows():
+        value: Any = row.idxmax()
+        share = float(row[value] / row.sum())
+        # Fisher's exact test: the class as a random draw from all examples.
+        pvalue = stats.hypergeom.sf(row[value] - 1, total, value_sizes[value], row.sum())
+        if share >= _MIN_SHARE and pvalue < _MAX_PVALUE:
+            confounded.append(ConfoundedClass(label, value, share, value_sizes[value] / total))
+    return confounded
+
+
+def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.DataFrame:
+    """Returns the accuracy by class, in rows, and value of a nuisance, in columns.
+
+    Compare the table of a model with the table of the same model at strength 0.
+
+    Args:
+        labels: Class of each example `(n,)`.
+        predicted: Predicted class of each example `(n,)`.
+        nuisance: Value of the nuisance of each example `(n,)`. Floating-point values are divided
+            into three intervals of about equally many examples. Missing are `None`, NaN and, for
+            other values, -1.
+
+    Returns:
+        Fractions in [0, 1], and NaN where there is no example.
+    """
+    values: Any = pandas.Series(np.asarray(nuisance))
+    if values.dtype.kind == "f":
+        values = pandas.qcut(values, _NUM_BINS, precision=2, duplicates="drop")
+    else:
+        values = _to_classes(values)
+    is_correct = np.asarray(labels) == np.asarray(predicted)
+    return pandas.crosstab(_to_classes(labels), values, is_correct, aggfunc="mean")
+
+
+def _to_classes(values):
+    column = pandas.Series(np.asarray(values)).astype(object)
+    return column.where(column != -1)  # NaN otherwise, which `crosstab` leaves out
