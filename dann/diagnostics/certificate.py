@@ -133,11 +133,12 @@ def _measure_method(model, data, mode):
         features = extract_features(model, data[0], training)
         step_losses(model, data, features, training, record_call)
         strength = float(to_numpy(model.reversal.strength))
-    backbone_ids = {id(weight) for weight in model.backbone.trainable_variables}
-    head = [weight for weight in model.trainable_variables if id(weight) not in backbone_ids]
+    backbone_weights = model.backbone.trainable_variables
     discriminator = getattr(model, "domain_head", None)
-    discriminator_weights = discriminator.trainable_variables if discriminator else ()
-    discriminator_ids = {id(weight) for weight in discriminator_weights}
+    discriminator_weights = discriminator.trainable_variables if discriminator else []
+    ids = {id(weight) for weight in [*backbone_weights, *discriminator_weights]}
+    other_weights = [weight for weight in model.trainable_variables if id(weight) not in ids]
+    head = [*discriminator_weights, *other_weights]
     # The gradient with respect to the outputs of the reversal is the gradient with respect to
     # zeros that are added to them.
     zeros = [ops.zeros(inputs.shape, inputs.dtype) for inputs in reversal_inputs]
@@ -158,17 +159,9 @@ def _measure_method(model, data, mode):
         run = in_mode(lambda *tensors: gradients(loss, list(tensors)), mode or fit_mode(model))
         flat = [to_numpy(gradient) / scale for gradient in run(*keras.tree.flatten(point))]
         feature_gradients, after, head_gradients = keras.tree.pack_sequence_as(point, flat)
-        discriminator_gradients = [
-            gradient
-            for gradient, weight in zip(head_gradients, head, strict=True)
-            if id(weight) in discriminator_ids
-        ]
-        return ReversalGradients(
-            features=as_vector(list(feature_gradients.values())),
-            after=as_vector(after),
-            head=as_vector(head_gradients),
-            discriminator=as_vector(discriminator_gradients),
-        )
+        discriminator_gradients = head_gradients[: len(discriminator_weights)]
+        groups = feature_gradients.values(), after, head_gradients, discriminator_gradients
+        return ReversalGradients(*map(as_vector, groups))
 
     measurements |= measure_reversal(
         gradients_with(model.reversal),
@@ -178,7 +171,7 @@ def _measure_method(model, data, mode):
         rises_later(model.reversal, int(to_numpy(model.optimizer.iterations)) > 0),
         float(np.linalg.norm(as_vector(list(features.values())))),
     )
-    if not backbone_ids:
+    if not backbone_weights:
         return measurements | {"reversal/state": "backbone frozen"}
     count = len(find_reversals(model))  # a backbone or a head may contain more
     if count > 1 and measurements["reversal/state"] in ("working", "wrong strength"):

@@ -1,10 +1,9 @@
-"""The vector field along which a training step moves the weights, and the size of the step."""
+"""The vector field along which a training step moves the weights."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
-import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.batch import sum_losses
@@ -15,8 +14,8 @@ from dann.diagnostics.passes import (
     check_method,
     extract_features,
     step_losses,
+    to_numpy,
 )
-from dann.optimizers import PerVariable
 
 
 def get_players(model: Any) -> list[keras.Variable]:
@@ -57,7 +56,7 @@ def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     reversal: Any = model.reversal
     # The layer stores the strength of the last step, but the next step begins with a new one.
     strength = reversal.schedule(reversal.step.value) if reversal.schedule else reversal.strength
-    strength = float(np.asarray(keras.ops.convert_to_numpy(strength)))
+    strength = float(to_numpy(strength))
     num_task = len(variables) - len(model.domain_head.trainable_variables)
 
     def compute_losses():
@@ -103,36 +102,3 @@ def step_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
 
     total = at_weights(model, variables, loss)
     return lambda *values: gradients(total, values)
-
-
-class Descent(NamedTuple):
-    """Gradient descent with momentum.
-
-    Attributes:
-        step: Current learning rate of the first variable.
-        factors: Learning rate of each variable divided by `step`.
-        momentum: In [0, 1).
-        nesterov: Whether the momentum is Nesterov's.
-    """
-
-    step: float
-    factors: list[float]
-    momentum: float
-    nesterov: bool
-
-
-def get_descent(model: AdversarialModel) -> Descent | None:
-    """Returns how the optimizer moves the variables, or `None` if it is not `SGD`."""
-    optimizer = model.optimizer
-    # A loss-scale optimizer wraps the optimizer that moves the variables.
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    optimizers: list[Any] = [optimizer] * len(model.trainable_variables)
-    if isinstance(optimizer, PerVariable) and optimizer.optimizer_indices is not None:
-        optimizers = [optimizer.optimizers[index] for index in optimizer.optimizer_indices]
-    if not all(isinstance(sgd, keras.optimizers.SGD) for sgd in optimizers):
-        return None
-    settings = {(sgd.momentum, sgd.nesterov) for sgd in optimizers}
-    rates = [float(np.asarray(keras.ops.convert_to_numpy(sgd.learning_rate))) for sgd in optimizers]
-    if len(settings) > 1 or rates[0] <= 0:
-        return None
-    return Descent(rates[0], [rate / rates[0] for rate in rates], *settings.pop())

@@ -44,6 +44,9 @@ def jacobians(
     Returns:
         Measurements by name.
 
+    Raises:
+        ValueError: If the backbone has several inputs, or its features are maps.
+
     Example:
 
     >>> import dann, numpy as np
@@ -67,9 +70,13 @@ def jacobians(
     }
     measurements = {}
     for domain in DOMAINS:
-        inputs = as_floats(data[0][domain])
+        inputs = data[0][domain]
+        if isinstance(inputs, dict | list | tuple):
+            raise ValueError(f"Expected a network with one input. Received: {len(inputs)} inputs")
+        # Images in bytes have no derivative.
+        inputs = np.asarray(ops.convert_to_numpy(inputs), "float32")
         for name, (network, num_outputs) in networks.items():
-            norms, values = sensitivity(network, num_outputs, inputs[:samples], k, seed)
+            norms, values = _measure_sensitivity(network, num_outputs, inputs[:samples], k, seed)
             prefix = f"jacobian/{domain}/{name}"
             measurements[f"{prefix}/norm"] = float(norms.mean())
             measurements[f"{prefix}/top"] = float(values[:, 0].mean())
@@ -80,24 +87,12 @@ def jacobians(
         max_rank = max(1, min(len(features) - 1, features.shape[1]))  # centering removes one
         measurements[f"rank/{domain}/rank_share"] = rank / max_rank
     source, target = (measurements[f"jacobian/{domain}/logits/norm"] for domain in DOMAINS)
-    measurements["jacobian/target_to_source"] = target / source if source else float("inf")
+    if source:
+        measurements["jacobian/target_to_source"] = target / source
     return measurements
 
 
-def as_floats(inputs: Any) -> np.ndarray:
-    """Returns inputs, such as images in bytes, as floats, for differentiation.
-
-    Raises:
-        ValueError: If there are several inputs.
-    """
-    if isinstance(inputs, dict | list | tuple):
-        raise ValueError(f"Expected a network with one input. Received: {len(inputs)} inputs")
-    return np.asarray(ops.convert_to_numpy(inputs), "float32")
-
-
-def sensitivity(
-    network: Any, num_outputs: int, inputs: np.ndarray, k: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _measure_sensitivity(network, num_outputs, inputs, k, seed):
     """Returns the Frobenius norm of each example's Jacobian, and its largest singular values.
 
     Shapes are `(batch,)` and `(batch, rank)`, or `(batch, k)` for a large Jacobian.

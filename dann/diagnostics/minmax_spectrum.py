@@ -2,13 +2,13 @@
 
 from typing import Any
 
+import keras
 import numpy as np
 
 from dann.adaptation import DANN
-from dann.diagnostics.fields import explicit_field, get_descent, get_players, step_field
+from dann.diagnostics.fields import explicit_field, get_players, step_field
+from dann.diagnostics.passes import to_numpy
 from dann.diagnostics.spectrum import spectrum
-
-_NEUTRAL = 1e-4  # eigenvalues below this fraction of the largest one do not move the weights
 
 
 def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[str, Any]:
@@ -29,15 +29,10 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     differentiation would pass the reversal and lose the rotation.
 
     - `game/radius`: `max |mu|`; `game/rotation`: `max |Im mu|`; `game/min_real_part`: `min Re mu`
-    - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over the attracting eigenvectors, above
-      which plain gradient descent overshoots
     - `game/step`, `game/growth`: the learning rate, and the factor by which the fastest direction
-      grows per step (see `growth`); they are missing for optimizers other than `SGD`
+      grows per step (see `growth`); they are missing for optimizers other than a single `SGD`
     - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues; `game/converged`: the
       fraction of the requested eigenvalues that converged
-
-    If heads learn faster (`dann.optimizers.faster_heads`), the field of their weights is
-    multiplied by the factor.
 
     Args:
         model: Compiled model of `dann.adaptation` with a reversal.
@@ -69,14 +64,9 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
         - [Acuna et al., 2022](https://arxiv.org/abs/2202.05352), section 3: domain-adversarial
           training as a game.
     """
-    variables, descent = get_players(model), get_descent(model)
+    variables = get_players(model)
     is_explicit = type(model) is DANN
-    gradient = (explicit_field if is_explicit else step_field)(model, data)
-    factors = descent.factors if descent else [1.0] * len(variables)
-
-    def field(*values):
-        return [factor * v for factor, v in zip(factors, gradient(*values), strict=True)]
-
+    field = (explicit_field if is_explicit else step_field)(model, data)
     values = [variable.value for variable in variables]
     eigenvalues, converged = spectrum(field, values, k, seed, differences=not is_explicit)
     if not len(eigenvalues):
@@ -84,29 +74,23 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
             "Expected at least one eigenvalue. Received: none, because a value is not finite or "
             "all derivatives are 0"
         )
-    measurements = {**stability(eigenvalues), "game/converged": converged}
-    measurements["game/eigenvalues/real"] = np.real(eigenvalues)
-    measurements["game/eigenvalues/imag"] = np.imag(eigenvalues)
-    if descent:
-        measurements["game/step"] = descent.step
+    measurements = {
+        "game/radius": float(abs(eigenvalues).max()),
+        "game/rotation": float(abs(eigenvalues.imag).max()),
+        "game/min_real_part": float(eigenvalues.real.min()),
+        "game/converged": converged,
+        "game/eigenvalues/real": eigenvalues.real,
+        "game/eigenvalues/imag": eigenvalues.imag,
+    }
+    # A loss-scale optimizer wraps the optimizer that moves the variables.
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    if isinstance(optimizer, keras.optimizers.SGD):
+        step = float(to_numpy(optimizer.learning_rate))
+        measurements["game/step"] = step
         measurements["game/growth"] = growth(
-            eigenvalues, descent.step, descent.momentum, descent.nesterov
+            eigenvalues, step, optimizer.momentum, optimizer.nesterov
         )
     return measurements
-
-
-def stability(eigenvalues: np.ndarray) -> dict[str, Any]:
-    """Returns the measurements from at least one eigenvalue of the Jacobian of a field."""
-    size = abs(eigenvalues)
-    moving = eigenvalues[size > _NEUTRAL * size.max()]
-    attracting = moving[np.real(moving) > 0]
-    steps = 2 * np.real(attracting) / abs(attracting) ** 2  # where |1 - step mu| = 1
-    return {
-        "game/radius": float(size.max()),
-        "game/rotation": float(abs(np.imag(eigenvalues)).max()),
-        "game/min_real_part": float(np.real(eigenvalues).min()),
-        "game/largest_stable_step": float(steps.min(initial=np.inf)),
-    }
 
 
 def growth(

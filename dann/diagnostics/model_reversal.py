@@ -29,8 +29,9 @@ def measure_model(
     """Returns the measurements `reversal/...` of a Keras model, as `certify` does.
 
     The gradients of the weights are computed three times: with the reversal, with the identity in
-    its place, and with `stop_gradient` in its place. The differences from the third are what comes
-    through the reversal. Of several outputs that come from the reversal the worst counts.
+    its place, and with `stop_gradient` in its place. The first minus the third is the gradient
+    through the reversal, and the second minus the third is the same gradient without the reversal.
+    If several outputs come from the reversal, the first one with a fault decides.
 
     Args:
         model: Keras model.
@@ -44,60 +45,62 @@ def measure_model(
     if graph and all(tensor.shape[0] is None for tensor in keras.tree.flatten(graph[0])):
         data = keras.tree.map_structure(lambda tensor: tensor[:_SAMPLES], data)
     outputs = model(data)  # builds a subclassed model
-    known = find_reversals(model)
-    reversals = known if layer is None else [layer]
-    weights = model.trainable_variables
+    dann_reversals = find_reversals(model)
+    reversals = dann_reversals if layer is None else [layer]
     is_known = all(isinstance(reversal, GradientReversal) for reversal in reversals)
     if not reversals:
-        is_finite = all(np.isfinite(to_numpy(weight)).all() for weight in weights)
-        return {"reversal/state": "not found" if is_finite else "not finite"}
+        return {"reversal/state": "not found"}
     if is_known:
         reported = {float(to_numpy(reversal.strength)) for reversal in reversals}
         strength = reported.pop() if strength is None and len(reported) == 1 else strength
         state, call = None, lambda blend: model(data)
     else:
         state, call = _blend_layer(model, data, layer)
-    if state:
-        return {"reversal/state": state}
+    trainable = model.trainable_variables
+    excluded = {
+        id(weight) for part in (trainable, *(r.weights for r in dann_reversals)) for weight in part
+    }
+    frozen = [w for w in model.weights if is_floating(w.value) and id(w) not in excluded]
+    if state or not (trainable or frozen):
+        return {"reversal/state": state or "detached"}
     # Settings are the factors of `_blend_layer`, then the strengths of all `GradientReversal`
     # layers. Each of these is the identity at a strength of -1 and detaches at 0.
-    strengths = [float(to_numpy(reversal.strength)) for reversal in known]
-    current, identity = [0.0, 1.0, *strengths], [1.0, 0.0, *[-1.0] * len(known)]
+    strengths = [float(to_numpy(reversal.strength)) for reversal in dann_reversals]
+    current, identity = [0.0, 1.0, *strengths], [1.0, 0.0, *[-1.0] * len(dann_reversals)]
 
     def detach(settings):
-        pairs = zip(known, settings[2:], strict=True)
+        pairs = zip(dann_reversals, settings[2:], strict=True)
         return [0.0, 0.0, *(0.0 if layer in reversals else number for layer, number in pairs)]
 
     def run(settings):
-        for reversal, number in zip(known, settings[2:], strict=True):
+        for reversal, number in zip(dann_reversals, settings[2:], strict=True):
             reversal.strength.assign(number)  # within a stateless scope
         return keras.tree.flatten(call(settings[:2]))
 
     flat_outputs = keras.tree.flatten(outputs)
-
-    def find_obstacle():
-        settings = identity, detach(identity)
-        state = _find_obstacle(model, run, settings, flat_outputs, mode)
-        return {"reversal/state": state, "reversal/calls": float(len(reversals))}
-
-    if not weights:
-        return find_obstacle()
-    gradients_at = _compile_gradients(model, run, len(flat_outputs), weights, mode)
-    # The other reversals stay as they are, or become the identity too.
-    bypass = gradients_at(detach(current))  # what does not come through the reversal
+    gradients_at = _compile_gradients(model, run, len(flat_outputs), [*trainable, *frozen], mode)
+    # The other reversals stay as they are, or become the identity too. Each result has the shape
+    # (outputs, numbers in all weights), with the trainable weights first.
+    bypass = gradients_at(detach(current))  # does not come through the reversal
     is_same = detach(current) == detach(identity)
     plain_bypass = bypass if is_same else gradients_at(detach(identity))
-    reversed_, plain = gradients_at(current) - bypass, gradients_at(identity) - plain_bypass
-    if not np.isfinite(np.stack([reversed_, plain, bypass])).all():
-        return {"reversal/state": "not finite"}
-    through, past = _by_weight(plain, weights), _by_weight(bypass, weights)
+    plain_total = gradients_at(identity)
+    reversed_, plain = gradients_at(current) - bypass, plain_total - plain_bypass
+    through, past = _by_weight(plain, trainable), _by_weight(bypass, trainable)
     is_reversed = through.any(axis=1)
+    num_trainable = sum(int(np.prod(weight.shape)) for weight in trainable)
+    reversed_, trainable_plain = reversed_[:, :num_trainable], plain[:, :num_trainable]
+    if not np.isfinite(np.stack([reversed_, trainable_plain, bypass[:, :num_trainable]])).all():
+        return {"reversal/state": "not finite"}
     if not is_reversed.any():
-        return find_obstacle()
+        state = _find_obstacle(plain, plain_total, flat_outputs)
+        return {"reversal/state": state, "reversal/calls": float(len(reversals))}
     options = {"calls": len(reversals), "strength": strength}
     options["rises"] = is_known and rises_later(reversals[0], False)
     per_output = [
-        measure_reversal(ReversalGradients(reversed_[i]), ReversalGradients(plain[i]), **options)
+        measure_reversal(
+            ReversalGradients(reversed_[i]), ReversalGradients(trainable_plain[i]), **options
+        )
         for i in np.flatnonzero(is_reversed)
     ]
     faulty = [row for row in per_output if row["reversal/state"] != "working"]
@@ -105,7 +108,7 @@ def measure_model(
     state = measurements["reversal/state"]
     if state in ("working", "wrong strength"):
         measurements["reversal/state"] = _find_fault(through, past, is_reversed) or state
-    elif state == "wrong sign" and known and min(strengths) > 0:
+    elif state == "wrong sign" and dann_reversals and min(strengths) > 0:
         # One layer is called twice, or the layer is in a chain with another reversal.
         measurements["reversal/state"] = "applied twice"
     return measurements
@@ -149,7 +152,7 @@ def _compile_gradients(model, run, num_outputs, weights, mode):
         model: The Keras model.
         run: Function from settings to a list of outputs.
         num_outputs: Length of that list.
-        weights: Variables of the model. The gradients of all of them are joined to one axis.
+        weights: Variables of the model. Their gradients are joined to one axis.
         mode: Where gradients are computed.
     """
     values = [ops.convert_to_tensor(weight.value) for weight in weights]
@@ -170,36 +173,28 @@ def _compile_gradients(model, run, num_outputs, weights, mode):
     return gradients_at
 
 
-def _find_obstacle(model, run, settings, outputs, mode):
+def _find_obstacle(plain, plain_total, outputs):
     """Returns why no trainable weight has a gradient through the reversal, a state of `certify`.
 
     Args:
-        model: The Keras model.
-        run: Function from settings to a list of outputs.
-        settings: Settings with the identity and with `stop_gradient` in place of the reversal.
+        plain: Gradients of all weights through the identity in place of the reversal, `(outputs,
+            numbers)`.
+        plain_total: The same with the gradients that do not pass it.
         outputs: List of outputs.
-        mode: Where gradients are computed.
     """
-    strengths = {id(w) for reversal in find_reversals(model) for w in reversal.weights}
-    weights = [w for w in model.weights if is_floating(w.value) and id(w) not in strengths]
-    if not weights:
-        return "detached"
-    gradients_at = _compile_gradients(
-        model, run, len(outputs), weights, mode
-    )  # of frozen weights, too
-    plain, bypass = map(gradients_at, settings)
-    if np.abs(plain - bypass).max() > _NOTHING * np.abs(plain).max():
+    if np.abs(plain).max() > _NOTHING * np.abs(plain_total).max():
         return "backbone frozen"
     # A saturated output has no gradient at all, not even in the weights of its discriminator.
-    rows = zip(outputs, plain, strict=True)
+    rows = zip(outputs, plain_total, strict=True)
     is_flat = any(is_floating(output) and not row.any() for output, row in rows)
     return "no gradient" if is_flat else "detached"
 
 
 def _by_weight(slopes, weights):
-    """Returns which weight has a gradient above rounding, `(outputs, weights)`."""
-    starts = np.cumsum([0, *(np.prod(weight.shape, dtype=int) for weight in weights)])[:-1]
-    sizes = np.maximum.reduceat(np.abs(slopes), starts, axis=1)
+    """Returns which of the first weights has a gradient above rounding, `(outputs, weights)`."""
+    offsets = np.cumsum([np.prod(weight.shape, dtype=int) for weight in weights], dtype=int)
+    parts = np.split(np.abs(slopes), offsets, axis=1)[: len(weights)]
+    sizes = np.array([part.max(axis=1, initial=0.0) for part in parts]).T.reshape(len(slopes), -1)
     return sizes > _NOTHING * sizes.max(initial=0.0)
 
 

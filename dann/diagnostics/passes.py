@@ -1,6 +1,6 @@
 """Runs a model for a diagnostic: in a mode, up to its losses, with results as arrays."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -144,18 +144,6 @@ def at_weights(
     return evaluate
 
 
-def losses_at(
-    model: AdversarialModel, variables: Sequence[keras.Variable], data: Any
-) -> Callable[..., Losses]:
-    """Returns the losses of a step on a batch as a function of the values of `variables`."""
-    data, training = as_tensors(data), trains_backbone(model)
-    return at_weights(
-        model,
-        variables,
-        lambda: step_losses(model, data, extract_features(model, data[0], training), training),
-    )
-
-
 def as_tensors(data: Any) -> Any:
     """Returns the arrays of a batch as tensors, in the same structure."""
     return keras.tree.map_structure(ops.convert_to_tensor, data)
@@ -166,7 +154,7 @@ def to_numpy(tensor: Any) -> np.ndarray:
     return np.asarray(ops.convert_to_numpy(ops.cast(tensor, "float32")), "float64")
 
 
-def as_vector(tensors: Sequence[Any]) -> np.ndarray:
+def as_vector(tensors: Iterable[Any]) -> np.ndarray:
     """Returns all numbers of tensors, such as the gradients of several weights, as one vector."""
     return np.concatenate([np.zeros(0), *(to_numpy(tensor).ravel() for tensor in tensors)])
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from keras import ops
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
 
 from dann.autodiff import jvp
 from dann.diagnostics.passes import as_vector, fit_mode, in_mode
@@ -60,10 +60,24 @@ def spectrum(
         )
         return [(a - b) / (2 * width) for a, b in zip(above, below, strict=True)]
 
-    product = linear_operator(
-        take_differences if differences else lambda xs, vs: jvp(field, xs, vs)[1], values
-    )
-    size = product.shape[0]
+    tensors = [ops.convert_to_tensor(value) for value in values]
+    sizes = [int(np.prod(tensor.shape)) for tensor in tensors]
+    differentiate = take_differences if differences else lambda xs, vs: jvp(field, xs, vs)[1]
+    run = in_mode(differentiate, fit_mode())
+
+    def multiply(vector):
+        slices = np.split(np.ravel(vector), np.cumsum(sizes)[:-1])
+        direction = [
+            ops.convert_to_tensor(numbers.reshape(tensor.shape), dtype=tensor.dtype)
+            for numbers, tensor in zip(slices, tensors, strict=True)
+        ]
+        result = as_vector(run(tensors, direction))
+        if not np.isfinite(result).all():
+            raise ValueError("Expected finite derivatives. Received: NaN, as after divergence")
+        return result
+
+    size = sum(sizes)
+    product: Any = LinearOperator((size, size), matvec=multiply, dtype="float64")  # pyright: ignore
     if size <= max(_DENSE, 2 * k + 2):
         return _sort(np.linalg.eigvals(product @ np.eye(size))), 1.0
     start = np.random.default_rng(seed).normal(size=size)
@@ -77,47 +91,6 @@ def spectrum(
         if all(abs(value - earlier) > _TOLERANCE * abs(value) for earlier in eigenvalues):
             eigenvalues.append(value)
     return np.array(eigenvalues, complex), converged
-
-
-def largest_eigenvalue(product: Any, seed: int = 0) -> float:
-    """Returns the largest eigenvalue of a symmetric product, by Lanczos' method."""
-    size = product.shape[0]
-    if size <= _DENSE:
-        matrix = product @ np.eye(size)
-        return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1])
-    start = np.random.default_rng(seed).normal(size=size)
-    if not (product @ start).any():  # Lanczos' method cannot start from 0
-        return 0.0
-    tolerance: Any = _TOLERANCE / 10  # SciPy declares an integer
-    options = {"which": "LA", "v0": start, "tol": tolerance, "return_eigenvectors": False}
-    return float(eigsh(product, 1, **options)[0])
-
-
-def linear_operator(product: Callable[..., Any], values: Sequence[Any]) -> Any:
-    """Returns the product of a square matrix with vectors, for the solvers of SciPy.
-
-    Args:
-        product: Function of two lists of tensors, the point `values` at which the matrix is taken
-            and a direction, that returns the product as such a list.
-        values: Floating-point tensors.
-    """
-    values = [ops.convert_to_tensor(value) for value in values]
-    sizes = [int(np.prod(value.shape)) for value in values]
-    run = in_mode(product, fit_mode())
-
-    def matvec(vector):
-        slices = np.split(np.ravel(vector), np.cumsum(sizes)[:-1])
-        direction = [
-            ops.convert_to_tensor(numbers.reshape(value.shape), dtype=value.dtype)
-            for numbers, value in zip(slices, values, strict=True)
-        ]
-        result = as_vector(run(values, direction))
-        if not np.isfinite(result).all():
-            raise ValueError("Expected finite derivatives. Received: NaN, as after divergence")
-        return result
-
-    size = sum(sizes)
-    return LinearOperator((size, size), matvec=matvec, dtype="float64")  # pyright: ignore
 
 
 def _norm(tensors):

@@ -10,19 +10,16 @@ import numpy as np
 
 from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY, evidence
 
-_MAX_SEPARATED_LOSS = (
-    0.35  # domain loss in nats below which the discriminator separates the domains
-)
+_MAX_SEPARATED_LOSS = 0.35  # domain loss in nats below which the domains are separated
 _MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
 # The domains differ if `mmd/squared` exceeds this value and this multiple of its null quantile.
 _MIN_MMD, _NULL_FACTOR = 0.05, 4
 # MMD up to which a separation is small, relative to the features' standard deviation.
 _MAX_NEGLIGIBLE_MMD = 0.02
-_MAY_BE_INFINITE = ("game/largest_stable_step", "jacobian/target_to_source")
 
 # Headlines by verdict. If several verdicts apply, the first one is reported.
 VERDICTS = {
-    "diverged": "Diverged: a measurement is not finite.",
+    "diverged": "Not finite: some numbers are NaN or infinite, as after training has diverged.",
     "backbone not learning": "Backbone not learning: its features or its weights are constant.",
     "broken reversal": "Broken reversal: the backbone does not learn to confuse the discriminator.",
     "all outputs reversed": "All outputs reversed: the gradient of every output is reversed.",
@@ -37,24 +34,25 @@ VERDICTS = {
     "not aligned": "Not aligned: the features differ.",
     "partly aligned": "Partly aligned: the features still differ.",
     "aligned": "Aligned: the features hardly differ.",
+    "dead units": "Dead units: most units of a layer return 0 for every example.",
     "reversal working": "Reversal working: the gradient is reversed. Nothing else was measured.",
     "undetermined": "Undetermined: there are too few measurements for a verdict.",
 }
 _ON_ALIGNMENT = "source only", "not aligned", "partly aligned", "aligned"
 
 
-class State(NamedTuple):
-    """A state of a reversal, a value of `reversal/state`.
+class Finding(NamedTuple):
+    """An argument for a verdict.
 
     Args:
         verdict: The verdict that follows; `None` if none does.
-        reason: A sentence about the state, with placeholders for measurements.
+        reason: A sentence. For a state of a reversal it has placeholders for measurements.
         advice: What to do.
     """
 
     verdict: str | None
     reason: str
-    advice: str
+    advice: str = ""
 
 
 _PLACE = "Put exactly one reversal of positive strength between the features and the discriminator."
@@ -70,48 +68,50 @@ _FAULTS = {
     "detached": "No gradient reaches weights before the reversal. Look for `stop_gradient`.",
     "partly reversed": "Only a part of the gradient is reversed (cosine {cosine:+.2f}).",
 }
-STATES = {state: State("broken reversal", reason, _PLACE) for state, reason in _FAULTS.items()} | {
-    "not finite": State(
-        "diverged", "A weight or a gradient is not finite.", "Lower the learning rate."
-    ),
-    "backbone frozen": State(
+# The finding of each value of `reversal/state`.
+STATES = {
+    state: Finding("broken reversal", reason, _PLACE) for state, reason in _FAULTS.items()
+} | {
+    "not finite": Finding("diverged", "A weight or a gradient is not finite."),
+    "backbone frozen": Finding(
         "backbone not learning",
         "The backbone has no trainable weight.",
         "Set `trainable = True` on some layers of the backbone.",
     ),
-    "every output": State(
+    "every output": Finding(
         "all outputs reversed",
         "All outputs of the model come from the reversal.",
         "If one of them predicts the labels, compute it from the features before the reversal.",
     ),
-    "no gradient": State(
+    "no gradient": Finding(
         "discriminator not learning",
         "The discriminator returns no gradient to the features.",
         "Let the discriminator return one logit, without softmax or sigmoid.",
     ),
-    "unknown": State(
+    "unknown": Finding(
         None,
         "The reversal cannot be measured here.",
         "Make the reversal a layer of a functional model with floating-point inputs.",
     ),
-    "not found": State(
-        None,
+    "not found": Finding(
+        "undetermined",
         "The model has no `GradientReversal`.",
         "Pass the name of your reversal layer as `layer=`. The model must be functional.",
     ),
-    "working": State(None, "The reversal works.", ""),
-    "not started": State(None, "The strength is still 0. Its schedule raises it later.", ""),
-    "oracle": State(
+    "working": Finding(None, "The reversal works."),
+    "wrong strength": Finding(None, "The reversal has another strength than expected."),
+    "not started": Finding(None, "The strength is still 0. Its schedule raises it later."),
+    "oracle": Finding(
         "oracle",
         "The model trains on target labels.",
         "Use it as a reference for other methods.",
     ),
-    "none": State(
+    "none": Finding(
         "source only",
         "The method has no adversary and no regularizer.",
         "Train a method that adapts, such as `DANN`.",
     ),
-    "no adversary": State(None, "The method has no adversary. Other losses adapt the model.", ""),
+    "no adversary": Finding(None, "The method has no adversary. Other losses adapt the model."),
 }
 
 _ADVICE = {
@@ -123,14 +123,6 @@ _ADVICE = {
     "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",
     "undetermined": "Pass at least 100 examples of each domain.",
 }
-
-
-class Finding(NamedTuple):
-    """An argument for a verdict: the verdict or `None`, the reason, and what to do."""
-
-    verdict: str | None
-    reason: str
-    advice: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +186,8 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
         - [Ben-David et al., 2010](https://doi.org/10.1007/s10994-009-5152-4), theorem 2, on the use
           of a small distance between the domains.
     """
-    rules = _check_finite, _check_reversal, _check_ranges, _check_probe, _check_discrepancy
+    rules = [_check_finite, _check_layers, _check_reversal, _check_ranges]
+    rules += [_check_probe, _check_discrepancy]
     findings = [finding for rule in rules for finding in rule(measurements)]
     order = list(VERDICTS)
     name = min((finding.verdict for finding in findings if finding.verdict), key=order.index)
@@ -208,18 +201,26 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
 
 def _check_finite(m) -> Iterator[Finding]:
-    infinite = [name for name in _MAY_BE_INFINITE if m.get(name) == math.inf]
-    numbers = {k: v for k, v in m.items() if not isinstance(v, str) and k not in infinite}
+    numbers = {k: v for k, v in m.items() if not isinstance(v, str)}
     names = [k for k, v in numbers.items() if not np.isfinite(np.asarray(v, float)).all()]
     if names:
         advice = "Lower the learning rate, clip gradients, or find the first NaN in metrics.csv."
         yield Finding("diverged", f"Not finite: {', '.join(names)}.", advice)
 
 
+def _check_layers(m) -> Iterator[Finding]:
+    if layer := m.get("layers/not_finite"):
+        reason = f"The first layer whose outputs are NaN or infinite is {layer!r}."
+        yield Finding("diverged", reason, f"Check the inputs and the weights of {layer!r}.")
+    if count := m.get("layers/dead_units"):
+        reason = f"Dead units: layer {count}. They return 0 for every example."
+        yield Finding("dead units", reason, "Lower the learning rate, or use `leaky_relu`.")
+
+
 def _check_reversal(m) -> Iterator[Finding]:
-    if (name := m.get("reversal/state")) is None:
+    if "reversal/state" not in m:
         return
-    implied, reason, advice = STATES.get(name, State(None, f"State of the reversal: {name}.", ""))
+    implied, reason, advice = STATES[m["reversal/state"]]
     if _is_saturated(m):
         implied, reason = None, "The discriminator is so certain that its gradient vanishes."
         advice = "Smooth its labels (`method=els`), or make it smaller."
@@ -262,7 +263,7 @@ def _check_probe(m) -> Iterator[Finding]:
     low, high = m.get("probe/low"), m.get("probe/high")
     if low is None or high is None:
         name = "reversal working" if m.get("reversal/state") == "working" else "undetermined"
-        reason = "The distance of the domains was not measured. Run `discriminator_vs_probe`."
+        reason = "The distance of the domains was not measured by `discriminator_vs_probe`."
         yield Finding(name, reason, _ADVICE[name])
         return
     if high <= MAX_ALIGNED_ACCURACY:
@@ -287,7 +288,7 @@ def _check_discrepancy(m) -> Iterator[Finding]:
     if not _differ(m, "matched", "matched_null"):
         if m.get("mmd/matched", math.inf) < m["mmd/squared"] / 2:
             reason += " Different class frequencies or wrong predictions may explain it."
-            yield Finding(None, reason, "")
+            yield Finding(None, reason)
     elif m.get("probe/high", 0.0) <= MAX_ALIGNED_ACCURACY:
         reason += " A linear probe does not detect it."
         yield Finding("not aligned", reason, "Try `probe='mlp'`.")

@@ -1,6 +1,5 @@
 """Discriminator, distance and baselines against NumPy and on normal distributions."""
 
-import keras
 import numpy as np
 import pytest
 from scipy import special
@@ -40,13 +39,6 @@ def test_live_discriminator_matches_numpy():
     assert measurements["domain/spread"] == pytest.approx(np.concatenate(logits).std(), rel=1e-5)
     error = 1 - measurements["probe/accuracy"]
     assert measurements["probe/a_distance"] == pytest.approx(max(2 * (1 - 2 * error), 0))
-
-
-def test_half_precision_is_measured():
-    keras.config.set_dtype_policy("mixed_float16")
-    measurements = discriminator_vs_probe(identity_dann(), DATA)
-    logits = np.concatenate([x @ [0.8, -0.3] for x in (SOURCE, TARGET)])
-    assert measurements["domain/spread"] == pytest.approx(logits.std(), rel=1e-2)
 
 
 def test_labeled_target_is_not_a_third_domain():
@@ -111,16 +103,6 @@ def test_null_is_the_95_percent_quantile_of_permutations():
     assert null == pytest.approx(np.quantile(permuted, 0.95))
 
 
-def test_equal_distributions_stay_below_the_null_in_95_percent():
-    rng = np.random.default_rng(6)
-    below = 0
-    for _ in range(100):
-        source, target = rng.normal(size=(2, 20, 2))
-        squared, null = estimate_with_null(kernel_matrix(source, target)[0], 20, seed=0)
-        below += squared <= null
-    assert below / 100 == pytest.approx(0.95, abs=0.055)  # 2.5 standard errors
-
-
 def test_label_loss_baselines_match_numpy():
     measurements = label_loss_baselines(identity_dann(), DATA)
     classes = np.array([[1.0, -1.0], [0.5, 0.2]])
@@ -140,3 +122,5 @@ def test_label_loss_baselines_match_numpy():
         "target/chance_share_distance": np.sqrt(2 / np.pi) * deviation,
     }
     assert measurements == pytest.approx(expected, rel=1e-5)
+    for labels in (np.eye(2, dtype="float32")[LABELS], LABELS[:, None]):
+        assert label_loss_baselines(identity_dann(), (DATA[0], labels)) == measurements

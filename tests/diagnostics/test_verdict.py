@@ -11,7 +11,6 @@ from dann.diagnostics import (
     check,
     discriminator_vs_probe,
     feature_distance,
-    label_loss_baselines,
     measure,
     verdict,
 )
@@ -51,11 +50,6 @@ def reset(model, seed):
     for variable in model.optimizer.variables:
         if variable is not model.optimizer.learning_rate:
             variable.assign(np.zeros(variable.shape))
-
-
-class OneUnitSoftmax(keras.layers.Layer):
-    def call(self, inputs):
-        return keras.ops.exp(inputs) / keras.ops.sum(keras.ops.exp(inputs), axis=-1, keepdims=True)
 
 
 def saturated():
@@ -148,30 +142,20 @@ def test_known_state_is_named(state):
     assert explained == (state == "label shift")
 
 
-@pytest.mark.filterwarnings("ignore:(?s).*a softmax over axis")
-def test_softmax_over_one_unit_is_a_dead_discriminator():
-    """Its output is always 1, without a gradient."""
-    layers = [keras.layers.Dense(16, "relu"), keras.layers.Dense(1), OneUnitSoftmax()]
-    model = build_dann(head=keras.Sequential([keras.Input((2,)), *layers]))
-    name, state, reasons = check_model(model)
-    assert (name, state) == ("discriminator not learning", "no gradient")
-    assert any("`domain/spread` is 0" in reason for reason in reasons)
-
-
 def test_trained_model_is_aligned_as_fit_runs_it():
     model, names = build_dann(strength=1.0), set()
-    for seed in range(3):
+    for seed in range(2):
         reset(model, seed)
         train(model, seed, steps=800)
         # Only the last one is traced, which takes longer.
-        mode = None if seed == 2 else "eager"
+        mode = None if seed == 1 else "eager"
         diagnosis = check(model, load_batch(seed), mode=mode)
         names.add((diagnosis.verdict.name, diagnosis.measurements["reversal/state"]))
     assert names == {("aligned", "working")}
     assert diagnosis.verdict.headline in str(diagnosis)
 
 
-def test_certain_discriminator_is_not_dead():
+def test_certain_discriminator_does_learn():
     model = knows_classes(domain_head=domain_head(2, hidden_units=(16,)))
     x, y = load_batch(0, 64)
     data = {"source": x["source"], "target": x["source"] + np.float32([0, 60])}, y
@@ -186,20 +170,6 @@ def test_certain_discriminator_is_not_dead():
     assert any("so certain that" in reason for reason in reasons)
 
 
-@pytest.mark.parametrize("form", [lambda y: np.eye(2, dtype="float32")[y], lambda y: y[:, None]])
-def test_other_forms_of_labels_have_the_same_baselines(form):
-    model, (x, y) = build_dann(), load_batch(0, 64)
-    loss = keras.losses.CategoricalCrossentropy(from_logits=True) if form(y).shape[1] > 1 else None
-    model.compile("adam", **({"loss": loss} if loss else {}))
-    diagnosis, expected = (
-        check(model, (x, form(y)), mode="eager"),
-        label_loss_baselines(model, (x, y)),
-    )
-    for name in ("label/loss", "label/accuracy", "label/prior_entropy"):
-        assert diagnosis.measurements[name] == pytest.approx(expected[name])
-    assert not diagnosis.skip_reasons
-
-
 @pytest.mark.parametrize("method", [dann.DANN, dann.WDGRL])  # `WDGRL` draws random points
 def test_measuring_changes_nothing(method):
     model = method(linear_backbone(), num_classes=2, strength=0.7)
@@ -211,9 +181,8 @@ def test_measuring_changes_nothing(method):
     assert_all_equal(before, variables)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("part", ["backbone", "label_head"])
-def test_diverged_model_is_not_dead(part, value):
+@pytest.mark.parametrize(("part", "value"), [("backbone", np.nan), ("label_head", np.inf)])
+def test_diverged_model_is_named(part, value):
     model = build_dann()
     weight = getattr(model, part).trainable_variables[0]
     weight.assign(np.full(weight.shape, value))

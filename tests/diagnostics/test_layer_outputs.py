@@ -1,0 +1,67 @@
+"""Layers that return NaN or only zeros, in models whose faults are known."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+from linear_models import DATA
+
+import dann
+from dann.diagnostics import check, layer_outputs
+
+X = DATA[0]["source"]
+
+
+class Logarithm(layers.Layer):
+    def call(self, inputs):
+        return ops.log(inputs)
+
+
+class Wrapper(keras.Model):
+    """A model that Keras sees only as a `call` method."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def call(self, inputs):
+        return {"labels": self.network(inputs)}
+
+
+def chain(*parts):
+    return keras.Sequential([keras.Input((3,)), *parts])
+
+
+def relu_layer(dead=14):
+    """Returns a layer of 16 units, the first `dead` of which return 0."""
+    bias = np.where(np.arange(16) < dead, -1e3, 1e3)
+    return layers.Dense(16, "relu", name="hidden", bias_initializer=lambda *_, **__: bias)
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "words"),
+    [
+        (lambda: chain(layers.Dense(4), Logarithm(name="log"), layers.Dense(2)), "diverged", "log"),
+        (lambda: Wrapper(chain(Logarithm())), "diverged", "'wrapper'"),
+        (lambda: chain(relu_layer(), layers.Dense(2)), "dead units", "layer hidden, 14 of 16."),
+        (
+            lambda: chain(layers.Dense(2), layers.ReLU(max_value=0, name="zero")),
+            "dead units",
+            "layer zero, 2 of 2.",
+        ),
+        (lambda: chain(relu_layer(dead=7), layers.Dense(2)), "undetermined", "no `GradientRev"),
+    ],
+)
+def test_check_names_the_first_layer_at_fault(build, name, words):
+    verdict = check(build(), X, mode="eager").verdict
+    assert verdict.name == name
+    assert words in verdict.reasons[0]
+    assert "Diverged" not in str(verdict)  # nothing was trained
+
+
+def test_dead_features_of_a_method_are_a_reason():
+    model = dann.DANN(chain(relu_layer()), num_classes=2)
+    model.compile("sgd")
+    assert layer_outputs(model, DATA) == {"layers/dead_units": "hidden, 14 of 16"}
+    reasons = check(model, DATA, mode="eager").verdict.reasons
+    assert "Dead units: layer hidden, 14 of 16. They return 0 for every example." in reasons
