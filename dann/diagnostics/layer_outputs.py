@@ -55,6 +55,8 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
     x = data[0] if isinstance(data, tuple) else data
     parts = [x[domain] for domain in DOMAINS] if is_method else [x]
     inputs = keras.tree.map_structure(_join_first, *parts)
+    if not network.built:
+        network(inputs)
     with preserve_state(network):
         if graph := get_graph(network):
             layers = [layer for layer in network.layers if has_single(layer, "output")]

@@ -101,19 +101,8 @@ def frozen_dense(units=6):
     return dense(units, trainable=False)
 
 
-def frozen_subclassed():
-    model = Subclassed(GradientReversal())
-    model.backbone.trainable = False
-    return model
-
-
 def saturated_dense(units):
     return layers.Dense(units, "sigmoid", bias_initializer=keras.initializers.Constant(200.0))
-
-
-class Saturation(layers.Layer):
-    def call(self, inputs):
-        return ops.sigmoid(inputs + 200.0)
 
 
 def with_nan(model):
@@ -148,7 +137,6 @@ FAULTS = {  # by the state of the reversal
         "frozen model": lambda: two_heads(
             GradientReversal(), before=frozen_dense, head=frozen_dense
         ),
-        "subclassed": frozen_subclassed,
         "method": lambda: method(backbone=keras.Sequential([keras.Input((3,)), frozen_dense()])),
     },
     "every output": {
@@ -166,7 +154,6 @@ FAULTS = {  # by the state of the reversal
     "no gradient": {
         "detached head": lambda: method(domain_head=nested_head(Stop())),
         "saturated sigmoid": lambda: two_heads(GradientReversal(), head=saturated_dense),
-        "saturated, subclassed": lambda: Subclassed(GradientReversal(), last=[Saturation()]),
     },
     "not finite": {"weights of NaN": lambda: with_nan(two_heads(GradientReversal()))},
     "not found": {
@@ -207,7 +194,6 @@ def features_by(*parts):
 
 CORRECT = {
     "batch normalization": features_by(dense, layers.BatchNormalization),
-    "dropout": features_by(dense, lambda: layers.Dropout(0.5)),
     "deep head": lambda: two_heads(GradientReversal(0.5), dense(), layers.BatchNormalization()),
     "two inputs": two_inputs,
     "two nuisances": two_nuisances,
@@ -218,7 +204,6 @@ CORRECT = {
         [keras.Input((3,)), dense(), GradientReversal(0.5), layers.Dense(1)]
     ),
     "method with a deep head": lambda: method(domain_head=nested_head(dense(), dense())),
-    "method in two passes": lambda: method(joint_forward=False),
     "method with a regularizer": lambda: method(regularizers=[dann.MCC()]),
 }
 
