@@ -44,9 +44,10 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
 
     >>> import keras, numpy as np
     >>> from dann.diagnostics import layer_outputs
-    >>> dense = keras.layers.Dense(2, "relu", bias_initializer=keras.initializers.Constant(-99.0))
-    >>> layer_outputs(keras.Sequential([keras.Input((3,)), dense]), np.ones((4, 3)))
-    {'layers/dead_units': 'dense, 2 of 2'}
+    >>> bias = keras.initializers.Constant(-99.0)
+    >>> layer = keras.layers.Dense(2, "relu", bias_initializer=bias, name="hidden")
+    >>> layer_outputs(keras.Sequential([keras.Input((3,)), layer]), np.ones((4, 3)))
+    {'layers/dead_units': 'hidden, 2 of 2'}
     """
     if not isinstance(model, keras.Layer):
         raise TypeError(f"Expected a Keras model or layer. Received: {type(model).__name__}")
@@ -81,4 +82,5 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
 
 
 def _join_first(*arrays):
-    return ops.concatenate([ops.convert_to_tensor(array)[:_SAMPLES] for array in arrays])
+    tensors: Any = [ops.convert_to_tensor(array) for array in arrays]
+    return ops.concatenate([tensor[:_SAMPLES] for tensor in tensors])

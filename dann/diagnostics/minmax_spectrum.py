@@ -68,6 +68,7 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     is_explicit = type(model) is DANN
     field = (explicit_field if is_explicit else step_field)(model, data)
     values = [variable.value for variable in variables]
+    eigenvalues: Any
     eigenvalues, converged = spectrum(field, values, k, seed, differences=not is_explicit)
     if not len(eigenvalues):
         raise ValueError(

@@ -60,7 +60,7 @@ def spectrum(
         )
         return [(a - b) / (2 * width) for a, b in zip(above, below, strict=True)]
 
-    tensors = [ops.convert_to_tensor(value) for value in values]
+    tensors: Any = [ops.convert_to_tensor(value) for value in values]
     sizes = [int(np.prod(tensor.shape)) for tensor in tensors]
     differentiate = take_differences if differences else lambda xs, vs: jvp(field, xs, vs)[1]
     run = in_mode(differentiate, fit_mode())

@@ -97,14 +97,15 @@ def format_leakage(row: Mapping[str, Any]) -> str:
 
 def find_confounded_nuisances(domains: DomainPair) -> list[str]:
     """Returns a sentence for each class that occurs with one value of a nuisance, in training."""
-    if not domains.nuisances:
+    nuisances: Any = domains.nuisances
+    if not nuisances:
         return []
     labels, names = domains.source_train[1], domains.class_names
     classes = np.array(names)[labels] if names else labels
     return [
         f"nuisance {name}: {confounded}. Hiding {name} hides this class, too"
-        for name, values in domains.nuisances.train.items()
-        if domains.nuisances.kinds[name] != NUMBER
+        for name, values in nuisances.train.items()
+        if nuisances.kinds[name] != NUMBER
         for confounded in find_confounded_classes(classes, values)
     ]
 
