@@ -16,6 +16,12 @@ from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY
 _SEPARATED = 0.9
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
+_COLUMNS = {
+    "source/accuracy": "source",
+    "target/accuracy": "target (oracle)",
+    "target/balanced_accuracy": "balanced (oracle)",
+    "seconds": "seconds",
+}
 
 
 def print_results(row: Mapping[str, Any], domains: DomainPair, table: pandas.DataFrame) -> None:
@@ -42,31 +48,28 @@ def print_results(row: Mapping[str, Any], domains: DomainPair, table: pandas.Dat
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
-    """Formats the accuracies of a run, one line per method.
+    """Formats the accuracies of a run as a table with one row per method.
 
     The baseline is evaluated after the last step, even if a score chose an earlier epoch of the
     method.
     """
-    width = max(14, 2 + len(row["method"]))
     moment = "the last step"
     if "kept_by" in row:
         moment = f"step {row['kept_step']}, chosen by {row['kept_by']}"
+    rows = {
+        name: [row.get(f"{prefix}{column}") for column in _COLUMNS]
+        for name, prefix in (("source only", "source_only/"), (row["method"], ""))
+        if f"{prefix}seconds" in row
+    }
+    table = pandas.DataFrame.from_dict(rows, orient="index", columns=[*_COLUMNS.values()])
+    formatters: Any = dict.fromkeys(table, "{:.1%}".format) | {"seconds": "{:.1f}".format}
     lines = [
         f"seed {row['seed']}, {row['steps']} steps, test accuracy after {moment}",
-        f"{'':<{width}}{'source':>10}{'target (oracle)':>18}{'balanced (oracle)':>20}"
-        f"{'seconds':>10}",
+        table.dropna(axis="columns", how="all").to_string(formatters=formatters),
     ]
-    columns = {"source/accuracy": 10, "target/accuracy": 18, "target/balanced_accuracy": 20}
-    for name, prefix in (("source only", "source_only/"), (row["method"], "")):
-        if f"{prefix}seconds" in row:
-            cells = [f"{name:<{width}}"]
-            for column, size in columns.items():
-                value = row.get(f"{prefix}{column}")
-                cells.append(f"{'-' if value is None else f'{value:.1%}':>{size}}")
-            lines.append(f"{''.join(cells)}{row[f'{prefix}seconds']:>10.1f}")
     if "source_only/target/accuracy" in row:
         gain = row["target/accuracy"] - row["source_only/target/accuracy"]
-        lines.append(f"{'gain':<{width}}{'':>10}{100 * gain:>+11.1f} points")
+        lines.append(f"gain: {100 * gain:+.1f} points")
     return "\n".join(lines)
 
 

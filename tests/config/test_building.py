@@ -158,13 +158,6 @@ def test_baseline_of_a_regularized_method_has_no_regularizer():
     assert model.regularizers == []
 
 
-@pytest.mark.parametrize(
-    ("override", "radius"), [("method=sdat", 0.05), ("+method.task_radius=0.02", 0.02)]
-)
-def test_radius_of_the_smoothed_task_reaches_the_model(override, radius):
-    assert build(override).task_radius == radius
-
-
 def write_npz(folder, *names):
     """Writes files of 40 examples of two classes, and returns their paths."""
     rng, paths = np.random.default_rng(0), [folder / f"{name}.npz" for name in names]

@@ -16,10 +16,9 @@ from dann.config.schema import SelectionConfig
 from dann.diagnostics import Diagnosis, verdict
 from dann.selection import compute_scores
 from dann.training import RunDirectory, run_figures
-from dann.training.checkpoints import get_states, restore_states
 from dann.training.diagnose_run import write_diagnosis
 from dann.training.manifest import Manifest
-from dann.training.run_callbacks import Clock, RunScores
+from dann.training.run_callbacks import RunScores
 
 SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
 
@@ -178,10 +177,3 @@ def test_summary_has_the_scores_of_the_final_weights(keep, averages, domains, tm
     # Callbacks after the scores see the weights that train, not their averages.
     is_final = np.allclose(weights[best][0], model.classifier.get_weights()[0])
     assert is_final != averages
-
-
-def test_clock_goes_on_after_a_resume():
-    clock, resumed = Clock(), Clock()
-    clock.seconds = 6.0
-    restore_states([resumed], get_states([clock]))
-    assert resumed.seconds == 6

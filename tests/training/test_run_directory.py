@@ -101,12 +101,6 @@ def test_only_written_files_are_deleted(run):
     assert {path for path in run.path.rglob("*") if path.is_file()} == {*foreign}
 
 
-def test_file_that_is_not_written_is_not_listed(run):
-    with run.manifest.write(run.summary_file):
-        pass
-    assert run.manifest.files() == {}
-
-
 def test_manifest_deletes_no_file_outside_the_directory(run, tmp_path):
     precious = tmp_path / "project/samples.png"
     for path in (precious, run.path / "folder/data.csv"):
@@ -190,15 +184,6 @@ def test_predictions_for_another_target_are_not_replaced(run):
         run.write_predictions(table, "a/t.npz")
     with pytest.raises(FileExistsError, match=r"rename the target.*predictions for .*a/t\.npz"):
         run.write_predictions(table, "b/t.npz")
-
-
-def test_checkpoints_are_recognized_by_name(run):
-    run.checkpoints.mkdir(parents=True)
-    for name in ("step-x.npz", "step-3.part.npz", "stepping-3.npz"):
-        (run.checkpoints / name).touch()
-    assert not run.has_checkpoints()
-    (run.checkpoints / "step-3.npz").touch()
-    assert run.has_checkpoints()
 
 
 def test_failed_write_keeps_the_old_file(tmp_path):

@@ -184,19 +184,6 @@ def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
     assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
 
 
-def test_points_are_colored_by_class_and_gray_without_labels(domains, figures, tmp_path):
-    features = np.random.default_rng(0).normal(size=(48, 5))
-    unlabeled = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
-    for pair in (domains, unlabeled):
-        run_figures.save_features([("a", features)], pair, seed=0, path=tmp_path / "features.png")
-    labeled_axes, unlabeled_axes = (figure.axes[0] for figure in figures)
-    circles, crosses = labeled_axes.collections[:2]
-    assert len(np.unique(circles.get_edgecolors(), axis=0)) == 3
-    assert len(np.unique(crosses.get_facecolors(), axis=0)) == 4  # the training set is gray
-    assert len(np.unique(unlabeled_axes.collections[1].get_facecolors(), axis=0)) == 1
-    assert [text.get_text() for text in labeled_axes.texts] == ["0", "1", "2"]
-
-
 def test_failed_figure_is_a_warning(domains, tmp_path, monkeypatch, capsys):
     failure = mock.Mock(side_effect=RuntimeError("no memory left"))
     monkeypatch.setattr(run_figures, "save_curves", failure)
