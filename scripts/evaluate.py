@@ -34,23 +34,18 @@ def main(cfg):
     from dann.adaptation.prediction import predict
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
-    from dann.training import RunDirectory
-    from dann.training.evaluate_run import (
-        estimate_accuracy,
-        format_class_report,
-        tabulate_regret,
-        write_sample,
-    )
+    from dann.training import RunDirectory, evaluate_run
     from dann.training.evaluation import predict_target
 
     if sum(value is not None for value in (cfg.target, cfg.label, cfg.labels)) > 1:
         raise ConfigError("Expected one of target=, label= and labels=. Received: more than one")
     run = RunDirectory(cfg.run)
     if cfg.label is not None:
-        print(f"Written to {write_sample(run, cfg.label)}: fill the column label, then add labels=")
+        path = evaluate_run.write_sample(run, cfg.label)
+        print(f"Written to {path}. Fill the column label, then evaluate with labels={path}")
         return
     if cfg.labels is not None:
-        print(estimate_accuracy(cfg.labels, run.summary()["class_names"]))
+        print(evaluate_run.estimate_accuracy(cfg.labels, run.summary()["class_names"]))
         return
     classifier = run.classifier()
     run_cfg = load_run_config(cfg.run, cfg.paths)
@@ -77,13 +72,13 @@ def main(cfg):
             print(f"{domain} accuracy: unknown (no labels)")
         else:
             predicted = predict(classifier, inputs).argmax(axis=1)
-            print(format_class_report(labels, predicted, class_names))
+            print(evaluate_run.format_class_report(labels, predicted, class_names))
     if cfg.target is not None:
         table = predict_target(classifier, domains, ["test"])
         print(f"Written to {run.write_predictions(table, cfg.target)}")
     elif run.oracle_file.is_file():
         print("Epoch that each score selects; the accuracies use target labels (oracle)")
-        print(tabulate_regret(cfg.run).round(4).to_string())
+        print(evaluate_run.tabulate_regret(cfg.run).round(4).to_string())
 
 
 if __name__ == "__main__":

@@ -76,38 +76,40 @@ class ReproduceConfig:
 
 
 @dataclasses.dataclass
-class EvaluateConfig:
-    """Config of `scripts/evaluate.py`."""
+class RunConfig:
+    """The keys of scripts that read a run."""
 
     run: str = MISSING
-    target: str | None = None
-    label: int | None = None
-    labels: str | None = None
     paths: PathsConfig = MISSING
 
 
 @dataclasses.dataclass
-class DiagnoseConfig:
+class EvaluateConfig(RunConfig):
+    """Config of `scripts/evaluate.py`."""
+
+    target: str | None = None
+    label: int | None = None
+    labels: str | None = None
+
+
+@dataclasses.dataclass
+class DiagnoseConfig(RunConfig):
     """Config of `scripts/diagnose.py`."""
 
-    run: str = MISSING
     full: bool = False
     diagnostics: list[str] | None = None
     samples: int = 500
     step_samples: int = 32
     seed: int = 0
-    paths: PathsConfig = MISSING
 
 
 @dataclasses.dataclass
-class ExportConfig:
+class ExportConfig(RunConfig):
     """Config of `scripts/export.py`."""
 
-    run: str = MISSING
     format: str = "packed"
     examples: int = 1000
     tolerance: float = 1e-3
-    paths: PathsConfig = MISSING
 
 
 @dataclasses.dataclass
