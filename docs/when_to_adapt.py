@@ -107,7 +107,7 @@ def train(folder):
                 backbone = partial(network, domains.input_shape)
                 comparison = dann.compare(domains, methods, backbone=backbone, steps=STEPS)
                 inputs, labels = domains.target_test
-                logits = comparison.classifier.predict(inputs[:], verbose=0)
+                logits = comparison.recommended.predict(inputs[:], verbose=0)
                 shares = compute_accuracies(labels, logits.argmax(axis=1))
                 row = {f"target/{name}": share for name, share in shares.items()}
                 recommended = pandas.DataFrame([{"setting": f"recommend{group}", **row}])

@@ -220,7 +220,7 @@ RANGES = (
         "probe/accuracy",
         (-math.inf, MAX_ALIGNED_ACCURACY),
         "Accuracy of a new domain probe; 50% means aligned. The verdict uses its 95% interval.",
-        "Train longer or raise the strength; see `dann.selection.suggest_source_only`.",
+        "Train longer or raise the strength; see `dann.selection.recommend`.",
     ),
     HealthyRange(
         "conflict/ratio",

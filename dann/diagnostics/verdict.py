@@ -119,7 +119,7 @@ _ADVICE = {
     "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
     "not aligned": "Train longer or raise the strength. If the loss of the discriminator is "
     "far above the loss of the probe, make the discriminator larger or raise its learning rate. "
-    "See `dann.selection.suggest_source_only` for signs that source only is better.",
+    "Compare it with source only; see `dann.selection.recommend`.",
     "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",
     "undetermined": "Pass at least 100 examples of each domain.",
 }

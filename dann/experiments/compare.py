@@ -118,7 +118,7 @@ def compare(
     >>> comparison.recommended.output_shape
     (None, 2)
     """
-    _check_types(domains, methods, backbone, seeds, optimizer)
+    _check_types(domains, methods, backbone)
     check_integer("steps", steps, low=1)
     settings = resolve_methods([SOURCE_ONLY], domains)
     settings |= resolve_methods(list_defaults(domains) if methods is None else methods, domains)
@@ -180,34 +180,26 @@ def compare(
     return Comparison(frame, "agreement", recommendation, classifier, predictions, lines)
 
 
-def _check_types(domains, methods, backbone, seeds, optimizer):
-    """Raises a `TypeError` for arguments that would fail within or after the first run."""
-    is_optimizer = isinstance(optimizer, keras.optimizers.Optimizer)
-    made_by = "a function without arguments that returns a new"
-    checks = {
-        "domains": (
+def _check_types(domains, methods, backbone):
+    """Raises a `TypeError` for arguments that would fail within the first run."""
+    is_list = isinstance(methods, Iterable) and not isinstance(methods, str)
+    checks = (
+        (
+            "domains",
             domains,
             isinstance(domains, DomainPair),
             "the result of `dann.data.arrays((inputs, labels), target_inputs)` or another reader",
         ),
-        "methods": (
-            methods,
-            methods is None or (isinstance(methods, Iterable) and not isinstance(methods, str)),
-            "a list, such as ['dann', 'cdan']",
-        ),
-        "backbone": (
+        ("methods", methods, methods is None or is_list, "a list, such as ['dann', 'cdan']"),
+        (
+            "backbone",
             backbone,
             callable(backbone) and not isinstance(backbone, keras.Layer),
-            f"{made_by} backbone, such as `lambda: dann.networks.mlp_backbone((3,))`",
+            "a function without arguments that returns a new backbone, such as "
+            "`lambda: dann.networks.mlp_backbone((3,))`",
         ),
-        "seeds": (seeds, isinstance(seeds, Iterable), "a list of integers, such as `range(3)`"),
-        "optimizer": (
-            optimizer,
-            callable(optimizer) and not is_optimizer,
-            f"{made_by} optimizer, such as `lambda: keras.optimizers.Adam(0.001)`",
-        ),
-    }
-    for name, (value, is_valid, expected) in checks.items():
+    )
+    for name, value, is_valid, expected in checks:
         if not is_valid:
             received = f"{name}={reprlib.repr(value)}"
             raise TypeError(f"Expected `{name}` to be {expected}. Received: {received}.")

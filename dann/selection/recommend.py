@@ -9,9 +9,6 @@ from scipy import special
 from dann.data.probes import Separation, probe_domains
 from dann.selection.outputs import Outputs
 
-# A discriminator above this accuracy separates the domains: the features are not aligned.
-MAX_DOMAIN_ACCURACY = 0.97
-
 
 class Recommendation(NamedTuple):
     """The run to keep, and the reasons.
@@ -27,64 +24,14 @@ class Recommendation(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def suggest_source_only(
-    *,
-    probe: Separation | None = None,
-    info_max: float | None = None,
-    source_only_info_max: float | None = None,
-    domain_accuracy: float | None = None,
-) -> str | None:
-    """Returns a reason to keep the source-only model instead of an adapted one, or `None`.
-
-    This is the only rule about the source-only model in this package. It reads no target labels, so
-    it can be wrong. Either of these signs is a reason:
-
-    - There is no shift: the 95% interval of the accuracy of a newly trained domain probe on the
-      features of the source-only model contains 0.5.
-    - The adaptation failed: the adapted model has a lower InfoMax than the source-only model, and
-      its discriminator still separates the domains, with an accuracy above 0.97. Either of the two
-      alone also occurs where the method helps.
-
-    Arguments that are `None` were not measured.
-
-    Args:
-        probe: Result of `dann.selection.probe_domains` on the features of the source-only model.
-        info_max: InfoMax of the adapted model, in nats.
-        source_only_info_max: InfoMax of the source-only model, in nats.
-        domain_accuracy: Accuracy of the discriminator of the adapted model, in [0, 1].
-
-    Example:
-
-    >>> from dann.selection import suggest_source_only
-    >>> scores = {"info_max": 1.9, "source_only_info_max": 2.0}
-    >>> suggest_source_only(**scores, domain_accuracy=0.7) is None
-    True
-    >>> suggest_source_only(**scores, domain_accuracy=0.99)[:40]
-    'because its InfoMax is 2.00 against 1.90'
-    """
-    if (
-        info_max is not None
-        and source_only_info_max is not None
-        and info_max < source_only_info_max
-        and domain_accuracy is not None
-        and domain_accuracy > MAX_DOMAIN_ACCURACY
-    ):
-        return (
-            f"because its InfoMax is {source_only_info_max:.2f} against {info_max:.2f} and the "
-            f"discriminator still separates the domains ({domain_accuracy:.0%})"
-        )
-    if probe is not None and probe.low <= 0.5:
-        return "because there is no visible shift: a probe cannot separate the domains"
-    return None
-
-
 def recommend(
     candidates: Mapping[str, Sequence[Outputs]], source_only: str = "source_only"
 ) -> Recommendation:
     """Recommends which run of several candidates to keep. It reads no target labels.
 
     1. If a newly trained probe cannot separate the domains by the features of the source-only
-       model, there is no visible shift, and only its runs remain; see `suggest_source_only`.
+       model, because the 95% interval of its accuracy contains 0.5, there is no visible shift, and
+       only source-only runs remain.
     2. Otherwise, the run whose classes on the target agree best with the average of the other
        candidates is recommended; see `find_closest_to_average`. Averaging reduces errors if the
        candidates make different mistakes, and this one network keeps most of the effect.
@@ -142,7 +89,7 @@ def recommend_run(
             f"a new probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
             f"50%, 95% interval {probe.low:.1%} to {probe.high:.1%})"
         )
-    is_similar = suggest_source_only(probe=probe) is not None
+    is_similar = probe is not None and probe.low <= 0.5
     if is_similar:
         reasons[0] += f": there is no visible shift, so keep {source_only}"
     runs = [key for key in probabilities if (key[0] == source_only) == is_similar]
