@@ -45,7 +45,7 @@ def main(cfg):
         print(f"Written to {path}. Fill the column label, then evaluate with labels={path}")
         return
     if cfg.labels is not None:
-        print(evaluate_run.estimate_accuracy(cfg.labels, run.summary()["class_names"]))
+        print(evaluate_run.estimate_accuracy(cfg.labels, run.summary().get("class_names")))
         return
     classifier = run.classifier()
     run_cfg = load_run_config(cfg.run, cfg.paths)

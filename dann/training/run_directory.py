@@ -241,7 +241,7 @@ class RunDirectory:
             table.to_csv(draft, index=False)
         return path
 
-    def predictions(self) -> pandas.DataFrame:
+    def predictions(self) -> Any:
         """Returns the predictions for the target of the run. All columns contain text."""
         # Text, because a class or a file may be called "NA" or "01".
         return _table(self.predictions_file, _TRAINED, keep_default_na=False, dtype=str)
