@@ -18,21 +18,32 @@ from dann.config.script import script
 
 @script("diagnose")
 def main(cfg):
+    from dann.adaptation import TargetOnly
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
-    from dann.diagnostics import DIAGNOSTICS
+    from dann.diagnostics import DIAGNOSTICS, Diagnosis, measure, verdict
+    from dann.diagnostics.check import QUICK
     from dann.training import RunDirectory
-    from dann.training.diagnose_run import diagnose_run, write_diagnosis
+    from dann.training.diagnose_run import write_diagnosis
 
-    names = list(DIAGNOSTICS) if cfg.full else cfg.diagnostics
+    names = list(DIAGNOSTICS) if cfg.full else cfg.diagnostics or QUICK
     run = RunDirectory(cfg.run)
     model = run.model()
     domains = build_domains(load_run_config(cfg.run, cfg.paths))
     run.check_data(domains.identity)
+    domains = domains.oracle() if isinstance(model, TargetOnly) else domains
+    count = min(cfg.samples, len(domains.source_train[1]))
+    batch = domains.batches(count, cfg.seed)[0]
     print_line = functools.partial(print, flush=True)
-    diagnosis = diagnose_run(
-        model, domains, names, cfg.samples, cfg.step_samples, cfg.seed, print_line
-    )
+    measurements, skip_reasons = measure(model, batch, names, cfg.step_samples, print_line)
+    about = {
+        "method": type(model).__name__,
+        "source": domains.source,
+        "target": domains.target,
+        "step": int(model.optimizer.iterations),
+        "examples of each domain": count,
+    }
+    diagnosis = Diagnosis(verdict(measurements), measurements, skip_reasons, about)
     report = write_diagnosis(diagnosis, run)
     print(f"\n{diagnosis.verdict}\n\nWritten to {report}")
 
