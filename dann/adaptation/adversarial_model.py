@@ -120,11 +120,6 @@ class AdversarialModel(PairModel):
         self.augmentation = make_layers(augmentation or {})
         self.regularizers = check_regularizers(regularizers, self.logits_shape)
         self.task_radius = check_number("task_radius", task_radius, low=0)
-        if self.reversal is None and task_radius:
-            raise ValueError(
-                f"Expected no `task_radius`, because `{type(self).__name__}` has no gradient "
-                f"reversal. Received: task_radius={task_radius}."
-            )
         if self.num_classes == 1:
             require_exclusive_classes(self, f"a label head of output shape {self.logits_shape}")
         for regularizer in self.regularizers:

@@ -23,7 +23,6 @@ def augment_pair(
     layers: dict[str, keras.Layer],
     dtype: str,
     input_dtype: str,
-    labeled_domain: str = "source",
 ) -> dict[str, Any]:
     """Applies each domain's augmentation layer, then blends the source with the target.
 
@@ -36,11 +35,10 @@ def augment_pair(
         layers: Layers from `make_layers`.
         dtype: Type of the numbers that a layer receives.
         input_dtype: Type of the network's inputs.
-        labeled_domain: Domain of the part named `"source"`; `"target"` for `TargetOnly`.
     """
     augmented = {}
     for name, part in select_parts(pair).items():
-        layer = layers.get(labeled_domain if name == "source" else "target")
+        layer = layers.get("source" if name == "source" else "target")
         if layer is not None:
             part = layer(_cast(part, dtype, input_dtype), training=True)
         augmented[name] = part

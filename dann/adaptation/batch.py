@@ -53,11 +53,6 @@ class Batch(NamedTuple):
         sizes = [count_examples(self.features[name]) for name in ("source", "target")]
         return split_rows(scores, sizes)
 
-    def probabilities(self) -> Any:
-        """Returns the softmax of the logits of source and target, without gradient."""
-        logits = ops.concatenate([self.logits["source"], self.logits["target"]])
-        return ops.stop_gradient(ops.softmax(logits))
-
     def apply_reversed(self, network: Any, reversal: Any, training: bool) -> Any:
         """Applies a network to the domain features after the gradient reversal."""
         features = reversal(self.domain_features, training=training)

@@ -41,7 +41,7 @@ def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -
     Reference:
         - [Li et al., 2017](https://arxiv.org/abs/1603.04779), algorithm 1.
     """
-    network = getattr(network, "classifier", network)
+    classifier: Any = getattr(network, "classifier", network)
     measured: list[_MeasuredNormalization] = []
 
     def copy_layer(layer):
@@ -51,16 +51,16 @@ def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -
         return measured[-1]
 
     # Keras copies the layers in the order in which the network calls them.
-    copy = keras.models.clone_model(network, clone_function=copy_layer, recursive=True)
-    layers = network._flatten_layers()  # Keras has no public name for this list
+    copy = keras.models.clone_model(classifier, clone_function=copy_layer, recursive=True)
+    layers = classifier._flatten_layers()  # Keras has no public name for this list
     total = sum(isinstance(layer, keras.layers.BatchNormalization) for layer in layers)
     if not measured or len(measured) < total:
         raise ValueError(
             "Expected a network with layers of batch normalization, none of them within a custom "
-            f"layer. Received: {network.name!r} with {total} such layers, {total - len(measured)} "
-            "of them within a custom layer."
+            f"layer. Received: {classifier.name!r} with {total} such layers, "
+            f"{total - len(measured)} of them within a custom layer."
         )
-    copy.set_weights(network.get_weights())
+    copy.set_weights(classifier.get_weights())
     batches = OrderedBatches(Examples({"inputs": inputs}, "target"), batch_size)
     for layer in measured:
         layer.moments = np.zeros((3, *layer.moving_mean.shape))
@@ -71,7 +71,7 @@ def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -
         layer.moving_mean.assign(mean)
         layer.moving_variance.assign(squares / count - mean**2)
         layer.moments = None
-    adapted = copy_network(network)
+    adapted = copy_network(classifier)
     adapted.set_weights(copy.get_weights())
     return adapted
 

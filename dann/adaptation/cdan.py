@@ -87,8 +87,10 @@ class CDAN(AdversarialModel):
 
     def domain_scores(self, batch, reversal, training):
         features = reversal(batch.domain_features, training=training)
+        logits = ops.concatenate([batch.logits["source"], batch.logits["target"]])
+        predictions = ops.stop_gradient(ops.softmax(logits))  # (2 batch, classes)
         # (2 batch, min(features * classes, max_units))
-        products = self.multilinear_map([features, batch.probabilities()])
+        products = self.multilinear_map([features, predictions])
         return upcast_half(self.domain_head(products, training=training))
 
     def method_losses(self, batch, reversal, training):

@@ -1,14 +1,39 @@
+import math
 from typing import Any, Unpack
 
 from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import predict_one_hot
-from dann.adaptation.f_divergences import DIVERGENCES
 from dann.adaptation.networks import make_second_head
 from dann.adaptation.options import ReversalOptions
 from dann.checks import check_choice
 from dann.schedules import StrengthSchedule
+
+# For a convex function `phi` of the ratio `u` of the densities with `phi(1) = 0`, whose conjugate
+# is `phi*(t) = sup_u (u t - phi(u))`: the activation `g`, which maps the output `v` of the critic
+# into the domain of `phi*`, and `v -> phi*(g(v))`, simplified to keep rounding errors small. As in
+# the paper's table, Pearson's `phi` is also defined for negative `u`.
+DIVERGENCES = {
+    # phi = u log u;  g = v;  phi*(t) = exp(t - 1)
+    "kl": (lambda v: v, lambda v: ops.exp(v - 1)),
+    # phi = -log u;  g = -exp(-v);  phi*(t) = -1 - log(-t)
+    "reverse_kl": (lambda v: -ops.exp(-v), lambda v: v - 1),
+    # phi = (u - 1)^2;  g = v;  phi*(t) = t^2 / 4 + t
+    "pearson": (lambda v: v, lambda v: ops.square(v) / 4 + v),
+    # phi = (1 - u)^2 / u;  g = 1 - exp(-v);  phi*(t) = 2 - 2 sqrt(1 - t)
+    "neyman": (lambda v: 1 - ops.exp(-v), lambda v: 2 - 2 * ops.exp(-v / 2)),
+    # phi = (sqrt(u) - 1)^2;  g = 1 - exp(-v);  phi*(t) = t / (1 - t)
+    "squared_hellinger": (lambda v: 1 - ops.exp(-v), lambda v: ops.exp(v) - 1),
+    # phi = u log u - (u + 1) log((u + 1) / 2);  g = log 2 - log(1 + exp(-v));
+    # phi*(t) = -log(2 - exp(t))
+    "jensen_shannon": (
+        lambda v: math.log(2) - ops.softplus(-v),
+        lambda v: ops.softplus(v) - math.log(2),
+    ),
+    # phi = |u - 1| / 2;  g = tanh(v) / 2;  phi*(t) = t for |t| <= 1 / 2
+    "total_variation": (lambda v: ops.tanh(v) / 2, lambda v: ops.tanh(v) / 2),
+}
 
 
 @METHODS.register("fdal")
@@ -56,6 +81,8 @@ class FDAL(AdversarialModel):
     Reference:
         - [Acuna et al., 2021](https://arxiv.org/abs/2106.11344), definition 2 (the discrepancy that
           `d` estimates) and section 4 (the critic by class, the objective).
+        - [Nowozin et al., 2016](https://arxiv.org/abs/1606.00709), table 2 and its continuation in
+          the appendix: the divergences.
     """
 
     terms = ("divergence/loss",)
@@ -79,12 +106,11 @@ class FDAL(AdversarialModel):
         self.critic = make_second_head("critic", critic, self)
 
     def method_losses(self, batch, reversal, training):
-        divergence = DIVERGENCES[self.divergence]
+        activation, conjugate = DIVERGENCES[self.divergence]
         scores = batch.apply_reversed(self.critic, reversal, training)
         # h_k for the predicted class k: (batch,) for each domain
         source, target = (
             ops.sum(predict_one_hot(batch.logits[name]) * part, axis=-1)
             for name, part in zip(("source", "target"), batch.split_domains(scores), strict=True)
         )
-        source_mean = ops.mean(divergence.activation(source))
-        return {"divergence/loss": ops.mean(divergence.conjugate(target)) - source_mean}
+        return {"divergence/loss": ops.mean(conjugate(target)) - ops.mean(activation(source))}

@@ -30,8 +30,7 @@ def warn_about_scale(network: Any, data: Any) -> None:
     """
     scale, lowest = _find_scale(network)
     for inputs in _list_inputs(data) if scale else ():
-        rows = np.linspace(0, len(inputs) - 1, min(len(inputs), _MAX_ROWS)).astype(int)
-        sample = np.asarray(inputs[rows])
+        sample: Any = ops.convert_to_numpy(inputs[:: -(-len(inputs) // _MAX_ROWS)])
         if sample.dtype.kind not in "biuf":
             continue
         low, high, deviation = (float(f(sample)) for f in (np.min, np.max, np.std))
@@ -75,10 +74,4 @@ def _list_inputs(data: Any) -> list[Any]:
         parts = [domain.columns["inputs"] for domain in examples if domain]
     else:
         parts = select_parts(data).values() if is_pair(data) else [data]
-        parts = [_as_array(part) for part in parts]
     return [part for part in parts if hasattr(part, "shape") and len(part)]
-
-
-def _as_array(part: Any) -> Any:
-    is_array = hasattr(part, "__array__") and not isinstance(part, np.ndarray)
-    return ops.convert_to_numpy(part) if is_array else part

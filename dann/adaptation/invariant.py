@@ -8,7 +8,9 @@ from keras import ops
 from dann.adaptation.adversarial_model import AdversarialModel
 from dann.adaptation.batch import is_pair
 from dann.adaptation.labels import MULTI_LABEL_LOSSES, ONE_HOT_LOSSES
-from dann.adaptation.missing_labels import (
+from dann.adaptation.networks import make_domain_head
+from dann.adaptation.nuisance import (
+    Nuisance,
     apply_sample_weights,
     check_values,
     class_sample_weights,
@@ -16,8 +18,6 @@ from dann.adaptation.missing_labels import (
     normalize_mask,
     split_missing,
 )
-from dann.adaptation.networks import make_domain_head
-from dann.adaptation.nuisance import Nuisance
 from dann.adaptation.options import ReversalOptions
 from dann.checks import check_integer
 from dann.data.nuisances import NUMBER
@@ -137,8 +137,8 @@ class Invariant(AdversarialModel):
         _check_names("balanced", self.balanced, categorical_nuisances)
         shape = self.logits_shape
         self.label_shapes = shape if isinstance(shape, dict) else {"label": shape}
-        is_ambiguous = bool(set(nuisances) & set(self.label_shapes))
-        if not nuisances or is_ambiguous or (condition_on_label and self.num_classes == 1):
+        has_common_name = bool({*nuisances} & {*self.label_shapes})
+        if not nuisances or has_common_name or (condition_on_label and self.num_classes == 1):
             raise ValueError(
                 "Expected at least one nuisance, no nuisance with the name of a label, and classes "
                 f"if `condition_on_label` is set. Received: nuisances={dict(nuisances)} and label "
@@ -163,11 +163,9 @@ class Invariant(AdversarialModel):
                 Nuisance(name, kind, self.heads[name], statistics, reversal, is_balanced)
             )
         terms = [f"{name}/loss" for name in nuisances]
-        terms += [
-            f"{name}/{term}" for name in categorical_nuisances for term in ("accuracy", "chance")
-        ]
-        for term in sorted(terms):
-            self.trackers[term] = keras.metrics.Mean(term)
+        for name in categorical_nuisances:
+            terms += [f"{name}/accuracy", f"{name}/chance"]
+        self.trackers.update({term: keras.metrics.Mean(term) for term in sorted(terms)})
 
     def call(self, inputs, training=False):
         if training:
@@ -176,16 +174,14 @@ class Invariant(AdversarialModel):
 
     def method_losses(self, batch, reversal, training):
         self._check_names(batch.labels)
-        source, shared_features = batch.features["source"], None
+        terms, source, reversed_features = {}, batch.features["source"], None
         if reversal is not None:
             # Called once for all nuisances, because the reversal counts the steps of its schedule.
-            shared_features = reversal(source, training=training)
-        terms = {}
+            reversed_features = reversal(source, training=training)
         for nuisance in self.nuisance_terms:
-            features = shared_features
             if nuisance.reversal is not None:
-                features = nuisance.reversal(source, training=training)
-            terms |= nuisance.losses(self, batch, features, training)
+                reversed_features = nuisance.reversal(source, training=training)
+            terms |= nuisance.losses(self, batch, reversed_features, training)
         return terms
 
     def _check_names(self, labels):

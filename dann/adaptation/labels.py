@@ -72,11 +72,11 @@ def get_logits_metrics(metrics: Any, loss: Any) -> Any:
             name: get_logits_metrics(metric, loss.get(name))
             for name, metric in (metrics or {}).items()
         }
+    if not isinstance(loss, MULTI_LABEL_LOSSES):
+        return metrics
 
     def get_metric(metric):
-        if metric in ("accuracy", "acc", "binary_accuracy") and isinstance(
-            loss, MULTI_LABEL_LOSSES
-        ):
+        if metric in ("accuracy", "acc", "binary_accuracy"):
             return keras.metrics.BinaryAccuracy(name=metric, threshold=0.0)
         return metric
 
@@ -89,20 +89,19 @@ def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
     Keras would broadcast a number over all outputs.
 
     Raises:
-        ValueError: If labels are missing or have the other format.
-        TypeError: If labels are a dict or strings.
+        ValueError: If labels have the other format.
+        TypeError: If labels are missing, a dict or strings.
     """
     if isinstance(logits, dict):
         for name, output in logits.items():
             check_label_format(labels[name], output, loss[name])
         return
-    if labels is None:
-        raise ValueError(
-            "Expected labels. Received: no labels. Write `fit({'source': ..., 'target': ...}, "
-            "labels)`."
+    if labels is None or isinstance(labels, dict):
+        received = "no labels" if labels is None else f"a dict of {list(labels)}"
+        raise TypeError(
+            f"Expected labels in one array. Received: {received}. Write `fit({{'source': ..., "
+            "'target': ...}, labels)`."
         )
-    if isinstance(labels, dict):
-        raise TypeError(f"Expected labels in one array. Received: a dict of {list(labels)}.")
     reject_text_labels(labels)
     outputs, has_fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     function = keras.losses.get(loss) if isinstance(loss, str) else loss

@@ -101,7 +101,8 @@ class MDAN(AdversarialModel):
         self.domain_head = _copy_per_source(head, self.feature_shape, self.num_sources)
 
     def fit(self, x=None, *args, **kwargs):
-        self._check_sources(x)
+        if is_pair(x) or isinstance(x, Pairs):
+            self._check_sources(x)
         return super().fit(x, *args, **kwargs)
 
     def _check_sources(self, x):
@@ -109,10 +110,8 @@ class MDAN(AdversarialModel):
         if isinstance(x, Pairs):
             examples = getattr(x.domains["source"], "examples", None)
             sources = examples.columns.get("domain") if examples else None
-        elif is_pair(x):
-            sources = x.get("source_domain")
         else:
-            return
+            sources = x.get("source_domain")
         if sources is None and self.num_sources == 1:
             return
         array: Any = [] if sources is None else ops.convert_to_numpy(sources)
@@ -145,7 +144,13 @@ class MDAN(AdversarialModel):
         label_losses = self._label_losses(batch, source_one_hot)  # E_i
         # E_i - D_i, the bound of the target's risk from source i, `(num_sources,)`
         source_risks = label_losses - ops.cast(domain_losses, label_losses.dtype)
-        weights = self._source_weights(source_one_hot, source_risks)
+        is_present = ops.any(source_one_hot != 0, axis=0)
+        source_risks = ops.where(is_present, source_risks, float("-inf"))
+        if self.weighting == "hard" or self.num_sources == 1:
+            largest = ops.argmax(source_risks)
+            weights = ops.one_hot(largest, self.num_sources, dtype=source_risks.dtype)
+        else:
+            weights = ops.stop_gradient(ops.softmax(self.gamma * source_risks))  # equation 6
         accuracies = _average_domains(
             ops.cast(source < 0, "float32"), ops.cast(target > 0, "float32"), source_one_hot
         )
@@ -176,22 +181,13 @@ class MDAN(AdversarialModel):
         losses = []
         for index in range(self.num_sources):
             # A mean over one source is a mean over the batch with weight 0 for other sources.
-            share = ops.maximum(
-                ops.mean(source_one_hot[:, index]), 1e-9
-            )  # the source may be absent
+            share = ops.maximum(ops.mean(source_one_hot[:, index]), 1e-9)  # 0 if absent
             weights = expand_sample_weights(source_one_hot[:, index] / share, logits)
             if batch.weights is not None:
                 sample_weights = expand_sample_weights(batch.weights, logits)
                 weights = weights * ops.cast(sample_weights, weights.dtype)
             losses.append(self.label_loss(batch.labels, logits, weights))
         return ops.stack(losses)
-
-    def _source_weights(self, source_one_hot, source_risks):
-        """Returns `w` of each source, `(num_sources,)`."""
-        source_risks = ops.where(ops.any(source_one_hot != 0, axis=0), source_risks, float("-inf"))
-        if self.weighting == "hard" or self.num_sources == 1:
-            return ops.one_hot(ops.argmax(source_risks), self.num_sources, dtype=source_risks.dtype)
-        return ops.stop_gradient(ops.softmax(self.gamma * source_risks))
 
 
 def _copy_per_source(head, features, count):

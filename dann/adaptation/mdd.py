@@ -96,10 +96,8 @@ class MDD(AdversarialModel):
         self.disparity = check_choice("disparity", disparity, DISPARITIES)
         self.needs_classes = disparity == "margin"
         if self.num_classes == 1:
-            names = " or ".join(f"`disparity={name!r}`" for name in DISPARITIES[1:])
-            require_exclusive_classes(
-                self, f"a label head with 1 output; for regression use {names}"
-            )
+            hint = "for regression use `disparity='absolute_error'` or `'squared_error'`"
+            require_exclusive_classes(self, f"a label head with 1 output; {hint}")
         self.gamma = check_number("gamma", gamma, low=0, exclude_low=True)
         self.adversarial_head = make_second_head("adversarial_head", adversarial_head, self)
 

@@ -162,16 +162,12 @@ def make_second_head(name: str, head: Any, model: Any) -> Any:
         config = _change_seeds(label_head.get_config())  # so that seeded initializers differ too
         config = {**config, "name": name} if "name" in config else config
         head = type(label_head).from_config(config)
-    if head is label_head:
-        raise ValueError(
-            f"Expected `{name}` to have its own weights. Received: the label head itself."
-        )
-    expected = _output_shape(name, label_head, model.feature_shape)
     shape = _output_shape(name, head, model.feature_shape)
-    if shape != expected:
+    if head is label_head or shape != model.logits_shape:
+        received = "the label head itself" if head is label_head else f"output shape {shape}"
         raise ValueError(
-            f"Expected `{name}` to have the output shape of the label head, {expected}. "
-            f"Received: output shape {shape}."
+            f"Expected `{name}` to have its own weights and the output shape of the label head, "
+            f"{model.logits_shape}. Received: {received}."
         )
     return head
 

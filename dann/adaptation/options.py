@@ -37,7 +37,12 @@ class MethodOptions(ReversalOptions, total=False):
 
 def reject_reversal_options(name: str, options: Mapping[str, Any]) -> None:
     """Raises a `TypeError` for options of a gradient reversal, for a method without a reversal."""
-    received = [f"{key}={options[key]}" for key in ("strength", "implementation") if key in options]
+    # The config of a saved model contains a `task_radius` of 0.
+    received = [
+        f"{key}={value}"
+        for key, value in options.items()
+        if key in ("strength", "implementation") or (key == "task_radius" and value)
+    ]
     if received:
         raise TypeError(
             f"Expected no options of a gradient reversal, because `{name}` has no reversal. "
