@@ -99,20 +99,6 @@ def test_layers_receive_floats_for_float_networks(kind):
     assert np.all((augmented == 0) | (augmented == 2 * values.astype("float32")))
 
 
-def test_half_precision_does_not_round_word_indices():
-    layers = keras.Input((2,)), keras.layers.Dense(2)
-    model = make_model(*layers, source=RecordDtype(), dtype="mixed_float16")
-    assert_all_equal(augment(model, WORDS % 65_536), [WORDS % 65_536] * 2)
-    assert model.augmentation["source"].received_dtype == "float32"
-
-
-class ValueDependentRotation(keras.layers.RandomRotation):
-    """A custom layer that cannot be compiled."""
-
-    def call(self, inputs, training=True):
-        return inputs if float(keras.ops.mean(inputs)) > 10 else super().call(inputs, training)
-
-
 def train_one_step(layer, **compile_options):
     """Returns a model with an augmentation layer and its weights after one step."""
     keras.utils.set_random_seed(0)
@@ -138,10 +124,3 @@ def test_jax_compiles_image_layers():
     assert model.jit_compile is True
     _, expected = train_one_step(layer, run_eagerly=True)
     assert_all_close(weights, expected, atol=1e-5)
-
-
-@on_jax
-@pytest.mark.parametrize("layer", [lambda: ValueDependentRotation(0.2), keras.layers.RandAugment])
-def test_layers_that_jax_cannot_compile_train_eagerly(layer):
-    model, _ = train_one_step(layer)
-    assert model.jit_compile is False

@@ -10,9 +10,7 @@ from support.networks import read_weights
 from support.pair import ALL_INPUTS, LABELS, STRENGTH
 from support.training_step import MODES, step
 
-from dann.adaptation import DANN
 from dann.layers import BinaryDense
-from dann.networks import binary_label_head, binary_mlp_backbone, domain_head
 
 
 def two_binary_layers(implementation):
@@ -50,32 +48,3 @@ def test_latent_kernel_gradients_match_the_formula(mode, implementation):
     gradients = compute_gradients(read_weights(model), STRENGTH)
     _, slopes = step(model, mode)
     assert_all_close(slopes, gradients)
-
-
-def binary_dann(strength):
-    keras.utils.set_random_seed(3)
-    backbone = binary_mlp_backbone((3,), hidden_units=(6, 4))
-    label_head = binary_label_head(4, 3, hidden_units=(5,))
-    head = domain_head(4, hidden_units=(3,))
-    model = DANN(backbone, label_head=label_head, domain_head=head, strength=strength)
-    for layer in [*backbone.layers, *label_head.layers]:
-        if isinstance(layer, BinaryDense):
-            layer.kernel.constraint = None  # it would clip a step at rate 1
-    return model
-
-
-@pytest.mark.tensorflow
-def test_strength_scales_adversarial_gradient_of_binary_network():
-    labels_alone, weak, strong = (
-        [np.array(slope) for slope in step(binary_dann(strength), "graph")[1]]
-        for strength in (0.0, 1.0, 3.0)
-    )
-    num_backbone = len(binary_dann(0.0).backbone.trainable_variables)
-    is_reached = []
-    for label_slope, weak_slope, strong_slope in zip(labels_alone, weak, strong, strict=True):
-        is_reached.append(np.abs(weak_slope - label_slope).max() > 1e-3)
-        np.testing.assert_allclose(
-            strong_slope - label_slope, 3 * (weak_slope - label_slope), rtol=1e-3, atol=1e-5
-        )
-    assert all(is_reached[:num_backbone])
-    assert not any(is_reached[num_backbone:])  # the heads get no reversed gradient

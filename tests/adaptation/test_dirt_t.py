@@ -83,21 +83,15 @@ def fit(model, target, steps=1, source=SOURCE, y=LABELS, **kwargs):
     return model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0).history
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"run_eagerly": True},
-        pytest.param({"steps_per_execution": 3}, marks=torch_skips.several_steps),
-    ],
-)
-def test_teacher_copies_classifier_at_interval_start(options, monkeypatch):
+@torch_skips.several_steps
+def test_teacher_copies_classifier_at_interval_start(monkeypatch):
     """After three steps at an interval of two, the teacher is the classifier before step 3."""
     # XLA draws different numbers from the same seed.
     noise = keras.ops.convert_to_tensor(DIRECTION)
     monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)
     before, after = deep_dirt_t(refresh_steps=2), deep_dirt_t(refresh_steps=2)
     fit(before, TARGET, 2, run_eagerly=True)
-    fit(after, TARGET, 3, **options)
+    fit(after, TARGET, 3, steps_per_execution=3)
     assert int(after.step) == 3
     assert_all_close(after.teacher.weights, before.classifier.weights, rtol=1e-3, atol=2e-5)
     # After two steps the teacher was still the initial classifier.
@@ -118,8 +112,7 @@ def test_teacher_is_constant_in_inference_mode():
     assert np.abs(logits - expected).max() > 0.01
 
 
-@pytest.mark.parametrize("augmentation", [None, {"target": keras.layers.Rescaling(2.0)}])
-def test_training_uses_only_the_target(augmentation):
+def test_training_uses_only_the_target():
     """Compares a pair with one that has another source, and one that has another target."""
     fits = [
         (TARGET, SOURCE, LABELS),
@@ -128,7 +121,7 @@ def test_training_uses_only_the_target(augmentation):
     ]
     weights, histories = [], []
     for target, source, y in fits:
-        model = deep_dirt_t(augmentation=augmentation)
+        model = deep_dirt_t()
         histories.append(fit(model, target, 2, source, y, run_eagerly=True))
         weights.append([np.array(weight) for weight in model.classifier.weights])
     assert_all_close(weights[1], weights[0], rtol=1e-5, atol=1e-7)

@@ -8,7 +8,7 @@ from support.networks import linear
 from support.pair import LABELS, SOURCE, TARGET
 
 import dann
-from dann.adaptation import DANN, Invariant, SourceOnly
+from dann.adaptation import DANN, SourceOnly
 
 FRAME, TARGET_FRAME = (pandas.DataFrame(x, columns=list("abc")) for x in (SOURCE, TARGET))
 SWAPPED = FRAME[list("cba")]
@@ -61,13 +61,8 @@ def test_validation_data_is_refused_before_training(data):
     [
         (compile_model(), PAIR, LABELS),
         (compile_model(SourceOnly), FRAME, LABELS),
-        (
-            compile_model(Invariant, nuisances={"site": 2}),
-            FRAME,
-            {"label": LABELS, "site": LABELS % 2},
-        ),
     ],
-    ids=["pair", "plain inputs", "nuisances"],
+    ids=["pair", "plain inputs"],
 )
 def test_every_form_of_frames_is_remembered(model, x, y):
     model.fit(x, y, verbose=0)

@@ -1,7 +1,5 @@
 """Warnings for inputs outside the range that a network expects."""
 
-import warnings
-
 import keras
 import numpy as np
 import pytest
@@ -82,15 +80,6 @@ def test_target_of_other_scale_warns():
         fit(dann.CDAN, images_network, pair(BYTES.astype("float32"), UNIT))
     with pytest.warns(UserWarning, match=DIVIDES):
         fit(dann.CDAN, images_network, {"source": 255 * UNIT, "target": UNIT}, LABELS)
-
-
-def test_comparison_warns_once():
-    domains = dann.data.arrays((np.repeat(UNIT, 8, axis=0), np.repeat(LABELS, 8)), UNIT)
-    with warnings.catch_warnings(record=True) as records:
-        warnings.simplefilter("default")
-        options = {"seeds": [0, 1], "steps": 1, "batch_size": 8, "verbose": False}
-        dann.compare(domains, ["dann"], backbone=images_network, **options)
-    assert sum("divides them by 127.5" in str(record.message) for record in records) == 1
 
 
 def test_second_fit_does_not_warn():

@@ -30,7 +30,6 @@ SITE, AGE = {"site": 2}, {"age": "number"}
 CASES = {
     "classes": (SITE, {}, Y, None),
     "number": (AGE, {}, Y, None),
-    "both": (SITE | AGE, {"strength": 0.3}, Y, None),
     "strength per nuisance": (SITE | AGE, {"strength": {"site": 0.4, "age": 1.5}}, Y, None),
     "missing": (SITE | AGE, {}, MASKED, None),
     "weighted": (SITE | AGE, {}, MASKED, WEIGHTS),
@@ -48,50 +47,39 @@ def build_small_model(nuisances, strength=0.7, **kwargs):
     return linear_model(Invariant, **settings)
 
 
+def class_loss(logits, values, weight):
+    chances = softmax(logits)[np.arange(len(values)), values.astype(int)]
+    return -np.mean(weight * np.log(chances))
+
+
 def compute_expected(model, weights, y, sample_weights):
-    """Returns the terms and the gradients, computed row by row."""
-    rows = [i for i in range(7) if y["label"][i] >= 0]
-    sample_weights = sample_weights or {name: np.ones(7) for name in y}
+    """Returns the terms and the gradients; every loss is a mean over its complete rows."""
+    has_label = y["label"] >= 0
+    sample_weights = sample_weights or dict.fromkeys(y, np.ones(7))
 
     def label_loss(a, b):
-        probabilities = softmax(X @ a @ b)
-        return -np.mean(
-            [sample_weights["label"][i] * np.log(probabilities[i, y["label"][i]]) for i in rows]
-        )
-
-    def complete_rows(name):
-        rows_with_value = [i for i in range(7) if y[name][i] >= 0]  # NaN is not
-        return (
-            [i for i in rows_with_value if i in rows]
-            if model.condition_on_label
-            else rows_with_value
-        )
-
-    def head_inputs(a):
-        f = X @ a
-        if not model.condition_on_label:
-            return f
-        outer = [np.outer([*f[i], 1], np.eye(3)[y["label"][i]]).ravel() for i in range(7)]
-        return np.array(outer)
+        logits, weight = (X @ a @ b)[has_label], sample_weights["label"][has_label]
+        return class_loss(logits, y["label"][has_label], weight)
 
     def head_loss(name):
-        rows_with_value = complete_rows(name)
-        values = y[name][rows_with_value].astype("float64")
-        weight = sample_weights[name][rows_with_value].astype("float64")
+        rows = y[name] >= 0  # NaN is not
+        rows = rows & has_label if model.condition_on_label else rows
+        values, weight = y[name][rows].astype(float), sample_weights[name][rows].astype(float)
+        if name in model.balanced:
+            weight = weight / [2 * np.mean(values == value) for value in values]
 
-        def class_loss(a, w):
-            probabilities = softmax(head_inputs(a)[rows_with_value] @ w)
-            balance_weights = [
-                1 / (2 * np.mean(values == v)) if name in model.balanced else 1 for v in values
-            ]
-            label_chances = probabilities[np.arange(len(rows_with_value)), values.astype(int)]
-            return -np.mean(weight * balance_weights * np.log(label_chances))
-
-        def number_loss(a, w):
+        def loss(a, w):
+            features = X @ a
+            if model.condition_on_label:
+                joined = np.column_stack([features, np.ones(7)])
+                features = joined[:, :, None] * np.eye(3)[y["label"]][:, None]
+            outputs = features.reshape(7, -1)[rows] @ w
+            if name == "site":
+                return class_loss(outputs, values, weight)
             scaled = (values - values.mean()) / values.std()
-            return np.mean(weight * ((head_inputs(a)[rows_with_value] @ w)[:, 0] - scaled) ** 2)
+            return np.mean(weight * (outputs[:, 0] - scaled) ** 2)
 
-        return class_loss if name == "site" else number_loss
+        return loss
 
     a, b, *heads = weights
     slope_a, slope_b = central_differences(label_loss, [a, b])
@@ -123,11 +111,8 @@ def test_accuracy_and_chance_use_known_values():
         site = MASKED["site"][rows_with_value]
         is_correct = (X @ a @ w)[rows_with_value].argmax(axis=1) == site
         logs, _ = step(model, "graph", X, MASKED)
-        expected = (
-            np.mean([is_correct[site == k].mean() for k in (0, 1)])
-            if balanced
-            else is_correct.mean()
-        )
+        by_value = np.mean([is_correct[site == k].mean() for k in (0, 1)])
+        expected = by_value if balanced else is_correct.mean()
         assert logs["site/accuracy"] == pytest.approx(expected)
         assert logs["site/chance"] == pytest.approx(chance)
 
@@ -171,15 +156,13 @@ def test_class_weights_equal_label_sample_weights():
     assert logs[0] == {name: pytest.approx(value) for name, value in logs[1].items()}
 
 
-@pytest.mark.parametrize("labels", ["one-hot", "multi-label"])
-def test_labels_may_be_vectors(labels):
+@pytest.mark.parametrize("kind", ["CategoricalCrossentropy", "BinaryCrossentropy"])
+def test_labels_may_be_vectors(kind):
     y = {**Y, "label": np.eye(3, dtype="float32")[Y["label"]]}
-    loss = keras.losses.CategoricalCrossentropy(from_logits=True)
+    loss = getattr(keras.losses, kind)(from_logits=True)
     model = build_small_model(SITE, condition_on_label=True)
-    if labels == "multi-label":
-        loss = keras.losses.BinaryCrossentropy(from_logits=True)
     logs, _ = step(model, "graph", X, y, loss=loss)
-    losses = keras.losses.get(loss)(y["label"], build_small_model(SITE)(X))
+    losses = loss(y["label"], build_small_model(SITE)(X))
     expected = float(np.mean(keras.ops.convert_to_numpy(losses)))
     assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
 
@@ -206,36 +189,17 @@ def test_regularizers_and_smooth_steps_apply():
     backbone = keras.Model(
         head_inputs, keras.layers.Dense(4, kernel_regularizer=decay)(head_inputs)
     )
-    regularizers = [
-        dann.MCC(0.5),
-        dann.VirtualAdversarial(radius=0.5, seed=1),
-        dann.SelfEnsembling(),
-    ]
-    noise = {"source": keras.layers.GaussianNoise(0.1, seed=2)}
-    model = Invariant(
-        backbone, 3, nuisances=SITE, regularizers=regularizers, augmentation=noise, task_radius=1e-7
-    )
+    options = {"regularizers": [dann.MCC(0.5), dann.SelfEnsembling()], "task_radius": 1e-7}
+    model = Invariant(backbone, 3, nuisances=SITE, **options)
     kernel = np.array(backbone.weights[0])
     model.compile(keras.optimizers.SGD(0.0))
     logs = model.fit(X, {k: Y[k] for k in ("label", "site")}, batch_size=7, verbose=0).history
     parts = float(model.total_loss({k: logs[k][0] for k in logs if k.endswith("/loss")}))
     assert logs["loss"][0] - parts == pytest.approx(0.5 * np.sum(kernel**2), rel=1e-4)
-    for name in ("mcc/loss", "vat/loss", "self_ensembling/loss"):
-        assert np.isfinite(logs[name][0])
+    assert np.isfinite([logs["mcc/loss"], logs["self_ensembling/loss"]]).all()
 
 
-def test_nuisance_out_of_range_is_refused_or_nan():
-    model = build_small_model(SITE)
+def test_nuisance_out_of_range_gives_nan():
     wrong = {**Y, "site": np.array([0, 1, 2, 0, 1, 0, 1])}
-    model.compile("sgd")
-    with pytest.raises(ValueError, match="'site' to be integers from 0 to 1"):
-        model.fit(X, wrong, verbose=0)
-    logs, _ = step(model, "graph", X, wrong)
+    logs, _ = step(build_small_model(SITE), "graph", X, wrong)
     assert np.isnan(logs["site/loss"])
-
-
-def test_labels_without_names_are_refused():
-    model = build_small_model(SITE)
-    model.compile("sgd")
-    with pytest.raises(ValueError, match="Expected a dict of labels"):
-        model.fit(X, Y["label"], verbose=0)

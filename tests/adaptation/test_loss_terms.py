@@ -4,12 +4,12 @@ import keras
 import numpy as np
 import pytest
 from scipy import special
-from small_methods import BASELINES, FEW, INPUTS, LABELS, METHODS, SMOOTH, VARIANTS, few_methods
+from small_methods import BASELINES, INPUTS, LABELS, METHODS, SMOOTH, VARIANTS, few_methods
 from support.networks import with_random_weights
 from support.training_step import step
 
 import dann
-from dann.adaptation import DANN, Regularizer
+from dann.adaptation import DANN
 
 pytestmark = pytest.mark.tensorflow
 
@@ -68,30 +68,6 @@ def test_augmentation_applies_only_in_training(name):
     logs = model.evaluate(INPUTS["source"], LABELS, batch_size=12, verbose=0, return_dict=True)
     assert logs["loss"] == pytest.approx(plain, rel=1e-5)
     assert abs(plain - shifted) > 0.01
-
-
-class MeanSquare(Regularizer):
-    """Mean square of the target's logits."""
-
-    name = "mean_square"
-
-    def losses(self, model, batch, reversal, training):
-        square = keras.ops.square(batch.logits["target"])
-        return {"mean_square/loss": keras.ops.mean(square)}
-
-
-@pytest.mark.parametrize("name", sorted(FEW - BASELINES))
-def test_regularizer_adds_weighted_loss(name):
-    model = METHODS[name](regularizers=[MeanSquare(weight=3.0)])
-    model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    logits = keras.ops.convert_to_numpy(model.classifier(INPUTS["target"])).astype("float64")
-    without = METHODS[name]()
-    without.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
-    without.set_weights(model.get_weights())
-    logs = model.train_on_batch(INPUTS, LABELS, return_dict=True)
-    plain = without.train_on_batch(INPUTS, LABELS, return_dict=True)
-    assert logs["mean_square/loss"] == pytest.approx(np.mean(logits**2), rel=1e-5)
-    assert logs["loss"] - plain["loss"] == pytest.approx(3 * np.mean(logits**2), rel=1e-4)
 
 
 def test_domains_of_different_lengths_train_separately():

@@ -10,8 +10,7 @@ from support.networks import read_weights, with_random_weights
 from support.pair import STRENGTH
 from support.training_step import MODES, check_step, step
 
-import dann
-from dann.adaptation import DANN, MCC, MDAN, ConditionalEntropy, SourceOnly
+from dann.adaptation import DANN, MDAN, ConditionalEntropy, SourceOnly
 
 pytestmark = pytest.mark.tensorflow
 
@@ -93,38 +92,3 @@ def test_sample_weights_per_example_or_position(unit, mode):
     positions = np.broadcast_to(rows.reshape(SHAPE), SHAPE)
     again = model.evaluate(SOURCE, LABELS, sample_weight=positions, verbose=0)
     assert loss == pytest.approx(again)
-
-
-def make_segmenter(**kwargs):
-    convolution = layers.Conv2D(5, 3, padding="same", activation="relu")
-    return DANN(keras.Sequential([keras.Input((8, 8, 3)), convolution]), num_classes=3, **kwargs)
-
-
-IMAGES = RNG.normal(size=(12, 8, 8, 3)).astype("float32")
-PIXEL_LABELS = RNG.integers(0, 3, (12, 8, 8))
-
-
-def test_segmentation_model_trains_and_reloads(reloaded):
-    model = make_segmenter()
-    assert model.classifier.output_shape == (None, 8, 8, 3)
-    assert model.domain_head.output_shape[1:] == (None, None, 1)
-    assert [len(head.layers) for head in (model.label_head, model.domain_head)] == [2, 3]
-    model.compile("adam", metrics=["accuracy"])
-    pairs = dann.data.pair((IMAGES, PIXEL_LABELS), IMAGES + 1, batch_size=6, seed=0)
-    model.fit(pairs, verbose=0)
-    predictions = model.predict(IMAGES, verbose=0)
-    logs = model.evaluate(IMAGES, PIXEL_LABELS, verbose=0, return_dict=True)
-    accuracy = np.mean(predictions.argmax(axis=-1) == PIXEL_LABELS)
-    assert logs["accuracy"] == pytest.approx(accuracy)
-    np.testing.assert_allclose(reloaded(model).predict(IMAGES, verbose=0), predictions, rtol=1e-5)
-
-
-def test_pooling_label_head_with_position_domain_head():
-    head = keras.Sequential([layers.GlobalAveragePooling2D(), layers.Dense(3)])
-    model = make_segmenter(label_head=head, regularizers=[MCC()])
-    model.compile("sgd")
-    model.fit({"source": IMAGES, "target": IMAGES}, np.arange(12) % 3, verbose=0)
-    batch = model({"source": IMAGES, "target": IMAGES})
-    scores = model.domain_scores(batch, model.reversal, training=False)
-    assert scores.shape == (24, 8, 8, 1)
-    assert model.classifier.output_shape == (None, 3)

@@ -3,9 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from support.arrays import assert_all_close
 from support.closed_forms import central_differences, softmax
-from support.formulas import ascend_loss, linear_model
+from support.formulas import linear_model
 from support.networks import linear, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step, label_loss, step
@@ -64,16 +63,3 @@ def test_second_head_of_seeded_head_differs(method, name):
     head = keras.Sequential([keras.Input((4,)), dense])
     second = getattr(method(linear(3, 4, "backbone"), label_head=head), name)
     assert np.abs(second.get_weights()[0] - dense.get_weights()[0]).max() > 0.01
-
-
-@pytest.mark.parametrize("mode", MODES[:2])
-def test_task_radius_includes_both_label_losses(mode):
-    model = linear_mcd(task_radius=0.3)
-
-    def task(a, b, c):
-        return label_loss(a, b) + label_loss(a, c)
-
-    moved_weights = ascend_loss(task, read_weights(model), 0.3)
-    logs, slopes = step(model, mode)
-    assert logs["label/loss"] == pytest.approx(label_loss(*moved_weights[:2]), rel=1e-5)
-    assert_all_close(slopes, compute_gradients(moved_weights), rtol=1e-4, atol=1e-5)

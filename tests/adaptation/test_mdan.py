@@ -1,6 +1,5 @@
 """MDAN's loss and gradients, against NumPy on a linear network."""
 
-import keras
 import numpy as np
 import pytest
 from support import torch_skips
@@ -114,15 +113,6 @@ def test_source_out_of_range_gives_nan():
     logs, _ = step(linear_mdan(), "graph", pairs)
     assert np.isnan(logs["label/loss"])
     assert np.isnan(logs["loss"])
-
-
-def test_source_column_and_unreduced_loss():
-    model = linear_mdan()
-    label, domain, gradients = compute_expected(read_weights(model), "soft")
-    terms = {"label/loss": label, "domain/loss": domain}
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
-    column = {**PAIR, "source_domain": DOMAINS[:, None]}
-    check_step(model, "graph", terms, gradients, x=column, loss=loss)
 
 
 def test_single_logit_head_is_copied_per_source():

@@ -1,12 +1,11 @@
 """Continuous labels: losses and gradients against NumPy on a linear network."""
 
-import keras
 import numpy as np
 import pytest
 from support.closed_forms import central_differences
 from support.formulas import binary_losses
 from support.networks import linear, read_weights, with_random_weights
-from support.pair import ALL_INPUTS, PAIR, SOURCE, STRENGTH
+from support.pair import ALL_INPUTS, SOURCE, STRENGTH
 from support.training_step import MODES, check_adversarial_step, step
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly
@@ -72,13 +71,3 @@ def test_other_methods_support_regression(method):
     assert logs["label/loss"] == pytest.approx(squared_loss(a, b), rel=1e-5)
     np.testing.assert_allclose(slopes[1], slope_b, rtol=1e-4, atol=2e-6)
     assert (np.abs(slopes[0] - slope_a).max() > 1e-3) == bool(settings)
-
-
-def test_disparity_averages_outputs():
-    model = linear_regression(MDD, outputs=2, disparity="squared_error")
-    a, b, w = read_weights(model)
-    squares = (ALL_INPUTS @ a @ (w - b)) ** 2
-    model.compile(keras.optimizers.SGD(0.0), loss="mse")
-    logs = model.train_on_batch(PAIR, np.stack([LABELS, -LABELS], axis=1), return_dict=True)
-    expected = 4 * squares[:5].mean() - squares[5:].mean()
-    assert logs["disparity/loss"] == pytest.approx(expected, rel=1e-5)

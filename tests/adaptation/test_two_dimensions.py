@@ -104,20 +104,12 @@ ON_ROTATED = {"problem": rotated_by_50, "steps": SHORT, "rate": 0.03}
 # of 0.52; on nearer classes 0.83, on a target of mostly one class 0.71, on a rotated target 0.78.
 ADAPTING = {
     "dann": (with_discriminator, 0.955, {}),
-    "dann smoothed": (
-        lambda: with_discriminator(domain_label_smoothing=0.1, strength=0.3),
-        0.955,
-        {"steps": 1200},
-    ),
     "cdan": (lambda: with_discriminator(CDAN, 4, strength=0.3), 0.875, {}),
-    "cdan_e": (lambda: with_discriminator(CDAN, 4, entropy_conditioning=True), 0.875, {}),
     "dann at moved weights": (lambda: with_discriminator(task_radius=0.05), 0.955, {}),
     "wdgrl": (lambda: with_discriminator(WDGRL, critic_steps=1, seed=0), 0.955, {}),
-    "wdgrl of 5 steps": (lambda: with_discriminator(WDGRL, seed=0), 0.955, {"steps": 1500}),
     "daln": (lambda: DALN(linear_backbone(), label_head=hidden_head()), 0.725, {}),
     "mcd": (lambda: with_second_head(MCD, "second_head", hidden_head), 0.725, {}),
     "fdal": (lambda: with_second_head(FDAL, "critic", divergence="jensen_shannon"), 0.825, {}),
-    "fdal on nearer classes": (lambda: with_second_head(FDAL, "critic"), 0.948, NEARER),
     "mdd": (lambda: with_second_head(MDD, "adversarial_head", strength=1.0), 0.948, NEARER),
     "dirt_t": (second_stage, 0.967, {**NEARER, **SECOND}),
     "mcc": (lambda: weak_dann(MCC()), 0.964, {"problem": mostly_one_class, "steps": SHORT}),
