@@ -25,12 +25,20 @@ class Nuisances(NamedTuple):
         train: Values of the training examples by name, `(n,)` each.
         test: Values of the test examples by name, `(m,)` each.
         groups: The group of each test example, `(m,)`, or `None`.
+        value_names: The values in the table by nuisance, in the order of their class numbers.
     """
 
     kinds: dict[str, int | str]
     train: dict[str, np.ndarray]
     test: dict[str, np.ndarray]
     groups: Any = None
+    value_names: Mapping[str, np.ndarray] = {}
+
+    def decode(self, name: str, values: np.ndarray) -> np.ndarray:
+        """Returns class numbers as values of the table, `None` where missing, and numbers as is."""
+        if name not in self.value_names:
+            return values
+        return np.append(self.value_names[name], None)[values]  # -1 is the last, `None`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -110,17 +118,19 @@ def encode_nuisances(
     Raises:
         ValueError: If a nuisance has fewer than two distinct values, or values of the wrong type.
     """
-    encoded_kinds, train_values, test_values = {}, {}, {}
+    encoded_kinds, train_values, test_values, value_names = {}, {}, {}, {}
     for name, kind in kinds.items():
         columns = [table[f"nuisance {name}"] for table in (train, test)]
-        encoded_kinds[name], values = _encode(name, np.concatenate(columns), kind)
+        encoded_kinds[name], values, distinct = _encode(name, np.concatenate(columns), kind)
+        if encoded_kinds[name] != NUMBER:
+            value_names[name] = distinct.astype(str)
         train_values[name], test_values[name] = np.split(values, [len(columns[0])])
     words = [
         f"{name} number" if kind == NUMBER else f"{name} ({kind} values)"
         for name, kind in encoded_kinds.items()
     ]
     print(f"Nuisances: {', '.join(words)}")
-    return Nuisances(encoded_kinds, train_values, test_values, test.get("groups"))
+    return Nuisances(encoded_kinds, train_values, test_values, test.get("groups"), value_names)
 
 
 def _encode(name, column, kind):
@@ -143,13 +153,13 @@ def _encode(name, column, kind):
             f"of kind 'number' only numbers. Received: {distinct.tolist()[:5]}"
         )
     if kind == NUMBER:
-        return kind, _fill(values, len(column), np.nan, "float32")
+        return kind, _fill(values, len(column), np.nan, "float32"), distinct
     kind = len(distinct) if kind is None else kind
     hint = "the number of distinct values, or 'number'"
     check_integer(f"nuisances[{name!r}]", kind, len(distinct), hint=hint)
     # The class of a value is its position among the sorted distinct values.
     classes = pandas.Series(np.searchsorted(distinct, values), values.index)
-    return kind, _fill(classes, len(column), -1, "int64")
+    return kind, _fill(classes, len(column), -1, "int64"), distinct
 
 
 def _fill(values, count, missing, dtype):

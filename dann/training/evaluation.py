@@ -85,6 +85,7 @@ def _measure_accuracy(domains, predicted):
     names = np.array(domains.class_names or range(domains.num_classes)).astype(str)
     labels, results = names[domains.source_test[1]], {}
     for name, values in domains.nuisances.test.items():
+        values = domains.nuisances.decode(name, values)
         table = accuracy_by_nuisance(labels, names[predicted], values)
         results[name] = {str(value): cells.dropna().to_dict() for value, cells in table.items()}
     return results

@@ -109,7 +109,7 @@ def find_confounded_nuisances(domains: DomainPair) -> list[str]:
         f"nuisance {name}: {confounded}. Hiding {name} hides this class, too"
         for name, values in nuisances.train.items()
         if nuisances.kinds[name] != NUMBER
-        for confounded in find_confounded_classes(classes, values)
+        for confounded in find_confounded_classes(classes, nuisances.decode(name, values))
     ]
 
 

@@ -60,7 +60,7 @@ def test_run_reports_leakage_before_and_after(folder, finished, run_well):
         num_correct = 30 * summary[f"{prefix}source/accuracy"]
         assert num_correct == pytest.approx(round(num_correct), abs=1e-4)
         cells = summary[f"{prefix}accuracy_by_nuisance"]["site"]
-        assert set(cells) <= {"0", "1", "2"}
+        assert set(cells) <= {"a", "b", "c"}
         assert all(set(column) <= {"no", "yes"} for column in cells.values())
     assert "\naccuracy by class and site:\n" in output
     assert re.search(r"\nyes .*%( → )\d+%", output)
@@ -133,11 +133,13 @@ def test_invalid_nuisances_print_one_line(overrides, words, folder, run_here, ch
 def test_class_of_one_site_causes_a_warning():
     """The third site is class 0 only, which is no problem; class 1 is at the first site only."""
     labels, site = np.repeat([0, 1], 60), np.append(np.arange(60) % 3, np.zeros(60, int))
-    nuisances = Nuisances({"site": 3, "age": "number"}, {"site": site, "age": 0.5 * site}, {})
+    names = {"site": np.array(["x", "y", "z"])}
+    values = {"site": site, "age": 0.5 * site}
+    nuisances = Nuisances({"site": 3, "age": "number"}, values, {}, None, names)
     domains = minimal_domains((2,), 2, nuisances)
     domains.source_train, domains.class_names = (None, labels), ["no", "yes"]
     assert find_confounded_nuisances(domains) == [
-        "nuisance site: 100% of class yes have the value 0 (67% of all examples). Hiding site "
+        "nuisance site: 100% of class yes have the value x (67% of all examples). Hiding site "
         "hides this class, too"
     ]
 
