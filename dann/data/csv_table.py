@@ -49,8 +49,8 @@ def csv_table(
     `pandas.read_csv` reads the files; cells that are empty or contain `NA`, `N/A`, `null`, `NaN`,
     `None` and so on are missing values. Missing numbers are replaced by the median, and numeric
     columns are then standardized. A categorical column becomes one number per category, at most
-    1,000, the last of which stands for all rarer categories; a missing cell is a category too, and
-    a category that no training row has becomes zeros. Medians, means, standard deviations and
+    1,000, and the last one represents all rarer categories; a missing cell is a category too, and a
+    category that no training row has becomes zeros. Medians, means, standard deviations and
     categories come from the training rows of both domains, and do not depend on labels or on test
     rows. A printed line lists the numeric and the categorical columns.
 

@@ -195,7 +195,7 @@ class DomainPair:
 
         Args:
             mode: `"each"`, `"source"` or `"both"`; see `dann.data.Standardizer`. Or a standardizer
-                with statistics, such as those of an earlier run.
+                with statistics, for example of an earlier run.
 
         Raises:
             ValueError: If the mode is unknown, inputs are strings or have other columns than the

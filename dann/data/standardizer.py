@@ -20,17 +20,18 @@ _CHUNK = 256  # rows that are read and converted at once
 class Standardizer:
     """Standardizes inputs to mean 0 and variance 1, per column, channel or feature.
 
-    An input becomes `(x - mean) / std`. The statistics are those of the last axis: of each column
-    of a table `(n, columns)`, of each channel of images `(n, height, width, channels)` or of series
-    `(n, time, channels)`. They depend on training inputs alone, not on labels or test examples. The
-    divisor of a constant column is 1, as in `sklearn.preprocessing.StandardScaler`.
+    An input becomes `(x - mean) / std`. Mean and standard deviation are computed for each entry of
+    the last axis: a column of a table `(n, columns)`, a channel of images `(n, height, width,
+    channels)` or of series `(n, time, channels)`. They depend on training inputs alone, not on
+    labels or test examples. The divisor of a constant column is 1, as in
+    `sklearn.preprocessing.StandardScaler`.
 
-    `DomainPair.standardize` standardizes all parts of a pair. New examples need the statistics of
-    the training, so keep this object, or save it beside the model.
+    `DomainPair.standardize` standardizes all parts of a pair. New examples need the same
+    statistics, so keep this object, or save it with the model.
 
     Args:
-        mode: `"each"`: each domain with its own statistics. `"source"`: both domains with those of
-            the source. `"both"`: both domains with those of all examples of both.
+        mode: `"each"` uses the statistics of each domain for that domain, `"source"` the statistics
+            of the source for both domains, and `"both"` the statistics of all examples.
 
     Attributes:
         statistics: After `fit`, mean and divisor of each column, `(2, columns)`, by domain.
@@ -85,7 +86,7 @@ class Standardizer:
 
         Raises:
             ValueError: If the domain is unknown, there are no statistics yet, or the inputs differ
-                in their columns from those of `fit`.
+                from `fit` in their columns.
         """
         check_choice("domain", domain, _DOMAINS)
         if not self.statistics:
@@ -135,7 +136,7 @@ class Standardizer:
         return standardizer
 
     def _read(self, inputs, domain):
-        """Returns inputs as an array; refuses strings and other columns than those of `fit`."""
+        """Returns inputs as an array; refuses strings, and columns that differ from `fit`."""
         values = as_array(inputs, domain)
         if has_strings(values) or len(values.shape) < 2:
             raise ValueError(
@@ -158,7 +159,7 @@ def _list_columns(inputs):
 
 def _compute_statistics(domains):
     """Returns mean and divisor of each column over all rows of some domains, `(2, columns)`."""
-    scaler = StandardScaler()
+    scaler: Any = StandardScaler()
     for inputs in domains:
         for start in range(0, len(inputs), _CHUNK):
             rows = np.asarray(inputs[start : start + _CHUNK], np.float64)

@@ -225,8 +225,8 @@ def _find_keys(name: str, info: Any) -> tuple[str, str | None]:
     import tensorflow_datasets as tfds
 
     images = [key for key, kind in info.features.items() if isinstance(kind, tfds.features.Image)]
-    default = images[0] if len(images) == 1 else None
-    image, label = info.supervised_keys[:2] if info.supervised_keys else (default, None)
+    default: Any = images[0] if len(images) == 1 else None
+    image, label = (info.supervised_keys or (default, None))[:2]
     if image not in images:
         raise ValueError(
             f"Expected {name} to be a data set of images. "
