@@ -70,14 +70,13 @@ def application_backbone(
     preprocess = sys.modules[make.__module__].preprocess_input
     inputs = keras.Input(shape, name="images")
     backbone = keras.Model(inputs, application(preprocess(inputs)), name="backbone")
-    _freeze(backbone, application, trainable)
+    if trainable is not True:
+        _freeze(backbone, application, trainable)
     return backbone
 
 
 def _freeze(backbone, application, trainable):
-    if trainable is True:
-        return
-    if trainable in (False, None, "none"):
+    if trainable in (False, "none"):
         backbone.trainable = False  # on the model, so that `backbone.trainable = True` unfreezes it
         return
     stages = [trainable] if isinstance(trainable, str) else trainable

@@ -54,8 +54,7 @@ def binary_label_head(
     """
     check_integer("num_classes", num_classes, low=2)
     factory = LayerFactory(binary, input_estimator, kernel_estimator)
-    inputs = keras.Input((num_features,), name="features")
-    x = inputs
+    inputs = x = keras.Input((num_features,), name="features")
     for index, units in enumerate(hidden_units):
         x = factory.activate(x) if index else x
         x = batch_normalize(factory.dense(units)(x))

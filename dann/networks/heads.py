@@ -43,10 +43,9 @@ def label_head(
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
     hint = "or, for regression, pass a `label_head` with one output"
-    check_integer("num_classes", num_classes, low=2, hint=hint)
-    return _dense_head(
-        num_features, num_classes, hidden_units, dropout, batch_norm, initializer, name
-    )
+    num_classes = check_integer("num_classes", num_classes, low=2, hint=hint)
+    options = dropout, batch_norm, initializer, name
+    return _dense_head(num_features, num_classes, hidden_units, *options)
 
 
 def domain_head(
@@ -60,7 +59,7 @@ def domain_head(
     """Builds the domain discriminator, from features to one logit, above 0 for the target domain.
 
     The defaults are taken from the paper's MNIST architecture. The discriminator does not contain
-    the gradient reversal. The arguments have the same meaning as in `label_head`.
+    the gradient reversal. The arguments of `label_head` have the same meaning.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, 1)`, or from maps
@@ -74,8 +73,7 @@ def domain_head(
 
 def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
     shape = tuple(num_features) if isinstance(num_features, Sequence) else (num_features,)
-    inputs = keras.Input(shape, name="features")
-    x: Any = inputs
+    inputs = x = keras.Input(shape, name="features")
     for units in hidden_units:
         options = make_initializers(initializer, x.shape[-1])
         x = layers.Dense(units, activation=None if batch_norm else "relu", **options)(x)

@@ -10,8 +10,6 @@ from keras import layers
 from dann.checks import check_choice
 from dann.layers import BatchNormalization, BinaryConv2D, BinaryDense, BinarySign
 
-FIRST_LAYERS = ("float", "binary_kernel", "binary")
-
 
 @dataclasses.dataclass(frozen=True)
 class LayerFactory:
@@ -37,7 +35,7 @@ class LayerFactory:
     first_layer: str = "float"
 
     def __post_init__(self):
-        check_choice("first_layer", self.first_layer, FIRST_LAYERS)
+        check_choice("first_layer", self.first_layer, ("float", "binary_kernel", "binary"))
 
     def dense(self, units: int, first: bool = False, **kwargs: Any) -> keras.layers.Layer:
         """Returns a dense layer without bias."""

@@ -31,10 +31,9 @@ def mnist_backbone(
     """
     inputs, x = make_image_inputs("mnist_backbone", input_shape, 16, input_range)
     # Sizes for 28x28 images: 24, 12, 8, 4; 4 * 4 * 48 = 768 features.
-    x = layers.Conv2D(32, 5, activation="relu")(x)
-    x = layers.MaxPooling2D()(x)
-    x = layers.Conv2D(48, 5, activation="relu")(x)
-    x = layers.MaxPooling2D()(x)
+    for channels in (32, 48):
+        x = layers.Conv2D(channels, 5, activation="relu")(x)
+        x = layers.MaxPooling2D()(x)
     return keras.Model(inputs, layers.Flatten()(x), name=name)
 
 

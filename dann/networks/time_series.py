@@ -43,8 +43,7 @@ def time_series_backbone(
         - [Wang et al., 2017](https://arxiv.org/abs/1611.06455), section II-B.
     """
     shape = check_input_shape("time_series_backbone", input_shape, time=1, channels=1)
-    inputs = keras.Input(shape, name="series")
-    x = inputs
+    inputs = x = keras.Input(shape, name="series")
     for channels, size in zip(filters, kernel_sizes, strict=True):
         x = layers.Conv1D(channels, size, padding="same", use_bias=False)(x)
         x = BatchNormalization(momentum=0.95)(x)
