@@ -66,11 +66,8 @@ class Bop(keras.optimizers.Optimizer):
                 "Expected no `weight_decay`, because weights of -1 and +1 cannot decay. "
                 f"Received: weight_decay={kwargs['weight_decay']}"
             )
-        if not (isinstance(learning_rate, Schedule) or callable(learning_rate)):
-            hint = "or a schedule or a callable"
-            learning_rate = check_number(
-                "learning_rate", learning_rate, 0, 1, exclude_low=True, hint=hint
-            )
+        if not callable(learning_rate):  # schedules are callable
+            learning_rate = check_number("learning_rate", learning_rate, 0, 1, exclude_low=True)
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
         self.threshold = threshold
         self._averages = []
@@ -115,9 +112,8 @@ class Bop(keras.optimizers.Optimizer):
         # Algorithm 1: the moving average m.
         new_average = (1 - gamma) * ops.convert_to_tensor(average) + gamma * gradient
         self.assign(average, new_average)
-        threshold = self.threshold
-        if isinstance(threshold, Schedule):
-            threshold = threshold(self._iterations)
+        is_schedule = isinstance(self.threshold, Schedule)
+        threshold = self.threshold(self._iterations) if is_schedule else self.threshold
         weights = ops.convert_to_tensor(variable)
         signs = ops.where(weights >= 0, ops.ones_like(weights), -ops.ones_like(weights))
         # Algorithm 1: flip if |m| > tau and m has the sign of w.

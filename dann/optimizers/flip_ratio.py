@@ -1,26 +1,20 @@
 import keras
 import numpy as np
 
-from dann.checks import check_integer
 from dann.optimizers.per_variable import is_binary
 
 
 class FlipRatio(keras.callbacks.Callback):
-    """Logs the share of weights that changed their sign, for each binary layer.
+    """Logs the share of weights that changed their sign in an epoch, for each binary layer.
 
     The share falls as the binary weights settle. A layer without flips has stopped learning. A
-    layer that keeps flipping several percent of its weights needs a lower learning rate or, with
+    layer that keeps flipping many of its weights needs a lower learning rate or, with
     `dann.optimizers.Bop`, a higher threshold.
 
     At the end of each epoch the shares, in [0, 1], are added to the logs as `flips/<layer>`, where
     the callbacks that come *after* this one in the list find them. A weight that changed its sign
-    twice between two measurements counts as unchanged. Layers with the same name are counted
-    together. The model must be built.
-
-    Args:
-        every_n_steps: Number of training steps between two measurements, at least 1. Each epoch
-            logs the mean of its measurements, or nothing if there was none. Defaults to `None`: one
-            measurement at the end of each epoch.
+    twice in the epoch counts as unchanged. Layers with the same name are counted together. The
+    model must be built.
 
     Raises:
         ValueError: When training begins, if the model has no trainable binary layer.
@@ -35,14 +29,7 @@ class FlipRatio(keras.callbacks.Callback):
           logarithm of this share for single steps.
     """
 
-    def __init__(self, every_n_steps: int | None = None):
-        super().__init__()
-        if every_n_steps is not None:
-            every_n_steps = check_integer("every_n_steps", every_n_steps, low=1)
-        self.every_n_steps = every_n_steps
-
     def on_train_begin(self, logs=None):
-        self._steps = 0
         self._signs = self.check(self.model)
 
     def check(self, model):
@@ -59,30 +46,12 @@ class FlipRatio(keras.callbacks.Callback):
             )
         return signs
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self._steps_before_epoch = self._steps
-        self._shares = {name: [] for name in self._signs}
-
-    def on_train_batch_end(self, batch, logs=None):
-        # With `steps_per_execution`, several steps end at once; `batch` is the last one.
-        steps = self._steps_before_epoch + batch + 1
-        interval = self.every_n_steps
-        if interval is not None and steps // interval > self._steps // interval:
-            self._measure()
-        self._steps = steps
-
     def on_epoch_end(self, epoch, logs=None):
-        if self.every_n_steps is None:
-            self._measure()
-        for name, shares in self._shares.items():
-            if logs is not None and shares:
-                logs[f"flips/{name}"] = float(np.mean(shares))
-
-    def _measure(self):
         signs = _compute_signs(self.model)
-        for name in signs:
-            self._shares[name].append(np.mean(signs[name] != self._signs[name]))
+        shares = {f"flips/{name}": np.mean(signs[name] != self._signs[name]) for name in signs}
         self._signs = signs
+        if logs is not None:
+            logs.update({name: float(share) for name, share in shares.items()})
 
 
 def _compute_signs(model):

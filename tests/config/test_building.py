@@ -222,7 +222,7 @@ def test_schedules_follow_the_number_of_epochs(batch_size, steps_per_epoch):
 @pytest.mark.parametrize(
     ("overrides", "intervals"),
     [
-        (["callbacks=binary", "callbacks.flips.every_n_steps=4"], [4]),
+        (["+callbacks.stop.every_n_steps=4"], [4]),
         (["+callbacks.tensorboard.update_freq=batch"], [1]),
         (["+callbacks.stop=word"], []),  # refused later
     ],

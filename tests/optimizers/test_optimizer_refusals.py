@@ -48,7 +48,6 @@ REFUSED = {  # a function, and words of the error
     "indices": (lambda: build_split({"any": Bop()}, SGD(), optimizer_indices=[0, 1, 1]), "zip"),
     "factor": (lambda: make_faster_heads(SGD(), 0), "factor=0"),
     "function": (lambda: make_faster_heads(SGD(math.sqrt)), "Keras schedule"),
-    "interval": (lambda: FlipRatio(every_n_steps=0), "every_n_steps=0"),
     "no binary layer": (train_without_binary_layers, "trainable binary layers"),
 }
 
