@@ -33,7 +33,10 @@ def main(cfg):
     rows = np.linspace(0, len(inputs) - 1, count).astype(int)
     suffix = FORMATS[cfg.format][0]
     path = run.exports / (f"classifier{suffix}" if suffix else cfg.format)
+    run.manifest.check([path if suffix else path / "saved_model.pb"])
     report = export(classifier, path, cfg.format, np.asarray(inputs[rows]), cfg.tolerance)
+    # A run that starts again deletes the files of the list.
+    run.manifest.record(file for file in (path, *path.rglob("*")) if file.is_file())
     print(
         f"{report['path']}: {report['bytes']:,} bytes; "
         f"{report['examples'] - report['different']} of {report['examples']} examples get the same "

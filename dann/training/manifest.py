@@ -106,6 +106,8 @@ class Manifest:
     def discard(self, names: Iterable[str] | None = None) -> None:
         """Deletes files of the list, and drafts that a killed process left in their folders.
 
+        Folders within the directory that become empty are deleted too.
+
         Args:
             names: Names relative to the directory. Other files are kept. Defaults to `None`: all
                 files of the list, and the list.
@@ -118,6 +120,11 @@ class Manifest:
         for path in paths:
             if path.is_symlink() or path.is_file():
                 path.unlink()
+            folder = path.parent.resolve()
+            with contextlib.suppress(OSError):  # raised by a folder that is not empty
+                while folder != self.directory.resolve():
+                    folder.rmdir()
+                    folder = folder.parent
         if names is None:
             self.path.unlink(missing_ok=True)
         elif selected:

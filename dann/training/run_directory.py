@@ -156,9 +156,11 @@ class RunDirectory:
             draft.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
     def discard_summary(self) -> None:
-        """Deletes the results, so that a restarted run does not look finished."""
+        """Deletes results and exports, so that a restarted run does not look finished."""
         for path in self.outputs()[:3]:  # the summary first
             self.manifest.discard([path.name])
+        prefix = f"{self.exports.name}/"
+        self.manifest.discard(name for name in self.manifest.files() if name.startswith(prefix))
 
     def discard_results(self) -> None:
         """Deletes all files of earlier runs: the summary first, the config last."""

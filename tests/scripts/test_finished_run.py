@@ -12,6 +12,7 @@ import pytest
 
 from dann.deployment import load
 from dann.layers import BinaryDense
+from dann.training import RunDirectory
 
 DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]
@@ -139,6 +140,7 @@ def test_export_writes_into_the_run_directory(copy_run, run_here):
     path = folder / "run/export/classifier.dann"
     line = f"run/export/classifier.dann: {path.stat().st_size} bytes; 20 of 20 examples get the"
     assert line in result.stdout
+    assert "export/classifier.dann" in RunDirectory(folder / "run").manifest.files()
     inputs = np.random.default_rng(1).standard_normal((4, 5))
     classifier = keras.models.load_model(folder / "run/classifier.keras")
     np.testing.assert_array_equal(load(path).predict(inputs), classifier.predict(inputs, verbose=0))

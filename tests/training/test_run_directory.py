@@ -85,6 +85,15 @@ def touch(path):
     path.touch()
 
 
+def test_exports_are_deleted_with_the_results(run):
+    files = run.exports / "classifier.onnx", run.exports / "saved_model/variables/variables.index"
+    for path in (*files, run.exports / "notes.txt"):
+        touch(path)
+    run.manifest.record(files)
+    run.discard_summary()
+    assert list(run.exports.iterdir()) == [run.exports / "notes.txt"]
+
+
 def test_only_written_files_are_deleted(run):
     foreign = [run.path / "notes.txt", run.figures / "samples.svg", run.checkpoints / "step-8.npz"]
     foreign += [run.path / "summary.part.json", run.path / "run.lock", run.report_file]
