@@ -11,7 +11,7 @@ _LITERALS = {"f": "{!s}f", "u": "0x{:08x}u", "i": "{}"}  # exact literals, by Nu
 
 
 class CConstants:
-    """Declarations of constants, without duplicates within a layer.
+    """Declarations of constants, without duplicates.
 
     Attributes:
         lines: Lines of C that declare the constants.
@@ -21,24 +21,21 @@ class CConstants:
     def __init__(self):
         self.lines: list[str] = []
         self.num_bytes = 0
-        self._names: dict[tuple, str] = {}  # by layer and content
+        self._names: dict[tuple[str, ...], str] = {}  # by content
 
-    def add(self, layer: str, prefix: str, number: int, values: np.ndarray) -> str:
-        """Declares an array, booleans as bits, unless the layer has an equal one.
+    def add(self, name: str, values: np.ndarray) -> str:
+        """Declares an array, booleans as bits, unless an equal array exists.
 
         Args:
-            layer: Name of the layer.
-            prefix: Beginning of the name in C.
-            number: Number of the step, with which the name ends.
+            name: Name of the array in C.
             values: Numbers or booleans `(..., n)`.
 
         Returns:
-            The name of the array, or of the equal one.
+            The name of the array, or of the equal array.
         """
         values = pack_words(values) if values.dtype == bool else values
         texts = [_LITERALS[values.dtype.kind].format(value) for value in values.ravel()]
-        content, name = (layer, prefix, *texts), f"{prefix}_{number}"
-        if content not in self._names:
+        if (content := tuple(texts)) not in self._names:
             self._names[content] = name
             kind = "uint32_t" if values.dtype.kind == "u" else "float"
             self.declare(f"{kind} {name}[] DANN_ALIGNED", texts, values.size)

@@ -20,13 +20,13 @@ import numpy as np
 from dann.deployment.c_constants import format_rows
 from dann.deployment.c_program import TYPES, CProgram
 from dann.deployment.packing import build_program
-from dann.deployment.runtime import PROGRAM_ERRORS, PackedModel, Step, compute_outputs, read
+from dann.deployment.runtime import PackedModel, Step, compute_outputs, read
 from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
 _FRAME = pathlib.Path(__file__).parent / "frame.c"
 # Part of the names of cached libraries. Increase it with every change of the generated C code.
-C_VERSION = 4
+C_VERSION = 5
 
 
 def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -> int:
@@ -36,15 +36,15 @@ def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -
     macros for the sizes of both. It compiles as C and as C++; other files include it as a header
     after `#define DANN_HEADER`. Weights are constants of 1 bit, or of 32 bits where a layer is in
     full precision. Buffers are static, so two threads must not call the function at the same time.
-    The comment at the top of the file states the bytes of constants and buffers and the number of
-    products with weights.
+    The comment at the top of the file states the bytes of constants and buffers.
 
     A packed file computes the same outputs: sums of signs and decisions are equal, and sums of
     floats are equal up to rounding. Compile with `cc -std=c99 -O3`, and with `-march=native` for
     this machine.
 
     Args:
-        classifier: A classifier as in `dann.deployment.pack`, with at most two spatial axes.
+        classifier: Model with one input of at most two spatial axes and one output, in float32, or
+            a method of `dann.adaptation`, whose `classifier` is written.
         path: Path of the file. An existing file is replaced.
         name: Prefix of the function and, in capitals, of the macros. To use several networks in one
             program, give each its own name and compile each file separately.
@@ -70,13 +70,11 @@ def generate_c(steps: Sequence[Step], name: str = "dann") -> str:
     expected, body = outputs[-1][0].ravel(), "\n".join(program.lines[1:])
     buffers = [f"static {TYPES[k]} {buffer}[{n}];" for buffer, (k, n) in program.buffers.items()]
     return string.Template(_FRAME.read_text()).substitute(
-        {function: f"{count:,}" for function, count in program.counts.items()},
         flash=f"{program.constants.num_bytes:,}",
         ram=f"{4 * sum(size for _, size in program.buffers.values()):,}",
         name=name,
         NAME=name.upper(),
         input_shape=" * ".join(map(str, program.shapes[0])),
-        input_range=_describe_input_range(steps[:2][-1]),
         output_shape=" * ".join(map(str, program.shapes[-1])),
         constants="\n".join(program.constants.lines),
         buffers="\n".join(buffers),
@@ -105,22 +103,10 @@ def _make_example(steps):
             outputs = list(compute_outputs(steps, batch).values())
         if np.allclose(*outputs[-1], rtol=0, atol=5e-4 * np.abs(outputs[-1]).max()):
             break
-    for step, output in zip(steps, outputs, strict=True):
-        if output.shape != (2, *step.shape):
-            raise ValueError(
-                f"Expected operation {step.op} of {step.layer!r} to have the shape "
-                f"{tuple(step.shape)}. Received: {output.shape[1:]}"
-            )
+    shapes, declared = [output.shape for output in outputs], [(2, *step.shape) for step in steps]
+    if shapes != declared:
+        raise ValueError(f"Expected outputs of the shapes {declared}. Received: {shapes}")
     return factor, outputs
-
-
-def _describe_input_range(first):
-    """Returns the range that the first step maps to [-1, 1], or "" if it is not a rescaling."""
-    scale, offset = (first.arrays.get(name, np.zeros(1)) for name in ("scale", "offset"))
-    if first.op != "affine" or not np.all(scale):
-        return ""
-    low, high = (np.mean((end - offset) / scale) for end in (-1, 1))
-    return f"; {low:.4g} to {high:.4g} become -1 to 1"
 
 
 def load(path: str | os.PathLike) -> PackedModel:
@@ -142,7 +128,7 @@ def load(path: str | os.PathLike) -> PackedModel:
     except (OSError, PackError) as error:
         warnings.warn(f"NumPy runs {path}, more slowly than C: {error}", stacklevel=2)
         return PackedModel(steps)
-    except PROGRAM_ERRORS as error:
+    except Exception as error:  # an inconsistent program can raise any error
         raise ValueError(
             f"Expected a valid program. Received: {path} with {error!r}. Pack the classifier again"
         ) from error

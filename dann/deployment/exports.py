@@ -10,9 +10,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from dann.adaptation.prediction import predict
 from dann.checks import check_choice
 from dann.deployment.c_file import compile_program, to_c
-from dann.deployment.packing import build_program, get_network, pack
+from dann.deployment.packing import build_program, get_inputs, get_network, pack
 from dann.deployment.runtime import load
 
 
@@ -43,13 +44,13 @@ def export(
 
     Returns:
         A dict of `path`; the size in `bytes`; the number of `examples`; `different`, the number of
-        examples with another class or different logits; and `difference`, the largest difference of
-        a logit of all other examples.
+        examples with another class or different logits; and `difference`, the largest logit
+        difference among the examples that match.
 
     Raises:
         ImportError: If a package that the format requires is missing.
-        OSError: If the format is `"c"` and there is no working compiler, `cc` or the one in `CC`;
-            `to_c` does not need a compiler.
+        OSError: If the format is `"c"` and there is no working compiler, `cc` or the compiler in
+            `$CC`; `to_c` does not need a compiler.
         PackError: If a layer cannot be packed.
         ValueError: If too many examples have another class or different logits, or if `path`
             is a file or folder that this format does not write.
@@ -62,10 +63,9 @@ def export(
             f"Expected a new path, or the path of an earlier export with format={format}. "
             f"Received: path='{path}'. Choose another path"
         )
-    entries = getattr(network, "inputs", None)  # a subclassed model has none
-    inputs = np.asarray(inputs, entries[0].dtype if entries else "float32")
+    inputs = np.asarray(inputs, get_inputs(network)[0].dtype)
     # Before the export, because Keras exports to ONNX only models that were called.
-    expected: Any = network.predict(inputs, verbose=0)  # pyright: ignore
+    expected = predict(network, inputs)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as folder:
         draft = pathlib.Path(folder, f"draft{path.suffix}")

@@ -4,16 +4,11 @@
        ${name}_predict(input, output);
 
    input      $input_shape numbers, the last axis fastest (for images: rows, columns, channels), in the
-              range that the model expects$input_range
+              range that the model expects
    output     $output_shape numbers; for a classifier, one logit per class in the order of the labels: the
               largest belongs to the predicted class
    flash      $flash bytes of constants, in addition to the code
    RAM        $ram bytes of buffers, and less than 1 KB of stack
-   work       for one input, at most these products with weights:
-              $multiply_numbers multiply-adds of floats;
-              $multiply_signs additions of floats, whose weights are signs;
-              $multiply_bits words of up to 32 signs, by xor and bit count;
-              $multiply_bits_in_groups signs one at a time, by xor
 
    The buffers are static, so ${name}_predict is not reentrant: two threads must not call it at the same
    time, and an interrupt handler must not call it while it runs.
@@ -25,15 +20,15 @@
 
    cc -DDANN_TEST THIS_FILE -lm && ./a.out    prints "ok" if the outputs of a test input are correct
 
-   Images are stored pixel by pixel, row after row. A place is the index of a pixel of an output. The
-   channels of a pixel are adjacent. Units are the channels of an output. A dense layer is an image of one
-   pixel.
+   Images are stored pixel by pixel, row after row. The channels of a pixel are adjacent. Units are the
+   channels of an output. A dense layer is an image of one pixel.
 
    Signs are stored as bits of 32-bit words: 1 for +1, 0 for -1, the first in the lowest bit. Each pixel
    begins a new word. The unused bits of its last word are 0; the functions below rely on that.
 
-   The steps of the network are numbered: kernel_2 and window_2 belong to step 2. Buffers are numbered
-   independently: several steps use bits_1, one after the other. */
+   The steps of the network are numbered: kernel_2 and window_2 belong to step 2, and equal constants have
+   the number of the first step. Buffers are numbered independently: several steps use bits_1, one after the
+   other. */
 
 #include <math.h>
 #include <stdint.h>
@@ -93,34 +88,34 @@ DANN_FUNCTION inline uint32_t count_bits(uint32_t word)
 #endif
 }
 
-/* Returns the index of the image pixel at a row and a column of the window of output `place`, or
+/* Returns the index of the image pixel at a row and a column of the window of output `pixel`, or
    -1 on the border. */
-DANN_FUNCTION inline int find_pixel(const window_t *w, int place, int row, int column)
+DANN_FUNCTION inline int find_pixel(const window_t *w, int pixel, int row, int column)
 {
-    int y = place / w->output_width * w->strides[0] - w->pads[0] + row * w->dilation[0];
-    int x = place % w->output_width * w->strides[1] - w->pads[1] + column * w->dilation[1];
+    int y = pixel / w->output_width * w->strides[0] - w->pads[0] + row * w->dilation[0];
+    int x = pixel % w->output_width * w->strides[1] - w->pads[1] + column * w->dilation[1];
     return y < 0 || y >= w->image[0] || x < 0 || x >= w->image[1] ? -1 : y * w->image[1] + x;
 }
 
 /* Returns the index of the next pixel of the window, starting from `tap`, that is inside the
    image, or -1 after the last one. Advances `tap`. */
-DANN_FUNCTION inline int next_pixel(const window_t *w, int place, int *tap)
+DANN_FUNCTION inline int next_pixel(const window_t *w, int pixel, int *tap)
 {
     while (*tap < w->size[0] * w->size[1]) {
-        int pixel = find_pixel(w, place, *tap / w->size[1], *tap % w->size[1]);
+        int pixel_in = find_pixel(w, pixel, *tap / w->size[1], *tap % w->size[1]);
         (*tap)++;
-        if (pixel >= 0)
-            return pixel;
+        if (pixel_in >= 0)
+            return pixel_in;
     }
     return -1;
 }
 
-/* Computes at one place, for each unit, the sum of the products of the signs of its window and its
+/* Computes for each unit of output `pixel` the sum of the products of the signs of its window and its
    kernel: the number of products minus twice the number of bits that differ. For each pixel and
    word of the window, the kernel contains one word per unit, so that the loop over the units reads
    consecutive words. Pixels on the border have the signs `border`, or with ZERO_BORDER the value
    0. */
-DANN_FUNCTION void multiply_bits(const uint32_t *image, const window_t *w, int place,
+DANN_FUNCTION void multiply_bits(const uint32_t *image, const window_t *w, int pixel,
                                  const uint32_t *kernel, const uint32_t *border, int units,
                                  float *DANN_RESTRICT sums)
 {
@@ -132,8 +127,8 @@ DANN_FUNCTION void multiply_bits(const uint32_t *image, const window_t *w, int p
         int32_t products = 0;
         for (int row = 0; row < w->size[0]; row++)
             for (int column = 0; column < w->size[1]; column++, weights += words * units) {
-                int pixel = find_pixel(w, place, row, column);
-                const uint32_t *signs = pixel < 0 ? border : image + pixel * words;
+                int pixel_in = find_pixel(w, pixel, row, column);
+                const uint32_t *signs = pixel_in < 0 ? border : image + pixel_in * words;
                 if (!signs)
                     continue;
                 products += w->channels;
@@ -152,10 +147,10 @@ DANN_FUNCTION void multiply_bits(const uint32_t *image, const window_t *w, int p
     }
 }
 
-/* Computes at one place, for each unit, the sum of the products of signs over the channels of its
+/* Computes for each unit of output `pixel` the sum of the products of signs over the channels of its
    group. For each pixel of the window and channel of a group, the kernel contains one bit per
    unit. Pixels on the border have the signs `border`, or with ZERO_BORDER the value 0. */
-DANN_FUNCTION void multiply_bits_in_groups(const uint32_t *image, const window_t *w, int place,
+DANN_FUNCTION void multiply_bits_in_groups(const uint32_t *image, const window_t *w, int pixel,
                                            const uint32_t *kernel, const uint32_t *border, int units,
                                            float *DANN_RESTRICT sums)
 {
@@ -164,8 +159,8 @@ DANN_FUNCTION void multiply_bits_in_groups(const uint32_t *image, const window_t
         sums[unit] = 0;
     for (int row = 0; row < w->size[0]; row++)
         for (int column = 0; column < w->size[1]; column++) {
-            int pixel = find_pixel(w, place, row, column);
-            const uint32_t *signs = pixel < 0 ? border : image + pixel * words;
+            int pixel_in = find_pixel(w, pixel, row, column);
+            const uint32_t *signs = pixel_in < 0 ? border : image + pixel_in * words;
             for (int channel = 0; channel < channels; channel++, kernel += (units + 31) / 32)
                 for (int unit = 0; signs && unit < units; unit++) {
                     int input = unit * w->groups / units * channels + channel;
@@ -177,17 +172,17 @@ DANN_FUNCTION void multiply_bits_in_groups(const uint32_t *image, const window_t
 
 /* Returns the channels of the image pixel at a row and a column of the window, or `border` on the
    border. */
-DANN_FUNCTION inline const float *find_numbers(const float *image, const window_t *w, int place, int row,
+DANN_FUNCTION inline const float *find_numbers(const float *image, const window_t *w, int pixel, int row,
                                                int column, const float *border)
 {
-    int pixel = find_pixel(w, place, row, column);
-    return pixel < 0 ? border : image + pixel * w->channels;
+    int pixel_in = find_pixel(w, pixel, row, column);
+    return pixel_in < 0 ? border : image + pixel_in * w->channels;
 }
 
-/* Computes at one place, for each unit, the sum of the products of floats over the channels of its
+/* Computes for each unit of output `pixel` the sum of the products of floats over the channels of its
    group. For each pixel of the window and channel of a group, the kernel contains one float per
    unit. Pixels on the border have the values `border`, or with ZERO_BORDER the value 0. */
-DANN_FUNCTION void multiply_numbers(const float *image, const window_t *w, int place,
+DANN_FUNCTION void multiply_numbers(const float *image, const window_t *w, int pixel,
                                     const float *kernel, const float *border, int units,
                                     float *DANN_RESTRICT values)
 {
@@ -196,7 +191,7 @@ DANN_FUNCTION void multiply_numbers(const float *image, const window_t *w, int p
         values[unit] = 0;
     for (int row = 0; row < w->size[0]; row++)
         for (int column = 0; column < w->size[1]; column++) {
-            const float *numbers = find_numbers(image, w, place, row, column, border);
+            const float *numbers = find_numbers(image, w, pixel, row, column, border);
             for (int channel = 0; channel < channels; channel++, kernel += units)
                 if (numbers && w->groups == 1) {
                     for (int unit = 0; unit < units; unit++)
@@ -210,7 +205,7 @@ DANN_FUNCTION void multiply_numbers(const float *image, const window_t *w, int p
 
 /* Computes the same sums as multiply_numbers with a kernel of signs, which contains one bit per
    unit for each pixel of the window and channel of a group. */
-DANN_FUNCTION void multiply_signs(const float *image, const window_t *w, int place, const uint32_t *kernel,
+DANN_FUNCTION void multiply_signs(const float *image, const window_t *w, int pixel, const uint32_t *kernel,
                                   const float *border, int units, float *DANN_RESTRICT values)
 {
     int channels = w->channels / w->groups, words = (units + 31) / 32;
@@ -218,7 +213,7 @@ DANN_FUNCTION void multiply_signs(const float *image, const window_t *w, int pla
         values[unit] = 0;
     for (int row = 0; row < w->size[0]; row++)
         for (int column = 0; column < w->size[1]; column++) {
-            const float *numbers = find_numbers(image, w, place, row, column, border);
+            const float *numbers = find_numbers(image, w, pixel, row, column, border);
             for (int channel = 0; channel < channels; channel++, kernel += words)
                 for (int word = 0; numbers && word < words; word++) {
                     int lanes = units - 32 * word < 32 ? units - 32 * word : 32;
@@ -447,14 +442,14 @@ DANN_FUNCTION void apply_softmax(int n, float *values)
         values[i] /= total;
 }
 
-/* Reshapes rows of `length` bits to rows of `n` bits and writes row `place`. Each input row begins
+/* Reshapes rows of `length` bits to rows of `n` bits and writes row `pixel`. Each input row begins
    a new word, so the last word of a row may be partly unused. */
-DANN_FUNCTION void repack_bits(const uint32_t *rows, int length, int place, int n,
+DANN_FUNCTION void repack_bits(const uint32_t *rows, int length, int pixel, int n,
                                uint32_t *DANN_RESTRICT bits)
 {
     int words = (length + 31) / 32;
     for (int i = 0; i < n; i++) {
-        int row = (place * n + i) / length, column = (place * n + i) % length;
+        int row = (pixel * n + i) / length, column = (pixel * n + i) % length;
         uint32_t bit = rows[row * words + column / 32] >> column % 32 & 1;
         bits[i / 32] = (i % 32 ? bits[i / 32] : 0) | bit << i % 32;
     }

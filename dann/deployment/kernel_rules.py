@@ -12,7 +12,7 @@ from dann.deployment.folding import find_thresholds
 from dann.deployment.tracing import Call
 from dann.layers.binary_layer import BinaryLayer
 
-_MAX_ORDER = 0x7F000000  # number of normal float32 values above 0
+_MAX_ORDER = 0x7F000000  # the number of normal float32 numbers above 0
 
 
 def as_array(values: Any) -> np.ndarray:
@@ -20,8 +20,15 @@ def as_array(values: Any) -> np.ndarray:
     return np.asarray(ops.convert_to_numpy(values), "<f4")
 
 
+def _to_floats(order):
+    """Maps 0, 1, 2, ... to 0 and the normal `float32` numbers in order; -1, -2, ... to -x."""
+    # The bit pattern of a float above 0 grows with its value; subnormal numbers are left out.
+    bits = (np.abs(order) + 0x7FFFFF).astype("uint32")
+    return (np.sign(order) * bits.view("float32")).astype("float32")
+
+
 def _add_planes(call, number, layer):
-    """Adds the signs whose sum represents the levels of a quantizer, its planes.
+    """Adds one sign step per level boundary of a quantizer (bit planes).
 
     For levels `l_0 < ... < l_n` with equal steps `d`, plane `k` is +1 where the level is at
     least `l_k`, and -1 elsewhere. The level is `(l_0 + l_n) / 2` plus `d / 2` times the sum of the
@@ -36,24 +43,20 @@ def _add_planes(call, number, layer):
         The levels, and the numbers of the planes.
     """
 
-    def to_floats(order):
-        # Adding the largest subnormal maps the integers 1, 2, ... to the normal floats in order.
-        bits = (np.abs(order) + 0x7FFFFF).astype("uint32")
-        return (np.sign(order) * bits.view("float32")).astype("float32")
-
     def quantize(order):
-        return as_array(layer.estimator(ops.convert_to_tensor(to_floats(order))))
+        return as_array(layer.estimator(ops.convert_to_tensor(_to_floats(order))))
 
     samples = quantize(np.linspace(-_MAX_ORDER, _MAX_ORDER, 2**16 + 1).astype("int64"))
     levels, is_rising = np.unique(samples), (np.diff(samples) >= 0).all()
     is_even = 1 < len(levels) < 5 and np.allclose(np.diff(levels), levels[1] - levels[0])
     is_packable = is_rising and is_even and not layer.estimator.depends_on_batch
     call.require(is_packable, "quantize its inputs to 2, 3 or 4 rising levels", layer.estimator)
+    # Bisection over all float32 numbers needs integers that sort like floats.
     starts, _ = find_thresholds(
         lambda order: quantize(order) >= levels[1:], len(levels) - 1, _MAX_ORDER
     )
     planes, shape = [], call.program.steps[number].shape
-    for start in to_floats(starts):
+    for start in _to_floats(starts):
         offset = as_array([-start])
         shifted = call.add("affine", number, shape=shape, offset=offset) if start else number
         planes.append(call.program.add_signs(shifted, call.name))
@@ -95,7 +98,7 @@ def get_windows(
         dilation: Distance between the pixels of a window along each axis.
         padding: `"valid"`, `"same"` or `"causal"`.
     """
-    pads = []
+    pads = []  # (before, after) along each axis
     for length, taps, stride, rate in zip(shape[:-1], size, strides, dilation, strict=True):
         reach = (taps - 1) * rate
         border = max((-(-length // stride) - 1) * stride + reach + 1 - length, 0)
@@ -121,6 +124,7 @@ def add_kernel_products(call: Call) -> int:
         kernels, arrays["scale"] = _split_kernel(call, kernel), layer.kernel_scale()
         if layer.input_sign is not None:
             levels, planes = _add_planes(call, call.inputs[0], layer.input_sign)
+            # level = middle + factor * sum(planes), so the middle adds a constant per unit.
             middle = (levels[0] + levels[-1]) / 2
             is_valid = getattr(layer, "padding", "valid") == "valid"
             has_level = is_valid or border in (middle, *levels)
@@ -141,7 +145,7 @@ def add_kernel_products(call: Call) -> int:
 
 def _split_kernel(call, kernel):
     """Returns at most three kernels of signs whose mean is a kernel."""
-    codes = (kernel + 1) / 2  # in [0, 1]
+    codes = (kernel + 1) / 2  # in [0, 1]; n kernels of signs represent multiples of 1 / n
     counts = [n for n in (1, 2, 3) if np.allclose(n * codes, np.rint(n * codes))]
     is_even = counts and np.abs(kernel).max() <= 1
     call.require(is_even, "have a kernel of at most 4 even levels", call.layer.kernel_quantizer)

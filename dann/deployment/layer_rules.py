@@ -9,27 +9,27 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import layers, ops
+from keras import ops
 
-from dann import layers as dann_layers
 from dann.deployment.kernel_rules import add_kernel_products, as_array, get_windows, quantize_output
 from dann.deployment.tracing import Call, trace_calls
 
 
-def _as_channels(call, values, requirement="act on the last axis"):
+def _as_channels(call, values):
     """Returns a scalar, or a tensor with one number per channel of the last axis, as an array."""
-    values, channels = np.atleast_1d(as_array(values)), call.program.steps[call.inputs[0]].shape[-1]
+    values, channels = np.atleast_1d(as_array(values)), call.input_shapes[0][-1]
     is_fit = values.size == values.shape[-1] and values.size in (1, channels)
+    requirement = "use one number per channel of the last axis (PReLU: set `shared_axes`)"
     call.require(is_fit, requirement, values.shape)
     return values.reshape(-1)
 
 
+def _plain_step(op, **attributes):
+    return lambda call: call.add(op, attributes=attributes)
+
+
 def _activation(name):
-    return lambda call: call.add("activation", attributes={"function": name})
-
-
-def _plain_step(op):
-    return lambda call: call.add(op)
+    return _plain_step("activation", function=name)
 
 
 def _relu(call):
@@ -41,16 +41,16 @@ def _relu(call):
 
 
 def _leaky_relu(call):
-    return call.add("prelu", slopes=_as_channels(call, call.layer.negative_slope))
+    return call.add("prelu", slopes=as_array([call.layer.negative_slope]))
 
 
 def _prelu(call):
-    requirement = f"have one slope per channel: `shared_axes={[*range(1, len(call.shape))]}`"
-    return call.add("prelu", slopes=_as_channels(call, call.layer.alpha, requirement))
+    return call.add("prelu", slopes=_as_channels(call, call.layer.alpha))
 
 
 def _rprelu(call):
     layer = call.layer
+    # prelu(x - input_shift) + output_shift
     number = call.add("affine", offset=-_as_channels(call, layer.input_shift))
     number = call.add("prelu", number, slopes=_as_channels(call, layer.slope))
     return call.add("affine", number, offset=_as_channels(call, layer.output_shift))
@@ -73,17 +73,16 @@ def _batch_normalization(call):
 
 def _elu(call):
     """Adds `elu(x)`, times `alpha` where it is negative, as Keras computes it."""
-    number = call.add("activation", attributes={"function": "elu"})
-    return call.add("prelu", number, slopes=as_array([call.layer.alpha]))
+    return call.add("prelu", _activation("elu")(call), slopes=as_array([call.layer.alpha]))
 
 
 def _gelu(call):
-    name = "gelu_by_tanh" if call.layer.approximate else "gelu"
-    return call.add("activation", attributes={"function": name})
+    return _activation("gelu_by_tanh" if call.layer.approximate else "gelu")(call)
 
 
 def _normalization(call):
     layer = call.layer
+    # (x - mean) / max(sqrt(variance), epsilon), or the inverse; each operation rounds once.
     mean, deviation = _as_channels(call, layer.mean), ops.sqrt(layer.variance)
     divisors = _as_channels(call, ops.maximum(deviation, keras.config.epsilon()))
     if layer.invert:
@@ -102,7 +101,7 @@ def _join(op, array_name, call):
     constants = [value for value in arguments if not isinstance(value, keras.KerasTensor)]
     if constants and len(call.inputs) == 1:
         return call.add("affine", **{array_name: _as_channels(call, constants[0])})
-    shapes = [call.program.steps[source].shape for source in call.inputs]
+    shapes = call.input_shapes
     call.require(len(set(map(len, shapes))) == 1, "join outputs of one rank", shapes)
     # The largest output comes first, because C adds or multiplies the others in place.
     order = np.argsort([-math.prod(shape) for shape in shapes], kind="stable")
@@ -115,7 +114,7 @@ def _negate(call, number):
 
 
 def _subtract(call):
-    """Adds the first argument and the negated second: float32 computes the difference so too."""
+    """Adds the first argument and the negated second argument, exactly `a - b` in float32."""
     first, second = keras.tree.flatten(call.arguments)
     if not isinstance(second, keras.KerasTensor):
         return _add(dataclasses.replace(call, arguments=[first, -as_array(second)]))
@@ -132,16 +131,14 @@ def _divide(call):
 
 def _take(call):
     """Adds a step that copies numbers, whose positions the layer computes from all positions."""
-    shape, examples = call.program.steps[call.inputs[0]].shape, 3
-    size, key = math.prod(shape), tuple(keras.tree.flatten(call.arguments[1:]))
-    positions: Any = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
-    interpolation = getattr(call.layer, "interpolation", "nearest")
-    call.require(interpolation == "nearest", "have interpolation='nearest'", interpolation)
-    if key:  # of a slice
-        call.require(key[0] in (..., slice(None)), "keep all examples, as `x[:, 0]` does", key)
-        positions = positions[key]
-    else:
-        positions = ops.convert_to_numpy(call.layer(ops.convert_to_tensor(positions)))
+    shape, examples = call.input_shapes[0], 3
+    size, key = math.prod(shape), keras.tree.flatten(call.arguments[1:])  # the key of a slice
+    keeps_examples = not key or key[0] in (..., slice(None))
+    call.require(keeps_examples, "keep all examples, as `x[:, 0]` does", key)
+    # Positions in a batch of 3 flattened inputs, (examples, *shape).
+    positions = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
+    outputs = call.layer(ops.convert_to_tensor(positions), *call.arguments[1:])
+    positions = ops.convert_to_numpy(outputs)
     is_separate = positions.shape == (examples, *call.shape)
     is_separate = is_separate and np.all(np.diff(positions, axis=0) == size)
     call.require(is_separate, "act on each example separately", positions.shape)
@@ -154,7 +151,8 @@ def _take(call):
 
 def _mean(call):
     """Pools the channels as pixels of a row, so that the division rounds as in the model."""
-    *places, channels = call.program.steps[call.inputs[0]].shape
+    *places, channels = call.input_shapes[0]
+    # The image becomes one row of pixels with one channel each, (places * channels, 1).
     row = call.add("reshape", shape=[math.prod(places) * channels, 1])
     windows = get_windows(call.program.steps[row].shape, [channels], [channels], [1], "valid")
     means = call.add("average_pool", row, attributes=windows, shape=[math.prod(places), 1])
@@ -163,7 +161,7 @@ def _mean(call):
 
 def _pool(op, call):
     """Adds a pooling; a global one has windows of the size of the image, without `pool_size`."""
-    layer, (*image, channels) = call.layer, call.program.steps[call.inputs[0]].shape
+    layer, (*image, channels) = call.layer, call.input_shapes[0]
     pixel, is_global = [1] * len(image), not hasattr(layer, "pool_size")
     size, strides = (image, image) if is_global else (layer.pool_size, layer.strides)
     padding = "valid" if is_global else layer.padding
@@ -188,75 +186,53 @@ def _skip(call):
 
 
 _add = functools.partial(_join, "add", "offset")
-_multiply = functools.partial(_join, "multiply", "scale")
 _average_pool = functools.partial(_pool, "average_pool")
 _max_pool = functools.partial(_pool, "max_pool")
-_concatenate = _plain_step("concatenate")
-_reshape = _plain_step("reshape")
-_softmax = _activation("softmax")
-_LAYER_RULES: dict[type, Callable[[Call], Any]] = {
-    **dict.fromkeys((layers.Dropout, layers.GaussianDropout, layers.GaussianNoise), _skip),
-    **dict.fromkeys((layers.ActivityRegularization, layers.AlphaDropout, layers.Identity), _skip),
-    **dict.fromkeys((dann_layers.GradientReversal, dann_layers.RandomConvolution), _skip),
-    **dict.fromkeys((layers.Conv1D, layers.Conv2D, layers.Conv3D), add_kernel_products),
-    **dict.fromkeys((layers.DepthwiseConv1D, layers.DepthwiseConv2D), add_kernel_products),
-    **dict.fromkeys((layers.Cropping1D, layers.Cropping2D, layers.Cropping3D), _take),
-    **dict.fromkeys((layers.MaxPooling1D, layers.MaxPooling2D, layers.MaxPooling3D), _max_pool),
-    **dict.fromkeys((layers.UpSampling1D, layers.UpSampling2D, layers.UpSampling3D), _take),
-    layers.Activation: lambda call: call.add_activation(call.inputs[0], call.layer.activation),
-    layers.Add: _add,
-    layers.AveragePooling1D: _average_pool,
-    layers.AveragePooling2D: _average_pool,
-    layers.AveragePooling3D: _average_pool,
-    layers.BatchNormalization: _batch_normalization,
-    layers.Concatenate: _concatenate,
-    layers.Dense: add_kernel_products,
-    layers.ELU: _elu,
-    layers.Flatten: _reshape,
-    layers.GlobalAveragePooling1D: _average_pool,
-    layers.GlobalAveragePooling2D: _average_pool,
-    layers.GlobalAveragePooling3D: _average_pool,
-    layers.GlobalMaxPooling1D: _max_pool,
-    layers.GlobalMaxPooling2D: _max_pool,
-    layers.GlobalMaxPooling3D: _max_pool,
-    layers.LeakyReLU: _leaky_relu,
-    layers.Multiply: _multiply,
-    layers.Normalization: _normalization,
-    layers.PReLU: _prelu,
-    layers.Permute: _take,
-    layers.ReLU: _relu,
-    layers.Rescaling: _rescaling,
-    layers.Reshape: _reshape,
-    layers.Softmax: _softmax,
-    layers.Subtract: _subtract,
-    layers.ZeroPadding1D: _zero_padding,
-    layers.ZeroPadding2D: _zero_padding,
-    layers.ZeroPadding3D: _zero_padding,
-    dann_layers.BinarySign: lambda call: quantize_output(call, call.inputs[0]),
-    dann_layers.RPReLU: _rprelu,
-    dann_layers.RSign: _rsign,
-}
-# The operations behind `keras.ops`, by the name of their class, because Keras does not export it.
-_OPERATION_RULES: dict[str, Callable[[Call], Any]] = {
-    **dict.fromkeys(("Divide", "TrueDivide"), _divide),
-    **dict.fromkeys(("GetItem", "Transpose"), _take),
-    **{name: _activation(name.lower()) for name in ("Relu", "Relu6", "Sigmoid", "Silu", "Tanh")},
+# By name of the class: layers, and the operations behind `keras.ops`, whose classes are not public.
+_RULES: dict[str, Callable[[Call], Any]] = {
     "Absolute": lambda call: call.add("prelu", slopes=as_array([-1.0])),
+    "Activation": lambda call: call.add_activation(call.inputs[0], call.layer.activation),
     "Add": _add,
-    "Concatenate": _concatenate,
-    "ConvertToTensor": _skip,
-    "Elu": _elu,
+    "BatchNormalization": _batch_normalization,
+    "BinarySign": lambda call: quantize_output(call, call.inputs[0]),
+    "Concatenate": _plain_step("concatenate"),
     "Gelu": _gelu,
+    "GlobalAveragePooling3D": _average_pool,
+    "GlobalMaxPooling3D": _max_pool,
     "HardSigmoid": _activation("hard_sigmoid"),
     "HardTanh": _activation("hard_tanh"),
-    "LeakyRelu": _leaky_relu,
     "Mean": _mean,
-    "Multiply": _multiply,
+    "Multiply": functools.partial(_join, "multiply", "scale"),
     "Negative": lambda call: _negate(call, call.inputs[0]),
+    "Normalization": _normalization,
+    "PReLU": _prelu,
+    "RPReLU": _rprelu,
+    "RSign": _rsign,
     "ReLU": _relu,
-    "Reshape": _reshape,
-    "Softmax": _softmax,
+    "Relu": _activation("relu"),
+    "Relu6": _activation("relu6"),
+    "Rescaling": _rescaling,
+    "Sigmoid": _activation("sigmoid"),
+    "Silu": _activation("silu"),
+    "Softmax": _activation("softmax"),
     "Subtract": _subtract,
+    "Tanh": _activation("tanh"),
+    **dict.fromkeys(("ActivityRegularization", "AlphaDropout", "ConvertToTensor"), _skip),
+    **dict.fromkeys(("Dropout", "GaussianDropout", "GaussianNoise", "Identity"), _skip),
+    **dict.fromkeys(("GradientReversal", "RandomConvolution"), _skip),
+    **dict.fromkeys(("AveragePooling1D", "AveragePooling2D", "AveragePooling3D"), _average_pool),
+    **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D", "Dense"), add_kernel_products),
+    **dict.fromkeys(("Cropping1D", "Cropping2D", "Cropping3D"), _take),
+    **dict.fromkeys(("DepthwiseConv1D", "DepthwiseConv2D"), add_kernel_products),
+    **dict.fromkeys(("Divide", "TrueDivide"), _divide),
+    **dict.fromkeys(("ELU", "Elu"), _elu),
+    **dict.fromkeys(("Flatten", "Reshape"), _plain_step("reshape")),
+    **dict.fromkeys(("GetItem", "Permute", "Transpose"), _take),
+    **dict.fromkeys(("GlobalAveragePooling1D", "GlobalAveragePooling2D"), _average_pool),
+    **dict.fromkeys(("GlobalMaxPooling1D", "GlobalMaxPooling2D"), _max_pool),
+    **dict.fromkeys(("LeakyReLU", "LeakyRelu"), _leaky_relu),
+    **dict.fromkeys(("MaxPooling1D", "MaxPooling2D", "MaxPooling3D"), _max_pool),
+    **dict.fromkeys(("ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D"), _zero_padding),
 }
 
 
@@ -274,23 +250,17 @@ def translate_call(call: Call) -> list[int]:
     call.require(are_unset, "be called with only its inputs, as in inference", call.keywords)
     if isinstance(layer, keras.Model):
         return trace_calls(call.program, layer.call, call.arguments, call.inputs, call.name)
-    rule = None
-    requirement = "be a `keras.Model`, whose layers are packed, or a layer of Keras or `dann`"
-    if kind.__module__.partition(".")[0] in ("dann", "keras"):
-        rules = [_LAYER_RULES[base] for base in kind.__mro__ if base in _LAYER_RULES]
-        rule = rules[0] if rules else _OPERATION_RULES.get(kind.__name__)
-        requirement = "be one of the layers and functions that the page Deployment lists"
-    if isinstance(layer, layers.SeparableConv1D | layers.SeparableConv2D):
-        requirement = "be replaced by a depthwise convolution and a convolution of size 1"
-    call.require(rule, requirement, kind.__name__)
-    input_shapes = [call.program.steps[source].shape for source in call.inputs]
-    is_fixed = None not in itertools.chain(*input_shapes, *call.shapes)
+    is_known = kind.__module__.partition(".")[0] in ("dann", "keras")
+    names = [base.__name__ for base in kind.__mro__ if base.__name__ in _RULES]
+    requirement = "be a layer or function that the page Deployment lists, or a model of such layers"
+    call.require(is_known and names, requirement, kind.__name__)
+    is_fixed = None not in itertools.chain(*call.input_shapes, *call.shapes)
     requirement = "have a fixed size (give `keras.Input` a shape without None)"
-    call.require(is_fixed, requirement, f"{input_shapes} to {call.shapes}")
+    call.require(is_fixed, requirement, f"{call.input_shapes} to {call.shapes}")
     policy = getattr(layer, "dtype_policy", None)
     call.require(policy is None or policy.name == "float32", "compute in float32", policy)
     order, axis = getattr(layer, "data_format", None), getattr(layer, "axis", -1)
     call.require(order != "channels_first", "have data_format='channels_last'", order)
-    is_last = {-1, len(input_shapes[0])}.issuperset(keras.tree.flatten(axis))
+    is_last = {-1, len(call.input_shapes[0])}.issuperset(keras.tree.flatten(axis))
     call.require(is_last, "act on the last axis", f"axis={axis}")
-    return keras.tree.flatten(rule(call))
+    return keras.tree.flatten(_RULES[names[0]](call))

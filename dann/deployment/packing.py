@@ -63,29 +63,36 @@ def pack(classifier: keras.Model, path: str | os.PathLike) -> int:
 def build_program(classifier: keras.Model) -> list[Step]:
     """Returns the steps of a classifier, as `pack` writes them."""
     network = get_network(classifier)
-    inputs = _get_inputs(network)
-    received = f"{len(inputs)} inputs"
-    if len(inputs) == 1 and inputs[0].dtype != "float32":
-        received = f"inputs of {inputs[0].dtype}, which Keras rounds or truncates"
-    elif len(inputs) == 1:
-        program = Program([inputs[0].shape[1:]], translate_call)
+    inputs, outputs = get_inputs(network), []
+    program = Program([tensor.shape[1:] for tensor in inputs], translate_call)
+    dtypes = [tensor.dtype for tensor in inputs]
+    if dtypes == ["float32"]:
         outputs = trace_calls(program, network.call, inputs, [0], "")
-        if len(outputs) == 1:
-            return program.select_steps(outputs)
-        received = f"{len(outputs)} outputs"
-    raise PackError(
-        "Expected a classifier with one input of known shape in float32 and one output. Received: "
-        f"{network.name} with {received}. Use `keras.Input(shape)`, call it on a batch, or pass "
-        "`keras.Model(inputs, outputs)`"
-    )
+    if len(outputs) != 1:
+        received = f"{len(outputs)} outputs" if outputs else f"inputs of {', '.join(dtypes)}"
+        raise PackError(
+            "Expected a classifier with one input and one output in float32, because Keras rounds "
+            f"or truncates others. Received: {network.name} with {received}. Pass "
+            "`keras.Model(inputs, outputs)`"
+        )
+    return program.select_steps(outputs)
 
 
-def _get_inputs(network):
-    """Returns the symbolic inputs of a model, or an empty list if it is not built."""
+def get_inputs(network: keras.Model) -> list[keras.KerasTensor]:
+    """Returns the symbolic inputs of a model.
+
+    Raises:
+        PackError: If the model is not built.
+    """
     inputs = getattr(network, "inputs", None)
     if inputs is None:  # a subclassed model, or one that is not built
         shape = (network.get_build_config() or {}).get("input_shape")
         inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []
+    if not inputs:
+        raise PackError(
+            f"Expected a model with known inputs. Received: {network.name}, which has none. Call "
+            "it on a batch, or pass `keras.Model(inputs, outputs)`"
+        )
     return inputs
 
 
@@ -125,12 +132,7 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
     (128, 16, 128)
     """
     network = get_network(classifier)
-    if not (inputs := _get_inputs(network)):
-        raise PackError(
-            f"Expected a model with known inputs. Received: {network.name}, which has none. Call "
-            "it on a batch, or pass `keras.Model(inputs, outputs)`"
-        )
-    stored, rows, reasons = set(), [], {}
+    inputs, stored, rows, reasons = get_inputs(network), set(), [], {}
 
     def translate(call):
         try:
@@ -179,7 +181,10 @@ def encode(steps: Sequence[Step]) -> bytes:
     for step in steps:
         references = {}
         for name, array in step.arrays.items():
-            name, array = _encode_array(name, array)
+            if array.dtype == "int8":  # a kernel of signs: one row of bits per unit
+                name, array = "kernel_bits", pack_bits(array.reshape(-1, array.shape[-1]).T > 0)
+            elif array.dtype == bool:
+                array = pack_bits(array)
             content = (step.layer, array.tobytes())
             if content not in offsets:
                 offsets[content] = size
@@ -187,18 +192,12 @@ def encode(steps: Sequence[Step]) -> bytes:
             reference = {"type": array.dtype.str, "shape": array.shape, "offset": offsets[content]}
             references[name] = reference
         entries.append({**vars(step), "arrays": references})
-    directory = _pad(json.dumps({"steps": entries}, separators=(",", ":")).encode(), b" ")
-    payload = directory + b"".join(_pad(content, b"\0") for _, content in offsets)
-    fields = (MAGIC, VERSION, len(directory), HEADER.size + len(payload))
-    digest = compute_digest(HEADER.pack(*fields, b"") + payload)
-    return HEADER.pack(*fields, digest) + payload
-
-
-def _encode_array(name, array):
-    """Returns the name and the array in the file: kernels of signs as one row of bits per unit."""
-    if array.dtype == "int8":
-        return "kernel_bits", pack_bits(array.reshape(-1, array.shape[-1]).T > 0)
-    return name, pack_bits(array) if array.dtype == bool else array
+    # Directory and arrays are padded to multiples of 8 bytes, so that all arrays are aligned.
+    directory = json.dumps({"steps": entries}, separators=(",", ":")).encode()
+    directory += b" " * (-len(directory) % 8)
+    payload = directory + b"".join(data + bytes(-len(data) % 8) for _, data in offsets)
+    header = HEADER.pack(MAGIC, VERSION, len(directory), HEADER.size + len(payload), b"")
+    return header[:32] + compute_digest(header + payload) + payload
 
 
 def pack_bits(positive: np.ndarray) -> np.ndarray:
@@ -209,8 +208,3 @@ def pack_bits(positive: np.ndarray) -> np.ndarray:
     padding = [(0, 0)] * (positive.ndim - 1) + [(0, -positive.shape[-1] % 64)]
     octets = np.packbits(np.pad(positive, padding), axis=-1, bitorder="little")
     return np.ascontiguousarray(octets).view("<u8")
-
-
-def _pad(content, byte):
-    """Pads bytes to a multiple of 8, so that all arrays are aligned."""
-    return content + byte * (-len(content) % 8)

@@ -21,11 +21,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 MAGIC = b"DANNBITS"
 VERSION = 1
 HEADER = struct.Struct("<8sIIQ8x32s")  # magic, version, directory size, file size, SHA-256
-# Errors of a program whose entries contradict each other, which only forged files contain.
-PROGRAM_ERRORS = (
-    *(ArithmeticError, AttributeError, LookupError, MemoryError),
-    *(RecursionError, TypeError, ValueError),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +98,7 @@ def read(path: str | os.PathLike) -> tuple[list[Step], bytes]:
         entries = json.loads(data[64:start])["steps"]
         steps = [_decode_step(data[start:], **entry) for entry in entries]
         PackedModel(steps)  # raises an error for shapes that are not sequences
-    except PROGRAM_ERRORS as error:
+    except Exception as error:  # an inconsistent program can raise any error
         raise ValueError(
             f"Expected a valid program. Received: {path} with {error!r}. Pack the classifier again"
         ) from error
@@ -152,7 +147,7 @@ def compute_outputs(steps: Sequence[Step], batch: np.ndarray) -> dict[int, np.nd
         try:
             sources = [outputs[source] for source in step.inputs]
             outputs[number] = OPERATIONS[step.op](step, *sources)
-        except PROGRAM_ERRORS as error:
+        except Exception as error:
             raise ValueError(
                 f"Expected a valid program. Received: step {number}, {step.op!r}, with {error!r}"
             ) from error

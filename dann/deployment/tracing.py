@@ -44,6 +44,11 @@ class Call:
         """Shape of the first output, without the batch."""
         return self.shapes[0]
 
+    @property
+    def input_shapes(self) -> list[Sequence[int]]:
+        """Shapes of the inputs, without the batch."""
+        return [self.program.steps[source].shape for source in self.inputs]
+
     def add(
         self, op: str, *inputs: int, attributes: Any = None, shape: Any = None, **arrays: Any
     ) -> int:

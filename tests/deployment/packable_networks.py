@@ -38,17 +38,6 @@ def spread_statistics(model, seed=0):
     return model
 
 
-def perceptron():
-    """Has sizes that do not fill words, and a binary last layer."""
-    inputs = keras.Input((5, 7))
-    x = layers.Flatten()(inputs)
-    x = normalize(BinaryDense(70, input_estimator=None, use_bias=False)(x))
-    x = normalize(BinaryDense(130, bias_initializer="ones")(x))
-    x = normalize(BinaryDense(65, kernel_estimator="magnitude_aware", use_bias=False)(x))
-    x = layers.Dropout(0.5)(x)
-    return keras.Model(inputs, normalize(BinaryDense(3, use_bias=False)(x)))
-
-
 def lenet():
     """Has one input channel, pooling before and after batch normalization, and a nested head."""
     inputs = keras.Input((14, 13, 1))
@@ -57,7 +46,7 @@ def lenet():
     x = normalize(BinaryConv2D(70, 3, padding="same", use_bias=False)(x))
     x = layers.MaxPooling2D(padding="same")(x)
     features = keras.Input((630,))
-    hidden = normalize(BinaryDense(20, use_bias=False)(features))
+    hidden = layers.Dropout(0.5)(normalize(BinaryDense(130, use_bias=False)(features)))
     head = keras.Model(features, normalize(BinaryDense(4)(hidden)), name="head")
     return keras.Model(inputs, head(layers.Flatten()(x)))
 
@@ -134,7 +123,6 @@ def zero_or_one(x):
 
 
 NETWORKS = {
-    "perceptron": perceptron,
     "lenet": lenet,
     "residual": residual,
     "activations": activations,

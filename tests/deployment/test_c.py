@@ -1,8 +1,6 @@
 """C, NumPy and Keras compute equal outputs, for random and for fixed networks."""
 
 import hashlib
-import math
-import os
 import pathlib
 import re
 import shutil
@@ -17,7 +15,7 @@ from keras import layers
 from packable_networks import NETWORKS, integer_inputs, logits, normalize, spread_statistics
 
 from dann import layers as dann_layers
-from dann.deployment import PackError, to_c
+from dann.deployment import to_c
 from dann.deployment.c_file import C_VERSION, generate_c
 from dann.deployment.packing import build_program
 from dann.deployment.runtime import PackedModel, Step
@@ -25,7 +23,7 @@ from dann.gradients.estimators import DoReFa
 from dann.layers import BinaryDense, BinaryDepthwiseConv2D, BinarySign, RPReLU, RSign
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
-SANITIZED = ["-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
+SANITIZED = ["-O1", "-fsanitize=undefined,address", "-fno-sanitize-recover=all"]
 # Reads inputs from the standard input and writes the outputs to the standard output.
 MAIN = """
 #include <stdio.h>
@@ -42,24 +40,22 @@ int main(void)
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
 
-def run_files(folder, command, inputs, run=()):
+def run_files(folder, command, inputs):
     """Compiles files without warnings, and returns what the program writes for inputs."""
     subprocess.run([*command, "-o", "net", "-lm"], cwd=folder, check=True)
     options = {"input": inputs.astype("<f4").tobytes(), "stdout": subprocess.PIPE}
-    result = subprocess.run([*run, folder / "net"], check=True, **options)
-    return np.frombuffer(result.stdout, "<f4")
+    return np.frombuffer(subprocess.run([folder / "net"], check=True, **options).stdout, "<f4")
 
 
-def run_c(steps, inputs, folder, command=("cc", "-O1", *SANITIZED), run=()):
+def run_c(steps, inputs, folder, flags=SANITIZED):
     """Returns the outputs that the C of a program computes."""
     (folder / "net.c").write_text(generate_c(steps) + MAIN)
-    outputs = run_files(folder, [*command, *STRICT, "net.c"], inputs, run)
+    outputs = run_files(folder, ["cc", *flags, *STRICT, "net.c"], inputs)
     return outputs.reshape(len(inputs), *steps[-1].shape)
 
 
 def add_binary_layer(draw, x, rank):
     """Adds a binary layer with random settings."""
-    kind = draw(st.sampled_from(["conv", "depthwise"][:rank]))
     padding = draw(st.sampled_from(["same", "valid"]))
     stride, dilation = draw(st.sampled_from([(1, 1), (2, 1), (1, 2)]))
     settings = {
@@ -76,7 +72,7 @@ def add_binary_layer(draw, x, rank):
     if settings["input_estimator"] == DoReFa(1):
         settings["pad_values"] = abs(settings["pad_values"])
     size = draw(st.integers(1, 3))
-    if kind == "depthwise":
+    if rank == 2 and draw(st.booleans()):
         multiplier = draw(st.integers(1, 3))
         return BinaryDepthwiseConv2D(size, depth_multiplier=multiplier, **settings)(x)
     groups = draw(st.sampled_from([1, 2 - x.shape[-1] % 2]))
@@ -121,7 +117,7 @@ def draw_network(draw):
     return spread_statistics(model, draw(st.integers(0, 99)))
 
 
-@settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=8, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_c_numpy_and_keras_agree(data, tmp_path_factory):
     model = draw_network(data.draw)
@@ -137,6 +133,7 @@ def test_c_numpy_and_keras_agree(data, tmp_path_factory):
         np.testing.assert_array_equal(outputs.argmax(axis=-1), expected.argmax(axis=-1))
 
 
+SHIFTS = np.log([0.2, 1.5, 0.7, 4.0])
 MEAN, VARIANCE = np.array([1.0, 2.0, -1.0]), np.array([2.0, 0.0, 3.0])
 NORMALIZATION = {"mean": MEAN, "variance": VARIANCE}
 LAYERS = {  # of inputs (5, 3)
@@ -156,7 +153,6 @@ LAYERS = {  # of inputs (5, 3)
     "slice of signs": lambda x: BinaryDense(4)(BinarySign()(x)[:, 1]),
     "permute": layers.Permute((2, 1)),
     "crop": layers.Cropping1D((1, 2)),
-    "repeat": layers.UpSampling1D(2),
     "ELU": layers.ELU(0.3),
     "gelu by tanh": keras.ops.gelu,
     **{name: layers.Activation(name) for name in ("elu", "swish", "gelu", "hard_sigmoid")},
@@ -176,13 +172,6 @@ def test_layers_of_floats_agree_with_keras(tmp_path):
         np.testing.assert_allclose(outputs, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_bits_are_not_taken_as_numbers():
-    steps = [Step("input", "input", (), (40,)), Step("sign", "one", [0], [40])]
-    steps.append(Step("take", "one", [1], [2], arrays={"starts": np.array([0], "<u4")}))
-    with pytest.raises(PackError, match="Expected numbers to take"):
-        generate_c(steps)
-
-
 def test_division_between_signs_becomes_a_threshold():
     inputs = keras.Input((9,))
     x = BinaryDense(6, use_bias=False)(inputs) / np.array([3.0, -3.0, 0.1, 7.0, -2.0, 9.0])
@@ -192,44 +181,42 @@ def test_division_between_signs_becomes_a_threshold():
     np.testing.assert_array_equal(PackedModel(steps).predict(rows), logits(model, rows))
 
 
-X86 = ("cc", "-O2", "-m32", "-msse2", "-mfpmath=sse"), ()
-ARM = ("arm-linux-gnueabihf-gcc", "-O2", "-static"), ("qemu-arm",)
-
-
 @pytest.mark.parametrize(
-    ("name", "command", "run"),
+    ("name", "flags"),
     [
-        *((name, ("cc", "-O1", *SANITIZED), ()) for name in NETWORKS),
-        ("residual", ("cc", "-O3", "-march=native", "-ffp-contract=off"), ()),
-        ("residual", ("clang", "-O2"), ()),
-        *((name, *X86) for name in ("perceptron", "residual")),
-        *((name, *ARM) for name in ("lenet", "residual")),
+        *((name, SANITIZED) for name in NETWORKS),
+        ("residual", ["-O3", "-march=native", "-ffp-contract=off"]),
     ],
 )
-def test_compilers_and_processors_agree_bit_for_bit(name, command, run, tmp_path):
-    if not all(map(shutil.which, (command[0], *run))):
-        pytest.skip(f"needs {command[0]} {run}")
-    empty = [*command, "-x", "c", os.devnull, "-shared", "-o", tmp_path / "empty.so"]
-    if "-m32" in command and subprocess.run(empty, stderr=subprocess.DEVNULL).returncode:
-        pytest.skip("needs the 32-bit library")
+def test_c_of_fixed_networks_agrees_bit_for_bit(name, flags, tmp_path):
     model = spread_statistics(NETWORKS[name]())
     inputs = integer_inputs(model, 20)
-    outputs = run_c(build_program(model), inputs, tmp_path, command, run)
+    outputs = run_c(build_program(model), inputs, tmp_path, flags)
     np.testing.assert_array_equal(outputs, logits(model, inputs))
 
 
-def test_header_states_sizes_and_work(tmp_path):
+@pytest.mark.parametrize(
+    "correct", [lambda x: x + SHIFTS, lambda x: x / 1.7 + SHIFTS, layers.Rescaling(1.0, SHIFTS)]
+)
+def test_corrected_logits_are_exported(correct, tmp_path):
+    """A constant per class is added to the logits of a whole classifier."""
+    inputs = keras.Input((14, 13, 1))
+    classifier = spread_statistics(NETWORKS["lenet"]())
+    model = keras.Model(inputs, correct(classifier(inputs)))
+    rows = integer_inputs(model, 20)
+    expected, steps = logits(model, rows), build_program(model)
+    assert np.abs(expected - logits(classifier, rows)).max() > 1
+    for outputs in (PackedModel(steps).predict(rows), run_c(steps, rows, tmp_path)):
+        np.testing.assert_allclose(outputs, expected, rtol=1e-6)
+
+
+def test_header_states_sizes(tmp_path):
     model = NETWORKS["lenet"]()
     assert to_c(model, tmp_path / "net.c") == (tmp_path / "net.c").stat().st_size
     source = (tmp_path / "net.c").read_text()
     buffers = 4 * sum(map(int, re.findall(r"(?m)^static \w+ \w+\[(\d+)\];", source)))
     assert buffers < 2000
-    additions, words = 12 * 11 * 9 * 9, 30 * 9 * 70 + 20 * 20 + 4
-    for text in (
-        *("_INPUT_SIZE (14 * 13 * 1)\n", "_OUTPUT_SIZE (4)\n", f" {buffers:,} bytes"),
-        *(" 0 multiply-adds of floats", f" {additions:,} additions of floats"),
-        *(f" {words:,} words of up to 32 signs", " 0 signs one at a time"),
-    ):
+    for text in ("_INPUT_SIZE (14 * 13 * 1)\n", "_OUTPUT_SIZE (4)\n", f" {buffers:,} bytes"):
         assert text in source
     headers = ["math.h", "stdint.h", "stdio.h"]  # stdio.h for the test
     assert re.findall("#include <(.*)>", source) == headers
@@ -239,9 +226,8 @@ def test_header_states_sizes_and_work(tmp_path):
     subprocess.run(["cc", *STRICT, "main.c", "-lm"], cwd=tmp_path, check=True)
 
 
-@pytest.mark.parametrize("name", ["lenet", "levels"])
-def test_file_tests_its_own_outputs(name, tmp_path):
-    source = generate_c(build_program(spread_statistics(NETWORKS[name]())))
+def test_file_tests_its_own_outputs(tmp_path):
+    source = generate_c(build_program(spread_statistics(NETWORKS["lenet"]())))
     wrong = source.replace("expected[] = {", "expected[] = { 1e9f,")
     for text, message in ((source, b"ok\n"), (wrong, b"output 0 is")):
         (tmp_path / "net.c").write_text(text)
@@ -255,51 +241,34 @@ def test_file_tests_its_own_outputs(name, tmp_path):
 def test_c_version_identifies_the_code():
     """If this fails because the generated code has changed, increase `C_VERSION` too."""
     digest = hashlib.sha256()
-    for make in NETWORKS.values():
-        source = generate_c(build_program(spread_statistics(make())))
+    for name in ("residual", "levels"):
+        source = generate_c(build_program(spread_statistics(NETWORKS[name]())))
         library = source.partition("#ifdef DANN_TEST")[0]
         # The code without constants, comments and spaces.
         code = re.sub(r"static const .*?};|/\*.*?\*/|\s", "", library, flags=re.DOTALL)
         digest.update(code.encode())
-    assert (C_VERSION, digest.hexdigest()[:16]) == (4, "6260bc207c0b3e2b")
+    assert (C_VERSION, digest.hexdigest()[:16]) == (5, "e512cd5abb31c64e")
 
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-@pytest.mark.parametrize("name", ["levels", "pooled"])
-def test_file_compiles_as_cpp_and_as_header(name, tmp_path):
-    model = spread_statistics(NETWORKS[name]())
-    inputs = integer_inputs(model, 4)
-    to_c(model, tmp_path / "net.c")
-    (tmp_path / "main.cpp").write_text(f'#define DANN_HEADER\n#include "net.c"\n{MAIN}')
+@pytest.mark.parametrize("language", [["-x", "c", "-std=c99"], ["-x", "c++", "-std=c++11"]])
+def test_two_networks_compile_as_c_and_cpp_and_are_their_headers(language, tmp_path):
     flags = ["-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror"]
-    for language in (["-x", "c", "-std=c99"], ["-x", "c++", "-std=c++11"]):
-        compile_network = ["c++", *flags, *language, "-c", "net.c"]
-        subprocess.run(compile_network, cwd=tmp_path, check=True)
-        outputs = run_files(tmp_path, ["c++", *flags, "main.cpp", "net.o"], inputs)
-        np.testing.assert_array_equal(outputs, logits(model, inputs).ravel())
-
-
-def test_two_networks_link_into_one_program(tmp_path):
-    inputs, expected, main = np.arange(-35, 35, dtype="<f4"), [], MAIN
-    for name, units in (("first", 2), ("second", 3)):
-        model = keras.Sequential([keras.Input((70,)), BinaryDense(units, use_bias=False)])
+    models, main, calls = [spread_statistics(NETWORKS["pooled"]()) for _ in range(2)], "", ""
+    for index, (name, model) in enumerate(zip(("first", "second"), models, strict=True)):
         to_c(model, tmp_path / f"{name}.c", name)
-        expected.append(logits(model, inputs[None])[0])
-        main = f"void {name}_predict(const float *input, float *output);\n{main}"
-    main = main.replace("DANN_INPUT_SIZE", "70").replace("DANN_OUTPUT_SIZE", "5")
-    calls = "first_predict(input, output), second_predict(input, output + 2)"
-    (tmp_path / "main.c").write_text(main.replace("dann_predict(input, output)", calls))
-    command = ["cc", *STRICT, "main.c", "first.c", "second.c"]
-    outputs = run_files(tmp_path, command, inputs)
-    np.testing.assert_array_equal(outputs, np.concatenate(expected))
-
-
-def test_header_states_input_range():
-    inputs = keras.Input((4,))
-    x = layers.Rescaling(1 / 127.5, -1.0)(inputs)
-    source = generate_c(build_program(keras.Model(inputs, layers.Dense(2)(x))))
-    assert "; 0 to 255 become -1 to 1" in source
-    assert " 8 multiply-adds of floats" in source
+        compile_network = ["c++", *flags, *language, "-c", f"{name}.c"]
+        subprocess.run(compile_network, cwd=tmp_path, check=True)
+        main += f'#define {name.upper()}_HEADER\n#include "{name}.c"\n'
+        calls += f"{name}_predict(input, output + {index} * FIRST_OUTPUT_SIZE);"
+    main += MAIN.replace("dann_predict(input, output);", calls)
+    main = main.replace("DANN_INPUT_SIZE", "FIRST_INPUT_SIZE")
+    main = main.replace("DANN_OUTPUT_SIZE", "(FIRST_OUTPUT_SIZE + SECOND_OUTPUT_SIZE)")
+    (tmp_path / "main.cpp").write_text(main)
+    inputs = integer_inputs(models[0], 4)
+    outputs = run_files(tmp_path, ["c++", *flags, "main.cpp", "first.o", "second.o"], inputs)
+    expected = np.concatenate([logits(model, inputs) for model in models], axis=1)
+    np.testing.assert_array_equal(outputs, expected.ravel())
 
 
 def test_nan_and_infinity_propagate(tmp_path):
@@ -312,13 +281,8 @@ def test_nan_and_infinity_propagate(tmp_path):
     np.testing.assert_allclose(run_c(build_program(model), rows, tmp_path), expected, rtol=1e-6)
 
 
-def test_names_in_a_file_do_not_become_code(tmp_path):
-    names = ["*/ exit(1); /*", "1 2\n??/", "float", "values", "x$body", "é", "a/b", "a_b"]
-    steps = [Step("input", "input", (), (4,))]
-    for number, name in enumerate(names):
-        kernel = {"kernel": np.full((4, 4), number + 1, "<f4")}
-        unused = {name: np.ones(4, "<f4"), "activation": np.ones(4, "<f4")}
-        attributes = {"fan_in": 4, "function": name}
-        steps.append(Step("dense", name, [number], [4], attributes, {**kernel, **unused}))
-    outputs = run_c(steps, np.ones((1, 4)), tmp_path)
-    np.testing.assert_array_equal(outputs, np.full((1, 4), 4.0**8 * math.factorial(8)))
+def test_names_in_a_file_do_not_reach_the_code():
+    ones = np.ones((4, 4), "<f4")
+    arrays = {"kernel": ones, "*/ evil(": ones[0], "activation": ones[0], "sign": ones[0]}
+    step = Step("dense", "*/ evil();", [0], [4], {"fan_in": 4, "function": "evil"}, arrays)
+    assert "evil" not in generate_c([Step("input", "evil", (), (4,)), step])

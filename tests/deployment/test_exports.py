@@ -72,11 +72,7 @@ def test_foreign_files_and_folders_are_not_replaced(classifier, tmp_path):
     for name in ("folder/notes.txt", "file.dann"):
         (tmp_path / name).write_text("foreign")
     before = read_files(tmp_path)
-    for name, format in (
-        ("folder", "packed"),
-        ("folder", "saved_model"),
-        ("file.dann", "saved_model"),
-    ):
+    for name, format in (("folder", "packed"), ("file.dann", "saved_model")):
         with pytest.raises(ValueError, match=f"earlier export with format={format}.*{name}"):
             export(classifier[0], tmp_path / name, format, classifier[1])
     celu = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="celu")])
@@ -95,9 +91,8 @@ def test_saved_model_is_replaced(classifier, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("compiler", ["/nonexistent", "false"])
-def test_missing_compiler_raises_one_line(compiler, classifier, tmp_path, monkeypatch):
-    monkeypatch.setenv("CC", compiler)
-    with pytest.raises(OSError, match=f"^.*'{compiler}'.*$"):
+def test_missing_compiler_raises_one_line(classifier, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "/nonexistent")
+    with pytest.raises(OSError, match="^.*'/nonexistent'.*$"):
         export(classifier[0], tmp_path / "net.c", "c", classifier[1])
     assert list(tmp_path.iterdir()) == []
