@@ -122,6 +122,23 @@ def zero_or_one(x):
     return keras.ops.where(x > 0.1, 1.0, 0.0)
 
 
+class EagerDense(keras.Model):
+    """Calls NumPy, which fails on symbolic tensors."""
+
+    def __init__(self):
+        super().__init__(name="eager")
+        self.dense = layers.Dense(3)
+
+    def call(self, inputs):
+        return self.dense(inputs + keras.ops.convert_to_numpy(inputs).max())
+
+
+def eager():
+    model = EagerDense()
+    model(np.ones((1, 4), "float32"))
+    return model
+
+
 NETWORKS = {
     "lenet": lenet,
     "residual": residual,

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from packable_networks import eager
 
 from dann.deployment import PackError, export, load, pack, to_c
 from dann.gradients.estimators import DoReFa
@@ -13,17 +14,6 @@ from dann.layers import BinaryConv2D, BinaryConv2DTranspose, BinaryDense
 class DoubledDense(layers.Dense):
     def call(self, inputs):
         return 2 * super().call(inputs)
-
-
-class EagerAdd(keras.Model):
-    """Calls NumPy, which fails on symbolic tensors."""
-
-    def __init__(self):
-        super().__init__()
-        self.dense = layers.Dense(3)
-
-    def call(self, inputs):
-        return self.dense(inputs) + ops.convert_to_tensor(ops.convert_to_numpy(inputs)[:, :3])
 
 
 def apply(shape, function):
@@ -50,12 +40,6 @@ def add_pooled(images):
 def with_two_inputs():
     inputs = keras.Input((4,)), keras.Input((4,))
     return keras.Model(inputs, layers.Add()(inputs))
-
-
-def eager():
-    model = EagerAdd()
-    model(np.ones((1, 4), "float32"))
-    return model
 
 
 FLAT, IMAGE = (4,), (6, 6, 2)
@@ -93,7 +77,7 @@ OTHER_MODELS = {
     ),
     "unbuilt": (lambda: keras.Sequential([layers.Dense(2)]), "Call it on a batch"),
     # JAX does not even build this model.
-    "eager": (eager, "EagerAdd.call to call only layers.*`return self.*`|Call it on a batch"),
+    "eager": (eager, "EagerDense.call to call only layers.*`return self.*`|Call it on a batch"),
 }
 
 

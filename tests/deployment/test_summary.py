@@ -1,9 +1,9 @@
 """Summaries count the weights and products of packed files."""
 
 import keras
-import numpy as np
 import pytest
 from keras import layers, ops
+from packable_networks import eager
 
 from dann.deployment import PackError, pack, summarize
 from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D
@@ -46,17 +46,6 @@ def test_shared_layer_counts_products_per_call():
     assert table.bits["floats"] == 49
 
 
-class EagerDense(keras.Model):
-    """Calls NumPy, which fails on symbolic tensors."""
-
-    def __init__(self):
-        super().__init__(name="eager")
-        self.dense = layers.Dense(3)
-
-    def call(self, inputs):
-        return self.dense(inputs + ops.convert_to_numpy(inputs).max())
-
-
 def test_layers_that_cannot_be_packed_have_a_reason():
     inputs = keras.Input((7, 4))
     x, state, _ = layers.LSTM(3, return_sequences=True, return_state=True, name="lstm")(inputs)
@@ -86,8 +75,6 @@ def test_networks_that_do_not_pack_are_summarized():
     unknown = summarize(keras.Sequential(sizes))
     assert unknown.output_shape["conv"] == (None, None, 4)
     assert "fixed size (give `keras.Input`" in unknown.reason["conv"]
-    model = EagerDense()
-    model(np.ones((1, 4), "float32"))
-    assert summarize(model).numbers.to_dict() == {"eager": 15}
+    assert summarize(eager()).numbers.to_dict() == {"eager": 15}
     with pytest.raises(PackError, match=r"known inputs.*Call it on a batch"):
         summarize(keras.Sequential([layers.Dense(2)]))
