@@ -196,7 +196,7 @@ def test_c_of_fixed_networks_agrees_bit_for_bit(name, flags, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "correct", [lambda x: x + SHIFTS, lambda x: x / 1.7 + SHIFTS, layers.Rescaling(1.0, SHIFTS)]
+    "correct", [lambda x: x + SHIFTS, lambda x: x / 1.7 + SHIFTS, layers.Rescaling(0.6, [*SHIFTS])]
 )
 def test_corrected_logits_are_exported(correct, tmp_path):
     """A constant per class is added to the logits of a whole classifier."""
