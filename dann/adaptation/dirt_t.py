@@ -53,7 +53,7 @@ class DIRTT(AdversarialModel):
             receives the augmented images. `regularizers` are added to those of the method.
 
     Raises:
-        TypeError: If `strength` or `implementation` is given.
+        TypeError: If `strength`, `implementation` or a `task_radius` above 0 is given.
         ValueError: If a number is out of range, or a batch contains a labeled target.
 
     Example:

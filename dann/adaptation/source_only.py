@@ -23,7 +23,7 @@ class SourceOnly(AdversarialModel):
             `joint_forward` applies to pairs with a labeled target.
 
     Raises:
-        TypeError: If `strength` or `implementation` is given.
+        TypeError: If `strength`, `implementation` or a `task_radius` above 0 is given.
     """
 
     supports_maps = True

@@ -93,10 +93,3 @@ def test_two_labels_have_metrics_and_files(reloaded):
     for name, output in reloaded_model.predict(X, verbose=0).items():
         np.testing.assert_array_equal(output, outputs[name])
     reloaded_model.fit(X, Y, verbose=0)
-
-
-def test_metric_of_unknown_label_is_refused():
-    model = with_two_labels()
-    model.compile("sgd", LOSSES, metrics={"sice": ["mae"]})
-    with pytest.raises(ValueError, match="sice"):
-        model.fit(X, Y, verbose=0)
