@@ -10,26 +10,10 @@ if keras.backend.backend() != "tensorflow":
 
 from dann.gradients import override_op_gradients  # noqa: E402
 
-EDGES = [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0]
-SIGNS = [-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0]
-HTANH = [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
-
-
-@tf.RegisterGradient("QuantizeGradOfTests")
-def quantize_gradient(op, upstream):
-    return tf.where(tf.abs(op.inputs[0]) <= 1.0, upstream, tf.zeros_like(upstream))
-
 
 @tf.RegisterGradient("ProductGradOfTests")
 def product_gradient(op, upstream):
     return 5.0 * upstream * op.inputs[1], 7.0 * upstream * op.inputs[0]
-
-
-@pytest.mark.parametrize("gradient", ["QuantizeGradOfTests", quantize_gradient])
-def test_sign_gets_the_gradient_of_htanh(gradient):
-    sign = override_op_gradients(tf.sign, {"Sign": gradient})
-    value, (gradient,) = value_and_gradients(sign, EDGES)
-    assert (value.tolist(), gradient.tolist()) == (SIGNS, HTANH)
 
 
 def test_registered_gradient_of_two_inputs():
@@ -53,12 +37,12 @@ def test_only_operations_of_the_types_are_overridden():
     ("function", "gradient", "words"),
     [
         (tf.sign, lambda op, upstream: 0, "return a tensor for each input. Received: int"),
-        (tf.tanh, "QuantizeGradOfTests", r"\['Sign'\].*Received: \['Tanh'\], without \['Sign'\]"),
+        (tf.tanh, "ProductGradOfTests", r"\['Sign'\].*Received: \['Tanh'\], without \['Sign'\]"),
     ],
 )
 def test_override_without_effect_is_refused(function, gradient, words):
     with pytest.raises((TypeError, ValueError), match=words):
-        value_and_gradients(override_op_gradients(function, {"Sign": gradient}), EDGES)
+        value_and_gradients(override_op_gradients(function, {"Sign": gradient}), [1.0])
 
 
 def test_unregistered_name_is_refused_at_once():
