@@ -99,7 +99,14 @@ class BinaryLayer(keras.layers.Layer):
         self.clip = clip
         self.input_sign = None
         if input_estimator is not None:
-            self.input_sign = self._sign(_activation_estimator(self.input_estimator), "input_sign")
+            estimator = get_estimator(self.input_estimator)
+            if estimator.depends_on_batch:
+                raise ValueError(
+                    "Expected an `input_estimator` that treats each value separately, because "
+                    "predictions must not depend on the rest of the batch. Received: "
+                    f"input_estimator={estimator!r}. Use it as `kernel_estimator` only"
+                )
+            self.input_sign = self._sign(estimator, "input_sign")
         self.kernel_quantizer = get_kernel_estimator(self.kernel_estimator, self.channel_axes)
         self.kernel_quantizer.check_implementation(implementation)
         self.kernel_sign = self._sign(self.kernel_quantizer.code_estimator, "kernel_sign")
@@ -185,14 +192,3 @@ class BinaryLayer(keras.layers.Layer):
             "implementation": self.implementation,
             "clip": self.clip,
         }
-
-
-def _activation_estimator(identifier):
-    estimator = get_estimator(identifier)
-    if estimator.depends_on_batch:
-        raise ValueError(
-            "Expected an `input_estimator` that treats each value separately, because predictions "
-            f"must not depend on the rest of the batch. Received: input_estimator={estimator!r}. "
-            "Use it as `kernel_estimator` only"
-        )
-    return estimator
