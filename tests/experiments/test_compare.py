@@ -42,63 +42,54 @@ def comparison():
     )
 
 
-def train_by_hand(seed, setting="mine"):
+METHODS = {"source_only": dann.SourceOnly, "target_only": dann.TargetOnly}
+METHODS["mine"] = functools.partial(dann.CDAN, strength=0.5)
+
+
+def train_by_hand(setting, seed):
     """Repeats the training of a row."""
     data = make_domains(True)
     dann.training.start(seed)
-    model = (
-        dann.SourceOnly(backbone(), data.num_classes)
-        if setting == "source_only"
-        else dann.CDAN(backbone(), data.num_classes, strength=0.5)
-    )
+    model = METHODS[setting](backbone(), data.num_classes)
     model.compile(keras.optimizers.Adam())
-    model.fit(data.batches(16, seed), steps_per_epoch=STEPS, verbose=0)
-    return data, model
+    pairs = data.oracle() if setting == "target_only" else data
+    model.fit(pairs.batches(16, seed), steps_per_epoch=STEPS, verbose=0)
+    return model
 
 
-def test_row_matches_a_training_by_hand(comparison):
-    classes = []
+@pytest.fixture(scope="module")
+def models():
+    return {(name, seed): train_by_hand(name, seed) for name in METHODS for seed in SEEDS}
+
+
+@pytest.mark.parametrize("setting", METHODS)
+def test_rows_match_trainings_by_hand(setting, comparison, models):
+    data, classes = make_domains(True), []
+    rows = comparison.runs.query(f"setting == '{setting}'").set_index("seed").sort_index()
     for seed in SEEDS:
-        data, model = train_by_hand(seed)
-        row = comparison.runs.query(f"setting == 'mine' and seed == {seed}").iloc[0]
-        inputs, labels = data.target_test
+        model, (inputs, labels) = models[setting, seed], data.target_test
         accuracy = np.mean(model.predict(inputs, verbose=0).argmax(axis=1) == labels)
-        assert row["target/accuracy"] == pytest.approx(accuracy)
+        assert rows.loc[seed, "target/accuracy"] == pytest.approx(accuracy)
         outputs = compute_outputs(model, target=data.target_train, features=False, mixed=False)
-        assert row["selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
+        assert rows.loc[seed, "selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
         classes.append(outputs.target_logits)
-    values = comparison.runs.query("setting == 'mine'")["selection/agreement"]
-    np.testing.assert_allclose(values, agreement(classes))
+    if setting == "target_only":
+        assert rows["selection/agreement"].isna().all()
+    else:
+        np.testing.assert_allclose(rows["selection/agreement"], agreement(classes))
 
 
-def test_upper_bound_learns_from_target_labels(comparison):
-    data = make_domains(True)
-    dann.training.start(0)
-    model = dann.TargetOnly(backbone(), data.num_classes)
-    model.compile(keras.optimizers.Adam())
-    model.fit(data.oracle().batches(16, 0), steps_per_epoch=STEPS, verbose=0)
-    outputs = compute_outputs(model, target=data.target_train, features=False, mixed=False)
-    row = comparison.runs.query("setting == 'target_only' and seed == 0").iloc[0]
-    assert row["selection/info_max"] == pytest.approx(info_max(outputs), rel=1e-4)
-
-
-def test_recommended_run_is_the_closest_to_the_average(comparison, tmp_path):
+def test_recommended_run_is_the_closest_to_the_average(comparison, models, tmp_path):
     candidates = comparison.runs.query("oracle == False")
     assert set(candidates["setting"]) == {"source_only", "mine"}
-    assert set(comparison.table.index) == {"source_only", "mine", "target_only"}
-    data, models = make_domains(True), {}
-    for setting in ("source_only", "mine"):
-        for seed in SEEDS:
-            models[setting, f"seed {seed}"] = train_by_hand(seed, setting)[1]
-    probabilities = {
-        key: special.softmax(model.predict(data.target_train, verbose=0), axis=1)
-        for key, model in models.items()
-    }
-    mine = [key for key in models if key[0] == "mine"]
-    closest = mine[find_closest_to_average([probabilities[key] for key in mine])]
-    assert comparison.recommendation[:2] == closest
-    inputs = data.target_train[:]
-    expected = probabilities[closest]
+    data = make_domains(True)
+    probabilities = [
+        special.softmax(models["mine", seed].predict(data.target_train, verbose=0), axis=1)
+        for seed in SEEDS
+    ]
+    closest = find_closest_to_average(probabilities)
+    assert comparison.recommendation[:2] == ("mine", f"seed {closest}")
+    inputs, expected = data.target_train[:], probabilities[closest]
     np.testing.assert_allclose(
         special.softmax(np.asarray(comparison.recommended(inputs)), axis=1), expected, atol=1e-5
     )

@@ -11,9 +11,8 @@ from omegaconf import OmegaConf
 
 from dann.config.schema import PathsConfig, ReproduceConfig
 from dann.experiments.reproduction import plan_runs, train_runs
-from dann.experiments.results import COLUMNS, collect_results, format_percent, format_results
+from dann.experiments.results import COLUMNS, collect_results, format_results
 from dann.training.overrides import format_argument
-from dann.training.run_directory import RunDirectory
 
 SETTINGS = ReproduceConfig(
     experiments=["a_to_b"],
@@ -132,6 +131,7 @@ def test_results_become_a_table_and_a_summary(folder):
     }
     table = format_results(results, {"a_to_b": {"dann": 0.7666}})
     assert table.startswith("|method|last step|")
+    assert format_results(collect_results([]), {}).count("\n") == 1
     assert "|**`a_to_b`**||||||\n|dann|50.0 ± 25.0|||76.7|3|" in table
 
 
@@ -144,19 +144,6 @@ def test_oracle_curve_gives_best_and_chosen_epochs(folder):
     values = collect_results([run]).iloc[0]
     assert values["oracle/best"] == 0.8
     assert values["chosen/info_max"] == 0.7
-
-
-def test_percentage_of_several_values_has_a_deviation():
-    assert format_percent([]) == ""
-    assert format_percent([0.5]) == "50.0"
-    assert format_percent([0.5, 0.7]) == "60.0 ± 14.1"
-
-
-def test_results_of_no_run_are_empty():
-    results = collect_results([])
-    assert isinstance(results, pandas.DataFrame)
-    assert format_results(results, {}).count("\n") == 1
-    assert not RunDirectory("nowhere").is_finished()
 
 
 @pytest.mark.parametrize(

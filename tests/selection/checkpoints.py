@@ -47,14 +47,10 @@ def build_checkpoint(turn):
     return model
 
 
-def compute_features(turn, inputs):
-    """Returns the features of `build_checkpoint(turn)` in double precision."""
-    return np.asarray(inputs, "float64") @ _weights(turn)[0]
-
-
 def compute_logits(turn, inputs):
     """Returns the logits of `build_checkpoint(turn)` in double precision."""
-    return compute_features(turn, inputs) @ _weights(turn)[1]
+    rotation, directions = _weights(turn)
+    return np.asarray(inputs, "float64") @ rotation @ directions
 
 
 def target_accuracy(turn):
@@ -62,7 +58,7 @@ def target_accuracy(turn):
     return np.mean(np.abs(OFFSETS + SHIFT - turn) < 60)
 
 
-def identity_model(dtype="float32", classes=3):
+def identity_model(classes=3):
     """Returns a model that returns its inputs as logits."""
-    inputs = keras.Input((classes,), dtype=dtype)
-    return keras.Model(inputs, keras.layers.Identity(dtype=dtype)(inputs))
+    inputs = keras.Input((classes,))
+    return keras.Model(inputs, keras.layers.Identity()(inputs))
