@@ -136,7 +136,7 @@ def _take(call):
     keeps_examples = not key or key[0] in (..., slice(None))
     call.require(keeps_examples, "keep all examples, as `x[:, 0]` does", key)
     # Positions in a batch of 3 flattened inputs, (examples, *shape).
-    positions = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
+    positions: Any = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
     outputs = call.layer(ops.convert_to_tensor(positions), *call.arguments[1:])
     positions = ops.convert_to_numpy(outputs)
     is_separate = positions.shape == (examples, *call.shape)

@@ -73,7 +73,8 @@ def domain_head(
 
 def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
     shape = tuple(num_features) if isinstance(num_features, Sequence) else (num_features,)
-    inputs = x = keras.Input(shape, name="features")
+    x: Any = keras.Input(shape, name="features")
+    inputs = x
     for units in hidden_units:
         options = make_initializers(initializer, x.shape[-1])
         x = layers.Dense(units, activation=None if batch_norm else "relu", **options)(x)

@@ -112,8 +112,9 @@ class Bop(keras.optimizers.Optimizer):
         # Algorithm 1: the moving average m.
         new_average = (1 - gamma) * ops.convert_to_tensor(average) + gamma * gradient
         self.assign(average, new_average)
-        is_schedule = isinstance(self.threshold, Schedule)
-        threshold = self.threshold(self._iterations) if is_schedule else self.threshold
+        threshold = self.threshold
+        if isinstance(threshold, Schedule):
+            threshold = threshold(self._iterations)
         weights = ops.convert_to_tensor(variable)
         signs = ops.where(weights >= 0, ops.ones_like(weights), -ops.ones_like(weights))
         # Algorithm 1: flip if |m| > tau and m has the sign of w.
