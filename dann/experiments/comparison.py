@@ -48,7 +48,7 @@ class Comparison:
 
     Attributes:
         runs: The frame, the best run first, with the additional column `gain`: the target accuracy
-            minus that of the baseline with the same seed.
+            minus the target accuracy of the baseline with the same seed.
         key: The column that ranks the runs.
         recommendation: As in the arguments.
         recommended: As in the arguments.
@@ -139,8 +139,8 @@ class Comparison:
             return choice
         (accuracy,) = self.runs["target/accuracy"][self._is_recommended(self.runs)]
         candidates = self.runs["target/accuracy"][self.runs["oracle"].eq(False)]
-        known = f" (target accuracy {accuracy:.1%}, best run {candidates.max():.1%})"
-        return f"{choice}, in {name}{'' if math.isnan(accuracy) else known}"
+        accuracies = f" (target accuracy {accuracy:.1%}, best run {candidates.max():.1%})"
+        return f"{choice}, in {name}{'' if math.isnan(accuracy) else accuracies}"
 
     def _is_recommended(self, runs):
         choice, name = (self.recommendation or (None, None))[:2]
@@ -163,13 +163,19 @@ class Comparison:
             labels["target/accuracy"] = "target accuracy\n(needs labels)"
         panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
         lines = runs["setting"].map(names.index)
-        chosen = self._is_recommended(runs)
+        is_recommended = self._is_recommended(runs)
         for axes, (measure, label) in zip(panels, labels.items(), strict=True):
             values = runs[measure].astype(float)
             axes.scatter(values, lines, facecolors="none", edgecolors="#1b4f8f", label="one run")
             means = values.groupby(lines).mean()
             axes.scatter(means, means.index, marker="|", s=200, color="#1b4f8f", label="mean")
-            axes.scatter(values[chosen], lines[chosen], marker="x", color="k", label="recommended")
+            axes.scatter(
+                values[is_recommended],
+                lines[is_recommended],
+                marker="x",
+                color="k",
+                label="recommended",
+            )
             axes.grid(axis="y", color="0.9")
             axes.margins(x=0.1, y=0.6 / len(names))
             axes.set(xlabel=label)

@@ -17,6 +17,7 @@ from dann.training.run_directory import RunDirectory
 # Arguments of a method, which the source-only baseline does not see.
 _METHOD_GROUPS = ("method", "schedule", "regularizer", "selection", "callbacks")
 _BASELINE = "source_only/"  # prefix of the measures of the baseline in a summary
+_MEASURES = "selection/", "probe/", "source/", "target/", "oracle", "leakage", "seconds"
 
 
 def compute_agreement(
@@ -118,30 +119,27 @@ def read_rows(
             **dict.fromkeys(["oracle", *ACCURACIES], math.nan),
             "leakage": {},
         }
-        measures = {k: v for k, v in summary.items() if _is_measure(k)}
+        measures = _select_measures(summary)
         if directory / run in agreements:
             measures[AGREEMENT] = agreements[directory / run]
         if summary.get("method") == "source_only":  # without regularizers
             measures["setting"] = baseline
         rows.append(row | measures)
-        measures = {
-            name.removeprefix(_BASELINE): value
-            for name, value in summary.items()
-            if name.startswith(_BASELINE) and _is_measure(name.removeprefix(_BASELINE))
-        }
-        if measures:
+        if measures := _select_measures(summary, _BASELINE):
             name = f"{run}/{run_directory.baseline.name}"
             identity = {"run": name, "setting": baseline, "oracle": False}
             # Later runs only copy the numbers of the first.
             baselines.setdefault((baseline, seed), row | identity | measures)
-    known = {(row["setting"], row["seed"]) for row in rows}
-    rows += [row for key, row in baselines.items() if key not in known]
+    trained = {(row["setting"], row["seed"]) for row in rows}
+    rows += [row for key, row in baselines.items() if key not in trained]
     return pandas.DataFrame(rows)
 
 
-def _is_measure(name):
-    prefixes = "selection/", "probe/", "source/", "target/"
-    return name in ("oracle", "leakage", "seconds") or name.startswith(prefixes)
+def _select_measures(summary, prefix=""):
+    """Returns the measures of the run, or of its baseline with the prefix of these."""
+    names = [name for name in summary if name.startswith(prefix)]
+    names = [name for name in names if name.removeprefix(prefix).startswith(_MEASURES)]
+    return {name.removeprefix(prefix): summary[name] for name in names}
 
 
 def _split_seed(arguments):

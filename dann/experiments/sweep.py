@@ -131,7 +131,9 @@ def _recommend(runs, predictions) -> Recommendation | None:
     probabilities = {}
     for run, table in predictions.items():
         highest = table["probability"].to_numpy(float)
-        rest = (1 - highest) / max(1, len(classes) - 1)
+        remainder = (1 - highest) / max(1, len(classes) - 1)
         is_predicted = table["class"].to_numpy()[:, None] == classes  # (n, classes)
-        probabilities[settings[run], run] = np.where(is_predicted, highest[:, None], rest[:, None])
+        probabilities[settings[run], run] = np.where(
+            is_predicted, highest[:, None], remainder[:, None]
+        )
     return recommend_run(probe, probabilities, runs["baseline"].iloc[0])
