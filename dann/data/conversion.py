@@ -16,11 +16,15 @@ def as_array(values: Any, domain: str) -> Any:
         domain: Name of the domain in error messages.
 
     Raises:
-        ValueError: If values are NaN, infinite or complex, rows differ in length, or
+        ValueError: If values are NaN, infinite, masked or complex, rows differ in length, or
             objects are neither all numbers nor all strings.
     """
     if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
         return values
+    if np.ma.is_masked(values):  # `np.asarray` would ignore the mask
+        raise ValueError(
+            f"Expected the {domain} to have no missing values. Received: a masked array"
+        )
     array = values if isinstance(values, np.memmap) else np.asarray(values)
     if array.dtype.kind in "UST":  # Keras accepts strings only as objects
         return array.astype(object)

@@ -1,7 +1,6 @@
 """Reader of CSV tables."""
 
 import io
-import operator
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -99,7 +98,7 @@ def csv_table(
     files = {"source": source, "target": target, "source test": source_test}
     files |= {"target test": target_test, "target new": target_new}
     frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
-    check_disjoint(frames, operator.is_, "data frames")
+    check_disjoint(frames, _overlap, "data frames")
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
     tables = {part: _read_table(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
@@ -149,6 +148,14 @@ def csv_table(
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features = _encode(cells, train, numbers, texts)
     return pair.map_inputs(lambda rows: features[rows[:, 0]])
+
+
+def _overlap(frame, other):
+    """Returns whether two frames are the same, or slices of one frame with common rows."""
+    return frame is other or any(
+        np.shares_memory(frame[name].to_numpy(), other[name].to_numpy())
+        for name in frame.columns.intersection(other.columns)
+    )
 
 
 def _read_table(table_or_path, delimiter) -> Any:

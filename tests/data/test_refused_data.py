@@ -105,6 +105,7 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
 
 # Reader and fault: the call, and words of its message.
 REFUSALS = {
+    "arrays: masked numbers": (read((np.ma.masked_equal(X, X[0, 0, 0]), Y)), "masked array"),
     "arrays: numbers beyond float32": (read(target=X * 1e300), "NaN or infinite"),
     "arrays: inputs of one axis": (read((X[:, 0, 0], Y)), "shape (batch, size, ...)"),
     "arrays: no source labels": (read(X), "(inputs, labels)"),
@@ -147,6 +148,7 @@ REFUSALS = {
         pair_call(iter([(X, Y)]), balanced=True),
         "of `balanced=True`. Received: a",
     ),
+    "csv: slice of a frame": (lambda _: csv_table(FRAME, FRAME[50:], "a"), "different data frames"),
     "csv: all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
     "csv: other encoding": (table(b="age,city,label\n1,\xff,yes\n"), "b.csv: 'utf-8' codec"),
     "csv: other column": (table(b=TABLE.replace("age", "years")), "['age', 'years']"),
