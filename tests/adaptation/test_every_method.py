@@ -20,7 +20,7 @@ CHANGED = {
     "coral": {"weight": 0.5},
     "mcc": {"weight": 0.5, "temperature": 3.0},
     "self_ensembling": {"weight": 0.5, "threshold": 0.2, "decay": 0.8, "balance": 0.1},
-    "vat": {"weight": 0.5, "radius": 2.0, "seed": 4},
+    "vat": {"weight": 0.5, "radius": 2.0, "source_weight": 0.3, "seed": 4},
 }
 STOCHASTIC_METHODS = {"wdgrl", "dirt_t"}  # their losses draw random numbers
 

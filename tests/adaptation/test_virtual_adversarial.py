@@ -1,5 +1,7 @@
 """Virtual adversarial training against NumPy on a linear network."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from support.formulas import (
     worst_perturbation,
 )
 from support.networks import read_weights
-from support.pair import PAIR, TARGET
+from support.pair import PAIR, SOURCE, TARGET
 from support.training_step import MODES
 
 from dann.adaptation import AdversarialModel, VirtualAdversarial
@@ -23,22 +25,29 @@ from dann.adaptation.batch import Batch
 WEIGHT, RADIUS = 1.7, 0.8
 
 
+@pytest.mark.parametrize("source_weight", [0.0, 0.6])
 @pytest.mark.parametrize("mode", MODES)
-def test_virtual_adversarial_loss_and_gradients_match_the_formula(mode, monkeypatch):
+def test_virtual_adversarial_loss_and_gradients_match_the_formula(mode, source_weight, monkeypatch):
     # XLA draws different numbers from the same seed.
-    directions = np.random.default_rng(8).normal(size=TARGET.shape).astype("float32")
-    noise = ops.convert_to_tensor(directions)
-    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)
-    model = regularized_model(VirtualAdversarial(WEIGHT, RADIUS, seed=4))
+    directions = np.random.default_rng(8).normal(size=(2, *TARGET.shape)).astype("float32")
+    draws = itertools.cycle(directions if source_weight else directions[:1])
+    noise = map(ops.convert_to_tensor, draws)
+    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: next(noise))
+    vat = VirtualAdversarial(WEIGHT, RADIUS, source_weight=source_weight, seed=4)
+    model = regularized_model(vat)
     a, b = read_weights(model)
+    parts = [(1.0, TARGET, directions[0]), (source_weight, SOURCE, directions[1])]
     # Constants of the gradient: the clean predictions and the perturbation.
-    clean = softmax(TARGET @ a @ b)
-    perturbed = TARGET + worst_perturbation(TARGET, directions, a @ b, RADIUS)
+    constants = [
+        (factor, x + worst_perturbation(x, d, a @ b, RADIUS), softmax(x @ a @ b))
+        for factor, x, d in parts
+    ]
+
+    def loss(a, b):
+        return sum(factor * divergence(p, softmax(x @ a @ b)) for factor, x, p in constants)
+
     # Single precision rounds the slope at the probe, a hundredth of the radius, to 1e-4.
-    tolerance = {"rtol": 2e-3, "atol": 1e-4}
-    check_regularizer(
-        model, mode, lambda a, b: divergence(clean, softmax(perturbed @ a @ b)), **tolerance
-    )
+    check_regularizer(model, mode, loss, rtol=2e-3, atol=1e-4)
 
 
 def make_model(vat, *layers, classes=3):

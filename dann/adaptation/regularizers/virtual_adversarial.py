@@ -38,6 +38,8 @@ class VirtualAdversarial(Regularizer):
         weight: Factor of the loss, at least 0. Defaults to `0.01`, as in VADA.
         radius: Length of the perturbation in the units of the inputs, above 0. Required, because
             no default fits all inputs.
+        source_weight: Factor of the same loss on the source, which is added to the target's loss
+            before `weight` multiplies both. Defaults to `0.0`; VADA uses 0 or 100.
         seed: Seed of the directions. Defaults to a random one.
 
     Raises:
@@ -58,7 +60,7 @@ class VirtualAdversarial(Regularizer):
     """
 
     name = "vat"
-    arguments = ("weight", "radius", "seed")
+    arguments = ("weight", "radius", "source_weight", "seed")
     needs_target_logits = False
     needs_classes = True
     supports_maps = True
@@ -67,16 +69,24 @@ class VirtualAdversarial(Regularizer):
         self,
         weight: float = 0.01,
         radius: float | None = None,
+        source_weight: float = 0.0,
         seed: int | None = None,
     ):
         super().__init__(weight)
         self.radius = check_number("radius", radius, low=0, exclude_low=True)  # type: ignore[arg-type]
+        self.source_weight = check_number("source_weight", source_weight, low=0)
         self.seed = seed
         self.generator = keras.random.SeedGenerator(seed)
         self.layers = (self.generator,)
 
     def losses(self, model, batch, reversal, training):
-        inputs = batch.raw_inputs["target"]
+        loss = self._divergence(model, batch.raw_inputs["target"])
+        if self.source_weight:
+            source_loss = self._divergence(model, batch.raw_inputs["source"])
+            loss = loss + self.source_weight * source_loss
+        return {"vat/loss": loss}
+
+    def _divergence(self, model, inputs):
         leaves = keras.tree.flatten(inputs)
         indices = [index for index, leaf in enumerate(leaves) if is_continuous(leaf)]
         if not indices:
@@ -118,7 +128,7 @@ class VirtualAdversarial(Regularizer):
         ]
         directions = _normalize_per_example(gradients(scaled_divergence, initial))
         perturbations = [ops.stop_gradient(self.radius * direction) for direction in directions]
-        return {"vat/loss": ops.mean(divergence(log_probabilities(perturbations)))}
+        return ops.mean(divergence(log_probabilities(perturbations)))
 
 
 def _normalize_per_example(tensors):
