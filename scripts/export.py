@@ -19,22 +19,21 @@ from dann.config.script import script
 def main(cfg):
     import numpy as np
 
-    from dann.checks import check_choice
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
     from dann.deployment import FORMATS, export
     from dann.training import RunDirectory
 
-    check_choice("format", cfg.format, FORMATS)
     run = RunDirectory(cfg.run)
     classifier = run.classifier()
     inputs = build_domains(load_run_config(cfg.run, cfg.paths)).target_test[0]
     count = min(cfg.examples, len(inputs))
     rows = np.linspace(0, len(inputs) - 1, count).astype(int)
-    suffix = FORMATS[cfg.format][0]
-    path = run.exports / (f"classifier{suffix}" if suffix else cfg.format)
+    name = cfg.format.value
+    suffix = FORMATS[name][0]
+    path = run.exports / (f"classifier{suffix}" if suffix else name)
     run.manifest.check([path if suffix else path / "saved_model.pb"])
-    report = export(classifier, path, cfg.format, np.asarray(inputs[rows]), cfg.tolerance)
+    report = export(classifier, path, name, np.asarray(inputs[rows]), cfg.tolerance)
     # A run that starts again deletes the files of the list.
     run.manifest.record(file for file in (path, *path.rglob("*")) if file.is_file())
     print(

@@ -1,6 +1,7 @@
 """The keys of the config of each script, with types, so that Hydra rejects wrong values."""
 
 import dataclasses
+import enum
 import pathlib
 from typing import Any
 
@@ -103,11 +104,21 @@ class DiagnoseConfig(RunConfig):
     seed: int = 0
 
 
+class ExportFormat(enum.Enum):
+    """Formats of `dann.deployment.export`; Hydra refuses others before Keras is imported."""
+
+    packed = "packed"
+    c = "c"
+    saved_model = "saved_model"
+    litert = "litert"
+    onnx = "onnx"
+
+
 @dataclasses.dataclass
 class ExportConfig(RunConfig):
     """Config of `scripts/export.py`."""
 
-    format: str = "packed"
+    format: ExportFormat = ExportFormat.packed
     examples: int = 1000
     tolerance: float = 1e-3
 

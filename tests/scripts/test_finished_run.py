@@ -173,7 +173,7 @@ REFUSALS = {
     },
     "export.py": {
         "run=nowhere": "Received: nowhere",
-        "run=run format=tflite": "Expected `format` to be",
+        "run=run format=tflite": "[packed, c, saved_model, litert, onnx]",
     },
     "evaluate.py": {
         ".": "Expected arguments key=value",
