@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
 
 from dann.adaptation import TargetOnly
 from dann.adaptation.prediction import predict
@@ -96,7 +97,8 @@ def correct_shares(baseline: ComparedRun) -> tuple[ComparedRun | None, str]:
 def boost(domains: DomainPair, seed: int) -> ComparedRun:
     """Returns the run of gradient boosting on the source, which is not a network."""
     inputs, labels = domains.source_train
-    trees = HistGradientBoostingClassifier(random_state=seed).fit(np.asarray(inputs), labels)
+    with threadpool_limits(1):  # on shared cores, threads would wait in a busy loop
+        trees = HistGradientBoostingClassifier(random_state=seed).fit(np.asarray(inputs), labels)
 
     def compute_logits(examples):
         logits = np.full((len(examples), domains.num_classes), np.log(1e-12))
