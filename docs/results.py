@@ -14,7 +14,6 @@ from dann.experiments.results import format_results
 
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
-RUN_COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware"]
 CONTROL = "dann schedule.high=0"
 ADVERSARIAL = ["dann", "cdan", "cdan_e", "sdat", "els", "mdan", "wdgrl", "daln"]
 ADVERSARIAL += ["mcd", "mdd", "fdal"]
@@ -39,9 +38,8 @@ BARS = {
 
 
 def read():
-    """Returns one row per run and measure; GPU runs are used where no CPU runs exist."""
-    tables = (pandas.read_csv(DOCS / name) for name in ("results.csv", "results-gpu.csv"))
-    cpu, gpu = (table.melt(RUN_COLUMNS, var_name="measure").dropna() for table in tables)
+    """Returns one row per run; GPU runs are used where no CPU runs exist."""
+    cpu, gpu = (pandas.read_csv(DOCS / name) for name in ("results.csv", "results-gpu.csv"))
     is_new = ~(gpu["experiment"] + gpu["method"]).isin(cpu["experiment"] + cpu["method"])
     return pandas.concat([cpu, gpu[is_new]])
 
@@ -68,8 +66,8 @@ def format_method(method):
 
 def draw(results):
     """Draws the chart: source only, control and DANN on each task."""
-    accuracies = results[results["measure"] == "target/accuracy"].replace({"method": NAMES})
-    runs = (100 * accuracies.set_index(["experiment", "method"])["value"]).groupby(level=[0, 1])
+    runs = results.replace({"method": NAMES}).set_index(["experiment", "method"])
+    runs = (100 * runs["target/accuracy"]).groupby(level=[0, 1])
     names = [NAMES[method] for method in ("source_only", CONTROL, "dann")]
     means = runs.mean().unstack().loc[BARS.values(), names]
     deviations = runs.std().unstack().loc[BARS.values(), names]
