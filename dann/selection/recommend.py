@@ -36,7 +36,7 @@ def recommend(
        candidates is recommended; see `find_closest_to_average`. Averaging reduces errors if the
        candidates make different mistakes, and this one network keeps most of the effect.
 
-    docs/when-to-adapt.md compares this rule with other rules.
+    docs/trust.md compares this rule with other rules.
 
     Args:
         candidates: The result of `dann.selection.compute_outputs` for each run, on the same

@@ -1,0 +1,36 @@
+"""Checks that the natural tasks resume, and that judge styles are kept apart."""
+
+import keras
+import numpy as np
+import pandas
+import pytest
+
+import dann
+
+pytest.importorskip("tensorflow")
+if keras.backend.backend() != "tensorflow":
+    pytest.skip("was recorded with TensorFlow", allow_module_level=True)
+
+from benchmarks import natural_tasks  # noqa: E402
+
+
+def test_only_missing_settings_are_trained(monkeypatch):
+    monkeypatch.setattr(natural_tasks, "STEPS", 2)
+    monkeypatch.setattr(natural_tasks, "SEEDS", (0,))
+    x, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2
+    domains = dann.data.arrays((x, y), (x + 1, y))
+    finished = {"source_only", "target_only", "MCC", "standardized each + MCC"}
+    finished |= {"standardized each + DANN"}
+    tables = natural_tasks.train_task(
+        lambda: domains, dann.networks.mlp_backbone, natural_tasks.BASELINES, finished
+    )
+    rows = pandas.concat(tables)
+    assert rows["setting"].tolist() == ["CORAL", "gradient boosting"]
+    assert rows["target/balanced_accuracy"].between(0, 1).all()
+
+
+def test_judge_styles_occur_only_in_judge_tasks():
+    judges = {"noto", "twemoji"}
+    for judge in (False, True):
+        for task in natural_tasks.make_tasks("folder", judge):
+            assert bool(judges & set(task.split())) == judge, task
