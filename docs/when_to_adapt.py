@@ -61,11 +61,11 @@ def format_gains(gains):
     columns = []
     for group, points in select_groups(complete):
         tasks = points.groupby("task").mean()
-        lost = (tasks < -1).mean().where(tasks.notna().all())
+        loss_rates = (tasks < -1).mean().where(tasks.notna().all())
         columns += [
             tasks.mean().map("{:+.1f}".format).rename(f"{len(tasks)} {group}"),
             tasks.min().map("{:+.1f}".format).rename("worst"),
-            lost.map("{:.0%}".format).rename("lost"),
+            loss_rates.map("{:.0%}".format).rename("lost"),
         ]
     table = pandas.concat(columns, axis=1).replace(r"\+?nan%?", "", regex=True)
     return format_markdown_table(["gain", *table], table.reset_index().to_numpy().tolist())

@@ -12,8 +12,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from dann.training.manifest import Manifest
 
-_SWEEP_FILES = "multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"
-_SWEEP_FILES += "recommended/classifier.keras", "recommended/predictions.csv"
+_RECOMMENDED_FILES = "classifier.keras", "predictions.csv", "standardizer.json"
+_SWEEP_FILES = ["multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"]
+_SWEEP_FILES += [f"recommended/{name}" for name in _RECOMMENDED_FILES]
 
 
 class Ranking(Callback):

@@ -127,7 +127,7 @@ def compare(
     options = {"steps": steps, "batch_size": batch_size}
     rows: list[dict[str, Any]] = []
     runs: dict[tuple[str, str], ComparedRun] = {}
-    notes: dict[str, str] = {}
+    notes: list[str] = []
     for seed, (setting, method) in itertools.product(seeds, settings.items()):
         if verbose:
             print(f"{domains.name}: {setting}, seed {seed}", flush=True)
@@ -137,8 +137,10 @@ def compare(
                 warnings.filterwarnings("ignore", "the inputs are from")
             if method == SHARES:
                 baseline = runs.get((SOURCE_ONLY, row["run"]))
-                run, note = correct_shares(baseline) if baseline else (None, "")
-                notes.setdefault(setting, note)
+                if baseline is None:  # it diverged
+                    continue
+                run, note = correct_shares(baseline)
+                notes.append(f"seed {seed}: {note}")
                 if run is None:
                     continue
             elif method == BOOSTING:
@@ -160,10 +162,10 @@ def compare(
     )
     for row in rows:
         row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)
-    frame, lines = pandas.DataFrame(rows), [*notes.values()]
+    frame = pandas.DataFrame(rows)
     baselines = [run.outputs for key, run in candidates.items() if key[0] == SOURCE_ONLY]
     if not baselines:  # they diverged
-        return Comparison(frame, notes=lines)
+        return Comparison(frame, notes=notes)
     probe = probe_domains(baselines[0].source_features, baselines[0].target_features)
     probabilities = {
         key: special.softmax(run.outputs.target_logits, axis=1)
@@ -173,11 +175,18 @@ def compare(
     corrected = {key: rows for key, rows in probabilities.items() if key[0] == SHARES}
     if len(corrected) == len(baselines) and probe.low > 0.5:
         probabilities = corrected
-        lines.append("other class shares alone explain the shift")
+        notes.append("other class shares alone explain the shift")
     recommendation = recommend_run(probe, probabilities, SOURCE_ONLY)
     classifier = runs[recommendation[:2]].classifier
     predictions = predict_target(classifier, domains)
-    return Comparison(frame, "agreement", recommendation, classifier, predictions, lines)
+    return Comparison(
+        frame,
+        recommendation=recommendation,
+        recommended=classifier,
+        predictions=predictions,
+        standardizer=domains.standardizer,
+        notes=notes,
+    )
 
 
 def _check_types(domains, methods, backbone):

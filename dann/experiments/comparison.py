@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
+from dann.data import Standardizer
 from dann.selection import Recommendation
 from dann.training import RunDirectory
 
@@ -44,15 +45,17 @@ class Comparison:
         recommendation: The run to keep, from `dann.selection.recommend`. Defaults to `None`.
         recommended: The classifier of this run, a Keras model. Defaults to `None`.
         predictions: Frame with its predictions for the target. Defaults to `None`.
+        standardizer: The standardizer of the inputs, which `save` writes beside the classifier.
+            Defaults to `None`.
         notes: Lines to print below the table.
 
     Attributes:
         runs: The frame, the best run first, with the additional column `gain`: the target accuracy
             minus the target accuracy of the baseline with the same seed.
         key: The column that ranks the runs.
-        recommendation: As in the arguments.
-        recommended: As in the arguments.
-        predictions: As in the arguments.
+        recommendation: The argument of this name.
+        recommended: The argument of this name.
+        predictions: The argument of this name.
     """
 
     def __init__(
@@ -62,10 +65,12 @@ class Comparison:
         recommendation: Recommendation | None = None,
         recommended: Any = None,
         predictions: pandas.DataFrame | None = None,
+        standardizer: Standardizer | None = None,
         notes: Sequence[str] = (),
     ):
         self.recommendation, self.recommended = recommendation, recommended
-        self.predictions, self.notes = predictions, list(notes)
+        self.predictions, self.standardizer = predictions, standardizer
+        self.notes = list(notes)
         is_candidate = runs["oracle"].eq(False)  # failed runs have NaN
         self.key = f"selection/{score}"
         if self.key == AGREEMENT:
@@ -73,7 +78,7 @@ class Comparison:
             if AGREEMENT not in runs or adapted[AGREEMENT].isna().any():
                 self.key = INFO_MAX
                 self.notes.append(
-                    f"ranked by {INFO_MAX}: agreement needs several seeds per setting"
+                    f"ranked by {INFO_MAX}: agreement needs several finished runs per setting"
                 )
         keys = [key for key in dict.fromkeys([self.key, INFO_MAX]) if key in runs]
         if keys:
@@ -92,13 +97,22 @@ class Comparison:
         """Writes the recommended classifier and its predictions for the target.
 
         Args:
-            directory: Folder for `classifier.keras` and `predictions.csv`.
+            directory: Folder for `classifier.keras`, `predictions.csv` and, if the domains are
+                standardized, `standardizer.json`.
 
         Raises:
             FileExistsError: If the folder contains a file of this name that no run wrote.
+            ValueError: If no classifier was recommended.
         """
+        if self.recommended is None:
+            raise ValueError(
+                "Expected a recommended classifier. Received: none, because every run of the "
+                "baseline failed, or the comparison is that of a sweep, which saves its own."
+            )
         run = RunDirectory(directory)
         run.save_classifier(self.recommended)
+        if self.standardizer is not None:
+            run.save_standardizer(self.standardizer)
         run.write_predictions(self.predictions)
 
     @property

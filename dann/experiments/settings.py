@@ -16,7 +16,7 @@ SOURCE_ONLY, TARGET_ONLY, CONTROL = "source_only", "target_only", "control"
 # Settings that are more than a function of `(backbone, num_classes)`.
 STANDARDIZED, SHARES, BOOSTING = "standardized", "share_correction", "gradient_boosting"
 _SPECIAL = STANDARDIZED, SHARES, BOOSTING
-# Simple baselines, the control run, and the adversaries that gained most.
+# Simple baselines, the control run, and three adversarial methods.
 _DEFAULT = STANDARDIZED, "coral", "mcc", CONTROL, "dann", "cdan", "sdat", SHARES, BOOSTING
 
 

@@ -63,7 +63,12 @@ def rank_sweep(
     if recommendation is None or recommendation.run is None:
         return str(comparison)
     run = RunDirectory(directory / recommendation.run)
-    for path in (run.classifier_file, run.predictions_file):
+    # A baseline shares the standardizer of the run around it.
+    standardizer = run.standardizer_file
+    if "/" in recommendation.run:
+        standardizer = run.path.parent / standardizer.name
+    files = [run.classifier_file, run.predictions_file, standardizer]
+    for path in filter(pathlib.Path.is_file, files):
         with manifest.write(directory / RECOMMENDED / path.name) as draft:
             shutil.copyfile(path, draft)
     return f"{comparison}\nsaved in {directory / RECOMMENDED}"

@@ -32,9 +32,9 @@ def recommend(
     1. If a newly trained probe cannot separate the domains by the features of the source-only
        model, because the 95% interval of its accuracy contains 0.5, there is no visible shift, and
        only source-only runs remain.
-    2. Otherwise, the run whose classes on the target agree best with the average of the other
-       candidates is recommended; see `find_closest_to_average`. Averaging reduces errors if the
-       candidates make different mistakes, and this one network keeps most of the effect.
+    2. Otherwise, the run whose classes on the target agree best with the average over all runs
+       except source only is recommended; see `find_closest_to_average`. Averaging reduces errors
+       if the candidates make different mistakes, and this one network keeps most of the effect.
 
     docs/trust.md compares this rule with other rules.
 
@@ -89,18 +89,17 @@ def recommend_run(
             f"a new probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
             f"50%, 95% interval {probe.low:.1%} to {probe.high:.1%})"
         )
-    is_similar = probe is not None and probe.low <= 0.5
-    if is_similar:
+    has_no_shift = probe is not None and probe.low <= 0.5
+    if has_no_shift:
         reasons[0] += f": there is no visible shift, so keep {source_only}"
-    runs = [key for key in probabilities if (key[0] == source_only) == is_similar]
-    if not runs and is_similar:
+    runs = [key for key in probabilities if (key[0] == source_only) == has_no_shift]
+    if not runs and has_no_shift:
         return Recommendation(source_only, None, tuple(reasons))
     runs = runs or list(probabilities)  # only source only was trained
     name, run = runs[find_closest_to_average([probabilities[key] for key in runs])]
     if len(runs) > 1:
         reasons.append(
-            f"of {len(runs)} runs, this one agrees best with the average of their probabilities, "
-            "which is more robust than a single run"
+            f"of {len(runs)} runs, this run agrees best with the average of their probabilities"
         )
     return Recommendation(name, run, tuple(reasons))
 

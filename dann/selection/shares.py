@@ -77,12 +77,13 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
 
     - maximum likelihood, by the EM algorithm from the source shares `p(y)`:
       `q(y) <- mean over the target of  q(y) / p(y) p(y | x) / sum_k q(k) / p(k) p(k | x)`
-    - BBSE: `C w = m` with `w >= 0`, where `C_ij` is the share of held-out source examples of class
-      `j` that are predicted as `i`, `m_i` the share of target examples that are predicted as `i`,
-      and `w(y) = q(y) / p(y)`
+    - BBSE: `C w = m` with `w >= 0`, where `C_ij` is the share of all held-out source examples that
+      are of class `j` and predicted as `i`, `m_i` the share of target examples that are predicted
+      as `i`, and `w(y) = q(y) / p(y)`
 
-    The assumption is tested: source examples are drawn with the estimated shares, and a newly
-    trained probe must not separate them from the target. The probe reads features if there are any,
+    The assumption is tested: as many source examples as possible are taken, in order, so that their
+    labels have the estimated shares, and a newly trained probe must not separate them from the
+    target. The probe reads features if there are any,
     otherwise the logits. `objection` of the result names a test that failed, or a standard error
     above 0.05.
 
@@ -111,15 +112,16 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
     labels = np.asarray(outputs.source_labels)
     temperature, biases = _calibrate(source, labels)
     source_shares, shares, bbse = _estimate(source, labels, target, temperature, biases)
-    rng, repeated = np.random.default_rng(0), []
+    rng, bootstrap_shares = np.random.default_rng(0), []
     for _ in range(_REPETITIONS):
         rows, target_rows = (rng.integers(len(x), size=len(x)) for x in (source, target))
         calibration = _calibrate(source[rows], labels[rows])
-        repeated.append(_estimate(source[rows], labels[rows], target[target_rows], *calibration)[1])
-    errors = np.std(repeated, axis=0, ddof=1)
+        estimate = _estimate(source[rows], labels[rows], target[target_rows], *calibration)
+        bootstrap_shares.append(estimate[1])
+    errors = np.std(bootstrap_shares, axis=0, ddof=1)
     if outputs.source_features is not None and outputs.source_features.ndim == 2:
         source, target = outputs.source_features, outputs.target_features
-    rows, probe = _draw_rows(labels, shares), Separation(*[np.nan] * 4)
+    rows, probe = _select_rows(labels, shares), Separation(*[np.nan] * 4)
     if min(len(rows), len(target)) >= FOLDS:
         probe = probe_domains(source[rows], target)
     return ShareEstimate(source_shares, shares, bbse, errors, temperature, biases, probe)
@@ -202,8 +204,11 @@ def _estimate(source, labels, target, temperature, biases):
     return source_shares, shares, bbse / max(bbse.sum(), np.finfo("float64").tiny)
 
 
-def _draw_rows(labels, shares):
-    """Returns as many rows as possible whose labels have the given shares."""
+def _select_rows(labels, shares):
+    """Returns as many rows as possible, in order, whose labels have the given shares.
+
+    Classes with an expected count below 1 do not limit the number of rows.
+    """
     rows = {y: np.flatnonzero(labels == y) for y in np.unique(labels)}
     used = [y for y in rows if shares[y] * len(labels) >= 1]
     total = min((len(rows[y]) / shares[y] for y in used), default=0)

@@ -108,7 +108,8 @@ def test_column_order_delimiter_and_spaces_do_not_matter(files):
 def test_rare_categories_share_a_column():
     names = [f"town {number}" for number in range(1100)]
     table = pandas.DataFrame({"x": [*names, *names[:999]], "label": np.arange(2099) % 2})
-    domains = csv_table(table, table.copy(), source_test=table[:3], target_test=table[1099:])
+    tests = {"source_test": table[:3].copy(), "target_test": table[1099:].copy()}
+    domains = csv_table(table, table.copy(), **tests)
     assert domains.input_shape == (1000,)
     np.testing.assert_array_equal(domains.target_train.sum(axis=0), [*[2] * 999, 101])
 

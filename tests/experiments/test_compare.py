@@ -93,7 +93,9 @@ def test_recommended_run_is_the_closest_to_the_average(comparison, models, tmp_p
     np.testing.assert_allclose(
         special.softmax(np.asarray(comparison.recommended(inputs)), axis=1), expected, atol=1e-5
     )
+    comparison.standardizer = dann.data.Standardizer("each").fit(inputs, inputs)
     comparison.save(tmp_path)
+    assert (tmp_path / "standardizer.json").is_file()
     loaded = keras.models.load_model(tmp_path / "classifier.keras")
     np.testing.assert_allclose(loaded(inputs), comparison.recommended(inputs), atol=1e-6)
     assert len(pandas.read_csv(tmp_path / "predictions.csv")) == 90
@@ -125,7 +127,7 @@ def test_comparison_without_target_labels_has_no_oracle():
     assert list(comparison.table.index.sort_values()) == ["DANN", "els", "source_only"]
     assert comparison.runs["target/accuracy"].isna().all()
     assert comparison.key == "selection/info_max"
-    assert "agreement needs several seeds" in str(comparison)
+    assert "agreement needs several finished runs" in str(comparison)
     with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
         comparison.plot("a.png")
     (panel,) = savefig.call_args.args[0].axes  # no empty panel for the target accuracy
@@ -147,6 +149,8 @@ def test_diverged_run_has_no_rank():
     comparison = dann.compare(make_domains(False), {"source_only": broken}, **settings)
     assert comparison.recommended is None
     assert "recommended" not in str(comparison)
+    with pytest.raises(ValueError, match="Expected a recommended classifier"):
+        comparison.save("folder")
 
 
 def test_default_settings_contain_simple_baselines():

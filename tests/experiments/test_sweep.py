@@ -120,10 +120,12 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     baseline = RunDirectory(sweep / "0/source_only")
     baseline.path.mkdir()
     baseline.classifier_file.write_text("baseline")
+    (sweep / "0/standardizer.json").write_text("statistics")
     shutil.copy(sweep / "1/predictions.csv", baseline.path)
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert "recommended: source only, in 0/source_only\n" in text
     assert (sweep / "recommended/classifier.keras").read_text() == "baseline"
+    assert (sweep / "recommended/standardizer.json").read_text() == "statistics"
     change(sweep / "0", method="source_only")
     change_probe(sweep / "0", "", low=0.4)
     text = rank_sweep(sweep, "info_max", {**OVERRIDES, "0": ["seed=0", "method=source_only"]})
@@ -196,7 +198,9 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
 def test_info_max_ranks_if_a_setting_has_one_seed(sweep):
     write_classes(sweep, **SAME)
     text = rank_sweep(sweep, "agreement", OVERRIDES)
-    assert "ranked by selection/info_max: agreement needs several seeds per setting\n" in text
+    assert (
+        "ranked by selection/info_max: agreement needs several finished runs per setting\n" in text
+    )
     assert order(sweep) == "1203"
     assert measure(sweep, "selection/agreement") == {"2": 1, "0": 1}
     (sweep / "1/predictions.csv").write_bytes(b"")
