@@ -133,6 +133,8 @@ def _take(call):
     """Adds a step that copies numbers, whose positions the layer computes from all positions."""
     shape, examples = call.input_shapes[0], 3
     size, key = math.prod(shape), keras.tree.flatten(call.arguments[1:])  # the key of a slice
+    interpolation = getattr(call.layer, "interpolation", "nearest")
+    call.require(interpolation == "nearest", "have interpolation='nearest'", interpolation)
     keeps_examples = not key or key[0] in (..., slice(None))
     call.require(keeps_examples, "keep all examples, as `x[:, 0]` does", key)
     # Positions in a batch of 3 flattened inputs, (examples, *shape).
@@ -228,6 +230,7 @@ _RULES: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(("GlobalMaxPooling1D", "GlobalMaxPooling2D"), _max_pool),
     **dict.fromkeys(("LeakyReLU", "LeakyRelu"), _leaky_relu),
     **dict.fromkeys(("MaxPooling1D", "MaxPooling2D", "MaxPooling3D"), _max_pool),
+    **dict.fromkeys(("UpSampling1D", "UpSampling2D", "UpSampling3D"), _take),
     **dict.fromkeys(("ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D"), _zero_padding),
 }
 

@@ -152,6 +152,7 @@ LAYERS = {  # of inputs (5, 3)
     "steps": lambda x: x[:, ::2, ::-2],
     "slice of signs": lambda x: BinaryDense(4)(BinarySign()(x)[:, 1]),
     "permute": layers.Permute((2, 1)),
+    "repeat": layers.UpSampling1D(2),
     "crop": layers.Cropping1D((1, 2)),
     "ELU": layers.ELU(0.3),
     "gelu by tanh": keras.ops.gelu,

@@ -65,6 +65,7 @@ UNPACKABLE = {  # the shape of the input, a function of it, and words of the err
     "slopes per pixel": (IMAGE, layers.PReLU(name="one"), "'one'.*set `shared_axes`"),
     "scalar": (FLAT, lambda x: x[:, 0], "keep an axis, as `x"),
     "threshold": (FLAT, layers.ReLU(threshold=0.5), "no `threshold`"),
+    "bilinear": (IMAGE, layers.UpSampling2D(2, interpolation="bilinear"), "nearest"),
     "ranks": (IMAGE, add_pooled, "one rank"),
     "unknown size": ((None, 2), layers.Dense(2), "fixed size.*`keras.Input`"),
     "two outputs": (FLAT, lambda x: [layers.Dense(2)(x), x], "2 outputs"),
