@@ -3,10 +3,10 @@
 python scripts/train.py hydra.run.dir=run
 python scripts/diagnose.py run=run
 python scripts/diagnose.py run=run full=true                             all diagnostics
-python scripts/diagnose.py run=run 'diagnostics=[certify,jacobians]'     some diagnostics
+python scripts/diagnose.py run=run 'diagnostics=[certify,sharpness]'     some diagnostics
 
-The script writes diagnosis.json and report.html into the run directory. The report is one page
-that needs no network. The page starts with a verdict and what to do.
+The script writes diagnosis.json, figures/diagnosis_*.svg and report.html into the run directory.
+The report is one page that needs no network. The page starts with a verdict and what to do.
 """
 
 import functools

@@ -17,5 +17,7 @@ from dann.diagnostics.label_loss_baselines import label_loss_baselines
 from dann.diagnostics.layer_outputs import layer_outputs
 from dann.diagnostics.leakage import Leakage, leakage
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
+from dann.diagnostics.sharpness import sharpness
+from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 from dann.diagnostics.verdict import Verdict, verdict

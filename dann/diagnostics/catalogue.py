@@ -27,7 +27,9 @@ from dann.diagnostics.jacobians import jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines
 from dann.diagnostics.layer_outputs import layer_outputs
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
-from dann.diagnostics.reversal_state import STRENGTH_TOLERANCE
+from dann.diagnostics.reversal_state import MAX_HEAD_CHANGE, MIN_PARALLEL_COSINE, STRENGTH_TOLERANCE
+from dann.diagnostics.sharpness import sharpness
+from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 
 # Accuracies of a domain probe: the domains are aligned below the first value, and separated above
@@ -139,8 +141,14 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
     ),
     "layer_outputs": Diagnostic(layer_outputs, "Which layers return NaN, or only zeros?", True),
     "jacobians": Diagnostic(jacobians, "How do the outputs depend on the inputs?"),
+    "signal_propagation": Diagnostic(
+        signal_propagation, "Do gradients pass the layers of the backbone?"
+    ),
     "minmax_spectrum": Diagnostic(
         minmax_spectrum, "Does the adversarial training converge?", needs_step_memory=True
+    ),
+    "sharpness": Diagnostic(
+        sharpness, "How sharp is the minimum of the label loss?", needs_step_memory=True
     ),
 }
 
@@ -153,10 +161,22 @@ RANGES = (
         "backbone not learning",
     ),
     HealthyRange(
+        "reversal/cosine",
+        (-1.001, -MIN_PARALLEL_COSINE),  # -1 up to rounding
+        "Direction of the gradient behind the reversal; -1 means reversed, +1 not reversed.",
+        "Look for a reversal that is missing or applied twice.",
+    ),
+    HealthyRange(
         "reversal/ratio",
         _near_strength,
         "Measured strength of the reversal; it should equal the reported strength.",
         "Look for another factor on the loss. If the strength is 0, use a schedule that raises it.",
+    ),
+    HealthyRange(
+        "reversal/head_error",
+        (-math.inf, MAX_HEAD_CHANGE),
+        "Relative change of the discriminator's gradient by the reversal; 2 means reversed too.",
+        "Put the reversal before the discriminator.",
     ),
     HealthyRange(
         "reversal/head_norm",
@@ -246,5 +266,17 @@ RANGES = (
         (0.05, math.inf),
         "Fraction of the feature dimensions that the target uses.",
         "Lower the strength; use fewer features.",
+    ),
+    HealthyRange(
+        "signal/target/gain_range",
+        (-math.inf, 1000),
+        "Largest gain of a layer divided by the smallest; large if gradients explode or vanish.",
+        "Add normalization; look for the layer where `gain` jumps.",
+    ),
+    HealthyRange(
+        "sharpness/top_eigenvalue",
+        lambda m: (-math.inf, 2 / m["game/step"]),
+        "Largest curvature of the label loss; above the limit plain gradient descent overshoots.",
+        "Lower the learning rate.",
     ),
 )

@@ -7,17 +7,13 @@ from keras import ops
 
 from dann.autodiff import gradients
 from dann.diagnostics.passes import (
-    as_tensors,
     as_vector,
-    at_weights,
     check_method,
     cosine,
-    extract_features,
     fit_mode,
     in_mode,
     length_ratio,
-    step_losses,
-    trains_backbone,
+    losses_at,
 )
 
 
@@ -53,12 +49,7 @@ def gradient_conflict(model: Any, data: Any, *, mode: str | None = None) -> dict
     if model.reversal is None or not weights:
         reason = "a frozen backbone" if model.reversal else "no reversal"
         raise ValueError(f"Expected two losses that train the backbone. Received: {reason}")
-    data, training = as_tensors(data), trains_backbone(model)
-    losses = at_weights(
-        model,
-        weights,
-        lambda: step_losses(model, data, extract_features(model, data[0], training), training),
-    )
+    losses = losses_at(model, weights, data)
 
     def compute_gradients(*values):
         label = gradients(lambda *v: losses(*v).label, list(values))

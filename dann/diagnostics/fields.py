@@ -1,7 +1,7 @@
-"""The vector field along which a training step moves the weights."""
+"""The vector field along which a training step moves the weights, and the size of the step."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 
@@ -16,6 +16,7 @@ from dann.diagnostics.passes import (
     step_losses,
     to_numpy,
 )
+from dann.optimizers import PerVariable
 
 
 def get_players(model: Any) -> list[keras.Variable]:
@@ -102,3 +103,35 @@ def step_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
 
     total = at_weights(model, variables, loss)
     return lambda *values: gradients(total, values)
+
+
+class Descent(NamedTuple):
+    """Gradient descent with momentum.
+
+    Attributes:
+        step: Learning rate of the first variable.
+        factors: Learning rate of each variable divided by `step`.
+        momentum: In [0, 1).
+        nesterov: Whether the momentum is Nesterov's.
+    """
+
+    step: float
+    factors: list[float]
+    momentum: float
+    nesterov: bool
+
+
+def get_descent(model: AdversarialModel) -> Descent | None:
+    """Returns how the optimizer moves the variables, or `None` if it is not `SGD`."""
+    # A loss-scale optimizer wraps the optimizer that moves the variables.
+    optimizer: Any = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    optimizers = [optimizer] * len(model.trainable_variables)
+    if isinstance(optimizer, PerVariable) and optimizer.optimizer_indices is not None:
+        optimizers = [optimizer.optimizers[index] for index in optimizer.optimizer_indices]
+    if not all(isinstance(sgd, keras.optimizers.SGD) for sgd in optimizers):
+        return None
+    settings = {(sgd.momentum, sgd.nesterov) for sgd in optimizers}
+    rates = [float(to_numpy(sgd.learning_rate)) for sgd in optimizers]
+    if len(settings) > 1 or rates[0] <= 0:
+        return None
+    return Descent(rates[0], [rate / rates[0] for rate in rates], *settings.pop())

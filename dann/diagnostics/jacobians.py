@@ -70,13 +70,9 @@ def jacobians(
     }
     measurements = {}
     for domain in DOMAINS:
-        inputs = data[0][domain]
-        if isinstance(inputs, dict | list | tuple):
-            raise ValueError(f"Expected a network with one input. Received: {len(inputs)} inputs")
-        # Images in bytes have no derivative.
-        inputs = np.asarray(ops.convert_to_numpy(inputs), "float32")
+        inputs = as_floats(data[0][domain])
         for name, (network, num_outputs) in networks.items():
-            norms, values = _measure_sensitivity(network, num_outputs, inputs[:samples], k, seed)
+            norms, values = measure_sensitivity(network, num_outputs, inputs[:samples], k, seed)
             prefix = f"jacobian/{domain}/{name}"
             measurements[f"{prefix}/norm"] = float(norms.mean())
             measurements[f"{prefix}/top"] = float(values[:, 0].mean())
@@ -92,7 +88,20 @@ def jacobians(
     return measurements
 
 
-def _measure_sensitivity(network, num_outputs, inputs, k, seed):
+def as_floats(inputs: Any) -> np.ndarray:
+    """Returns inputs as floats, because images in bytes have no derivative.
+
+    Raises:
+        ValueError: If there are several inputs.
+    """
+    if isinstance(inputs, dict | list | tuple):
+        raise ValueError(f"Expected a network with one input. Received: {len(inputs)} inputs")
+    return np.asarray(ops.convert_to_numpy(inputs), "float32")
+
+
+def measure_sensitivity(
+    network: Any, num_outputs: int, inputs: np.ndarray, k: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns the Frobenius norm of each example's Jacobian, and its largest singular values.
 
     Shapes are `(batch,)` and `(batch, rank)`, or `(batch, k)` for a large Jacobian.

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import keras
 import numpy as np
 
 from dann.adaptation import DANN
-from dann.diagnostics.fields import explicit_field, get_players, step_field
-from dann.diagnostics.passes import to_numpy
+from dann.diagnostics.fields import explicit_field, get_descent, get_players, step_field
 from dann.diagnostics.spectrum import spectrum
+
+_NEUTRAL = 1e-4  # eigenvalues below this fraction of the largest one do not move the weights
 
 
 def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[str, Any]:
@@ -29,10 +29,15 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
     differentiation would pass the reversal and lose the rotation.
 
     - `game/radius`: `max |mu|`; `game/rotation`: `max |Im mu|`; `game/min_real_part`: `min Re mu`
+    - `game/largest_stable_step`: `min 2 Re mu / |mu|^2` over the eigenvectors that attract, above
+      which plain gradient descent overshoots; it is missing if none attracts
     - `game/step`, `game/growth`: the learning rate, and the factor by which the fastest direction
-      grows per step (see `growth`); they are missing for optimizers other than a single `SGD`
+      grows per step (see `growth`); they are missing for optimizers other than `SGD`
     - `game/eigenvalues/real`, `game/eigenvalues/imag`: the eigenvalues; `game/converged`: the
       fraction of the requested eigenvalues that converged
+
+    If heads learn faster (`dann.optimizers.faster_heads`), the field of their weights is
+    multiplied by the factor.
 
     Args:
         model: Compiled model of `dann.adaptation` with a reversal.
@@ -64,9 +69,14 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
         - [Acuna et al., 2022](https://arxiv.org/abs/2202.05352), section 3: domain-adversarial
           training as a game.
     """
-    variables = get_players(model)
+    variables, descent = get_players(model), get_descent(model)
     is_explicit = type(model) is DANN
-    field = (explicit_field if is_explicit else step_field)(model, data)
+    gradient = (explicit_field if is_explicit else step_field)(model, data)
+    factors = descent.factors if descent else [1.0] * len(variables)
+
+    def field(*values):
+        return [factor * v for factor, v in zip(factors, gradient(*values), strict=True)]
+
     values = [variable.value for variable in variables]
     eigenvalues: Any
     eigenvalues, converged = spectrum(field, values, k, seed, differences=not is_explicit)
@@ -83,15 +93,22 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
         "game/eigenvalues/real": eigenvalues.real,
         "game/eigenvalues/imag": eigenvalues.imag,
     }
-    # A loss-scale optimizer wraps the optimizer that moves the variables.
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    if isinstance(optimizer, keras.optimizers.SGD):
-        step = float(to_numpy(optimizer.learning_rate))
-        measurements["game/step"] = step
+    steps = find_stable_steps(eigenvalues)
+    if len(steps):
+        measurements["game/largest_stable_step"] = float(steps.min())
+    if descent:
+        measurements["game/step"] = descent.step
         measurements["game/growth"] = growth(
-            eigenvalues, step, optimizer.momentum, optimizer.nesterov
+            eigenvalues, descent.step, descent.momentum, descent.nesterov
         )
     return measurements
+
+
+def find_stable_steps(eigenvalues: np.ndarray) -> np.ndarray:
+    """Returns the learning rate where `|1 - step * mu| = 1`, for each eigenvector that attracts."""
+    size = abs(eigenvalues)
+    attracting = eigenvalues[(size > _NEUTRAL * size.max()) & (np.real(eigenvalues) > 0)]
+    return 2 * np.real(attracting) / abs(attracting) ** 2
 
 
 def growth(

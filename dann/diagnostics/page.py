@@ -9,8 +9,11 @@ import string
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from dann.diagnostics.catalogue import evidence
 from dann.diagnostics.check import Diagnosis
+from dann.diagnostics.figures import Picture
 
 # Verdicts that are neither healthy nor unhealthy.
 _NEUTRAL = {"oracle", "source only", "label shift", "partly aligned", "reversal working"}
@@ -20,21 +23,23 @@ _TEMPLATE = pathlib.Path(__file__).with_name("page.html")
 
 def page(
     diagnosis: Diagnosis,
+    figures: Sequence[Picture] = (),
     accuracies: Mapping[str, Sequence[float | None]] | None = None,
-    pictures: Mapping[str, bytes] | None = None,
+    run_figures: Sequence[Picture] = (),
 ) -> str:
     """Returns the report as HTML.
 
     The page begins with the verdict, its reasons and what to do. Then come the accuracies, the
-    pictures, the measurements that have a healthy range with their meaning and advice (unhealthy
-    ones first), and what was not measured. `diagnosis.json` contains all measurements.
+    figures of the run, the measurements that have a healthy range with their meaning and advice
+    (unhealthy ones first), the figures of the diagnosis, and all numbers.
 
     Args:
         diagnosis: The diagnosis.
+        figures: Pictures of the measurements, from `dann.diagnostics.figures.draw`.
+            Defaults to none.
         accuracies: Test accuracies on source and target by the name of a model; `None` without
             labels. Defaults to `None`: no table.
-        pictures: PNG files of the run, such as its images and features, by their caption.
-            Defaults to `None`: none.
+        run_figures: Pictures of the run, such as its images and features. Defaults to none.
     """
     measurements, metadata = diagnosis.measurements, diagnosis.metadata
     domains = " → ".join(str(metadata[key]) for key in ("source", "target") if key in metadata)
@@ -49,9 +54,11 @@ def page(
         f"<p>{_escape(subject)}</p>\n",
         _render_verdict(diagnosis),
         _section("Accuracy", _table(("", "source", "target (oracle)"), accuracy_rows), note),
-        _section("The domains", *(_figure(*row) for row in (pictures or {}).items())),
+        _section("The domains", *map(_figure, run_figures)),
         _section("Evidence", _render_evidence(measurements)),
+        _section("Figures", *map(_figure, figures)),
         _section("Not measured", _table(("", "reason"), skip_rows)),
+        _section("All numbers", _render_numbers(measurements)),
     ]
     template = string.Template(_TEMPLATE.read_text(encoding="utf-8"))
     return template.substitute(subject=_escape(subject), sections="".join(sections))
@@ -106,10 +113,20 @@ def _render_evidence(measurements):
     return f"<p>{summary}</p>\n<div class='evidence'>{_table(head, cells)}</div>"
 
 
-def _figure(caption: str, content: bytes) -> str:
-    data, caption = base64.b64encode(content).decode("ascii"), _escape(caption)
-    image = f"<img alt='{caption}' src='data:image/png;base64,{data}'>"
+def _figure(picture: Picture) -> str:
+    data, caption = base64.b64encode(picture.content).decode("ascii"), _escape(picture.caption)
+    image = f"<img alt='{caption}' src='data:image/{picture.image_format};base64,{data}'>"
     return f"<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
+
+
+def _render_numbers(measurements):
+    rows = [
+        (f"<code>{_escape(name)}</code>", _escape(_number(value)))
+        for name, value in measurements.items()
+        if np.ndim(value) == 0
+    ]
+    summary = "<summary>Show all numbers (diagnosis.json also contains the arrays)</summary>"
+    return f"<details>\n{summary}\n{_table(('measurement', 'value'), rows)}\n</details>"
 
 
 def _range(low, high):
@@ -121,7 +138,11 @@ def _range(low, high):
 
 
 def _number(value: Any) -> str:
-    return f"{value:.3g}".replace("-", "−") if isinstance(value, float) else str(value)
+    if isinstance(value, bool | int | np.integer | str):
+        return str(value)
+    if value is None or math.isnan(value):
+        return "not a number"
+    return "infinite" if value == math.inf else f"{value:.3g}".replace("-", "−")
 
 
 def _markup(text):

@@ -144,6 +144,18 @@ def at_weights(
     return evaluate
 
 
+def losses_at(
+    model: AdversarialModel, variables: Sequence[keras.Variable], data: Any
+) -> Callable[..., Losses]:
+    """Returns the losses of a step on a batch as a function of the values of `variables`."""
+    data, training = as_tensors(data), trains_backbone(model)
+    return at_weights(
+        model,
+        variables,
+        lambda: step_losses(model, data, extract_features(model, data[0], training), training),
+    )
+
+
 def as_tensors(data: Any) -> Any:
     """Returns the arrays of a batch as tensors, in the same structure."""
     return keras.tree.map_structure(ops.convert_to_tensor, data)

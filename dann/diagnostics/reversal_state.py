@@ -7,8 +7,8 @@ from keras import ops
 
 from dann.diagnostics.passes import cosine, length_ratio
 
-_MIN_PARALLEL_COSINE = 0.99  # cosine above which two gradients have the same direction
-_MAX_HEAD_CHANGE = 0.1  # share of the discriminator's gradient that the reversal may change
+MIN_PARALLEL_COSINE = 0.99  # cosine above which two gradients have the same direction
+MAX_HEAD_CHANGE = 0.1  # share of the discriminator's gradient that the reversal may change
 STRENGTH_TOLERANCE = 0.02  # relative difference that is allowed between the ratio and the strength
 _MIN_RATIO = 1e-6  # ratio below which no gradient passes
 # A change of the loss by all features together below this value is a float32 rounding error.
@@ -88,13 +88,13 @@ def _state(measurements):
     calls, strength = measurements["reversal/calls"], measurements["reversal/strength"]
     if ratio < _MIN_RATIO:
         return "detached"
-    if abs(direction) < _MIN_PARALLEL_COSINE:
+    if abs(direction) < MIN_PARALLEL_COSINE:
         return "partly reversed"
     if direction > 0:
         if not calls:
             return "not applied"
         return "applied twice" if calls > 1 and strength >= 0 else "wrong sign"
-    if measurements.get("reversal/head_error", 0.0) > _MAX_HEAD_CHANGE:
+    if measurements.get("reversal/head_error", 0.0) > MAX_HEAD_CHANGE:
         return "discriminator reversed"
     return "working" if abs(ratio - strength) <= STRENGTH_TOLERANCE * strength else "wrong strength"
 

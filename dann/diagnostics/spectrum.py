@@ -1,11 +1,11 @@
-"""Eigenvalues of the Jacobian of a vector field, without the Jacobian."""
+"""Eigenvalues of Jacobians and Hessians from their products with vectors."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from keras import ops
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigs
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigs, eigsh
 
 from dann.autodiff import jvp
 from dann.diagnostics.passes import as_vector, fit_mode, in_mode
@@ -60,9 +60,55 @@ def spectrum(
         )
         return [(a - b) / (2 * width) for a, b in zip(above, below, strict=True)]
 
+    differentiate = take_differences if differences else lambda xs, vs: jvp(field, xs, vs)[1]
+    product = linear_operator(differentiate, values)
+    size = product.shape[0]
+    if size <= max(_DENSE, 2 * k + 2):
+        return _sort(np.linalg.eigvals(product @ np.eye(size))), 1.0
+    start = np.random.default_rng(seed).normal(size=size)
+    # ARPACK's criteria: largest magnitude, largest imaginary part, smallest real part.
+    criteria = ("LM", "LI", "SR")
+    extremes = [_compute_extremes(product, criterion, k, start) for criterion in criteria]
+    converged = sum(min(len(values), k) for values in extremes) / (len(criteria) * k)
+    eigenvalues: list[Any] = []
+    # The same eigenvalue may be extreme by several criteria.
+    for value in _sort(np.concatenate(extremes)):
+        if all(abs(value - earlier) > _TOLERANCE * abs(value) for earlier in eigenvalues):
+            eigenvalues.append(value)
+    return np.array(eigenvalues, complex), converged
+
+
+def largest_eigenvalue(product: Any, seed: int = 0) -> float:
+    """Returns the largest eigenvalue of a symmetric matrix from its products with vectors.
+
+    For up to 64 rows the matrix is computed; above, Lanczos' method (ARPACK) needs only products.
+
+    Args:
+        product: Result of `linear_operator`.
+        seed: Seed of the first vector. Defaults to `0`.
+    """
+    size = product.shape[0]
+    if size <= _DENSE:
+        matrix = product @ np.eye(size)
+        return float(np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1])
+    start = np.random.default_rng(seed).normal(size=size)
+    if not (product @ start).any():  # Lanczos' method cannot start from 0
+        return 0.0
+    tolerance: Any = _TOLERANCE / 10  # SciPy declares an integer
+    options = {"which": "LA", "v0": start, "tol": tolerance, "return_eigenvectors": False}
+    return float(eigsh(product, 1, **options)[0])
+
+
+def linear_operator(differentiate: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """Returns the products of a square matrix of derivatives with vectors, for SciPy's solvers.
+
+    Args:
+        differentiate: Function of two lists of tensors, the point at which the matrix is taken and
+            the vector, that returns the product as such a list.
+        values: The point: floating-point tensors.
+    """
     tensors: Any = [ops.convert_to_tensor(value) for value in values]
     sizes = [int(np.prod(tensor.shape)) for tensor in tensors]
-    differentiate = take_differences if differences else lambda xs, vs: jvp(field, xs, vs)[1]
     run = in_mode(differentiate, fit_mode())
 
     def multiply(vector):
@@ -77,20 +123,7 @@ def spectrum(
         return result
 
     size = sum(sizes)
-    product: Any = LinearOperator((size, size), matvec=multiply, dtype="float64")  # pyright: ignore
-    if size <= max(_DENSE, 2 * k + 2):
-        return _sort(np.linalg.eigvals(product @ np.eye(size))), 1.0
-    start = np.random.default_rng(seed).normal(size=size)
-    # ARPACK's criteria: largest magnitude, largest imaginary part, smallest real part.
-    criteria = ("LM", "LI", "SR")
-    extremes = [_compute_extremes(product, criterion, k, start) for criterion in criteria]
-    converged = sum(min(len(values), k) for values in extremes) / (len(criteria) * k)
-    eigenvalues: list[Any] = []
-    # The same eigenvalue may be extreme by several criteria.
-    for value in _sort(np.concatenate(extremes)):
-        if all(abs(value - earlier) > _TOLERANCE * abs(value) for earlier in eigenvalues):
-            eigenvalues.append(value)
-    return np.array(eigenvalues, complex), converged
+    return LinearOperator((size, size), matvec=multiply, dtype="float64")  # pyright: ignore
 
 
 def _norm(tensors):

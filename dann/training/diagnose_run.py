@@ -3,10 +3,11 @@
 import pathlib
 
 from dann.diagnostics import Diagnosis
+from dann.diagnostics.figures import Picture, draw
 from dann.diagnostics.page import page
 from dann.training.run_directory import RunDirectory
 
-_PICTURES = {
+_RUN_FIGURES = {
     "samples": "Training images of both domains.",
     "features": "Features of test inputs of both domains, in two dimensions.",
     "confusion": "Predicted classes of the test sets. The matrix of the target needs labels.",
@@ -14,10 +15,10 @@ _PICTURES = {
 
 
 def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
-    """Writes a diagnosis and its report into a run directory.
+    """Writes a diagnosis, its figures and its report into a run directory.
 
-    If the run has accuracies, and figures of images, features and confusion, the report contains
-    them, too.
+    The figures of earlier diagnoses are deleted. If the run has accuracies, and figures of images,
+    features and confusion, the report contains them, too.
 
     Returns:
         The path of the report.
@@ -25,14 +26,18 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
     Raises:
         FileExistsError: If a file of the same name exists that no diagnosis wrote.
     """
-    pictures = {
-        caption: (run.figures / f"{name}.png").read_bytes()
-        for name, caption in _PICTURES.items()
+    figures = draw(diagnosis.measurements)
+    run_figures = [
+        Picture(name, caption, (run.figures / f"{name}.png").read_bytes(), "png")
+        for name, caption in _RUN_FIGURES.items()
         if (run.figures / f"{name}.png").is_file()
-    }
-    report = page(diagnosis, _accuracies(run), pictures)
-    contents = {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
+    ]
+    report = page(diagnosis, figures, _accuracies(run), run_figures)
+    prefix = f"{run.figures.name}/diagnosis_"
+    contents = {run.figures / f"diagnosis_{figure.name}.svg": figure.content for figure in figures}
+    contents |= {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
     run.manifest.check(contents)
+    run.manifest.discard(name for name in run.manifest.files() if name.startswith(prefix))
     for path, content in contents.items():
         with run.manifest.write(path) as draft:
             draft.write_bytes(content)

@@ -185,6 +185,7 @@ def train_run(
                 files.save_classifier(baseline.classifier)
                 files.write_predictions(predict_target(baseline.classifier, domains))
             row |= {f"source_only/{key}": value for key, value in measures.items()}
+            title = _format_title(title, measures)
         views = [(title, run_figures.compute_features(network.backbone, domains))]
         # The watchers come first, so that later callbacks see the scores in the logs.
         lines = [*watchers, progress(), *callbacks]
@@ -204,7 +205,8 @@ def train_run(
         run.write_predictions(table)
         run.write_summary(row)
         print_results(row, domains, table)
-        views.append((name, run_figures.compute_features(model.backbone, domains)))
+        title = _format_title(name, measures)
+        views.append((title, run_figures.compute_features(model.backbone, domains)))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
         print(f"Written to {run}")
     return row
@@ -247,3 +249,10 @@ def _final_scores(history, selection, epoch_ends):
     epoch = int(np.argmax(history[f"selection/{selection.keep}"]))
     row: dict[str, Any] = {name: float(history[name][epoch]) for name in names}
     return row | {"kept_by": selection.keep, "kept_step": epoch_ends[epoch]}
+
+
+def _format_title(name, measures):
+    """Returns the title of a figure of the features: a name, and the accuracies if known."""
+    shares = {domain: measures.get(f"{domain}/accuracy") for domain in ("source", "target")}
+    accuracies = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
+    return f"{name}: {', '.join(accuracies)}" if accuracies else name

@@ -47,9 +47,9 @@ def test_numbers_are_logged_and_the_training_is_unchanged(tmp_path):
 def test_diverged_training_logs_nan_with_a_warning():
     model = SourceOnly(network((3, 2), "backbone"), num_classes=2)
     model.compile(keras.optimizers.SGD(1e30), jit_compile=False)
-    callback = Diagnostics(["jacobians"], BATCH)
+    callback = Diagnostics(["jacobians", "sharpness"], BATCH)
     with pytest.warns(UserWarning, match="is NaN") as warnings:
         history = model.fit(X, Y, batch_size=4, callbacks=[callback], verbose=0).history
-    assert sum(warning.category is UserWarning for warning in warnings) == 1
-    for name in ("jacobian/source/logits/top", "rank/target/rank_share"):
+    assert sum(warning.category is UserWarning for warning in warnings) == 2
+    for name in ("jacobian/source/logits/top", "rank/target/rank_share", "sharpness/trace"):
         assert np.isnan(history[f"diagnostics/{name}"]).all()

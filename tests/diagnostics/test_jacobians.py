@@ -2,6 +2,7 @@
 
 import importlib
 
+import keras
 import numpy as np
 import pytest
 from linear_models import DATA, SOURCE, TARGET
@@ -9,7 +10,7 @@ from support.closed_forms import jacobian_by_differences
 from support.networks import network
 
 from dann.adaptation import SourceOnly
-from dann.diagnostics import jacobians
+from dann.diagnostics import jacobians, signal_propagation
 from dann.diagnostics.jacobians import effective_rank
 
 jacobians_file = importlib.import_module("dann.diagnostics.jacobians")
@@ -84,3 +85,31 @@ def test_effective_rank_counts_the_used_directions():
     assert measurements["rank/source/effective_rank"] == pytest.approx(2, abs=1e-5)
     assert measurements["rank/source/rank_share"] == pytest.approx(2 / 3, abs=1e-5)
     assert measurements["rank/target/effective_rank"] == pytest.approx(1, abs=1e-5)
+
+
+def test_gains_match_the_later_layers_except_in_a_shortcut():
+    inputs = keras.Input((3,))
+    first = keras.layers.Dense(4, use_bias=False, name="first")(inputs)
+    inner = keras.layers.Dense(4, use_bias=False, name="inner")(first)
+    joined = keras.layers.Add(name="joined")([first, inner])
+    outputs = keras.layers.Dense(2, "relu", use_bias=False, name="last")(joined)
+    model = SourceOnly(keras.Model(inputs, outputs), num_classes=2)
+    first, inner, last = (np.array(v, float) for v in model.backbone.trainable_variables)
+    nodes = [len(layer._inbound_nodes) for layer in model.backbone.layers]
+    measurements = signal_propagation(model, DATA)
+    assert nodes == [len(layer._inbound_nodes) for layer in model.backbone.layers]
+    for domain, inputs in (("source", SOURCE), ("target", TARGET)):
+        prefix, joined = f"signal/{domain}", inputs @ first @ (np.eye(4) + inner)
+        is_active = (joined @ last > 0).astype(float)
+        gains = []
+        for name, after in (("first", (np.eye(4) + inner).T), ("joined", np.eye(4))):
+            matrices = [np.diag(mask) @ last.T @ after for mask in is_active]
+            gains.append(np.sqrt(np.mean([np.sum(matrix**2) for matrix in matrices]) / 2))
+            assert measurements[f"{prefix}/{name}/gain"] == pytest.approx(gains[-1], rel=1e-4)
+        gain_range = measurements[f"{prefix}/gain_range"]
+        assert gain_range == pytest.approx(max(gains) / min(gains), rel=1e-4)
+        assert f"{prefix}/inner/gain" not in measurements
+        assert f"{prefix}/last/gain" not in measurements
+        assert measurements[f"{prefix}/last/zero"] == pytest.approx(np.mean(is_active == 0))
+        deviation = measurements[f"{prefix}/first/std"]
+        assert deviation == pytest.approx((inputs @ first).std(), rel=1e-4)

@@ -10,8 +10,8 @@ from support.closed_forms import jacobian_by_differences
 import dann
 from dann.adaptation import CDAN, DANN
 from dann.diagnostics import minmax_spectrum
-from dann.diagnostics.fields import explicit_field, get_players, step_field
-from dann.diagnostics.minmax_spectrum import growth
+from dann.diagnostics.fields import explicit_field, get_descent, get_players, step_field
+from dann.diagnostics.minmax_spectrum import find_stable_steps, growth
 from dann.diagnostics.spectrum import spectrum
 from dann.schedules import GaninSchedule
 
@@ -120,6 +120,28 @@ def test_kinks_of_relu_do_not_change_the_spectrum_of_dann():
         assert games[0][name] == pytest.approx(games[1][name], rel=1e-4)
 
 
+def test_faster_heads_multiply_their_part_of_the_field():
+    model, weights = linear_dann()
+    model.compile(dann.optimizers.faster_heads(model, keras.optimizers.SGD(0.02), 3.0))
+    factors = np.repeat([1.0, 3.0, 3.0], [6, 4, 2])
+    flat = np.concatenate([weight.ravel() for weight in weights])
+    jacobian = jacobian_by_differences(lambda w: factors * field_by_hand(w, 0.7), flat)
+    exact = np.linalg.eigvals(jacobian)
+    model.optimizer.build(model.trainable_variables)
+    game = minmax_spectrum(model, DATA)
+    assert game["game/step"] == pytest.approx(0.02)
+    assert game["game/radius"] == pytest.approx(abs(exact).max(), rel=1e-3)
+    assert game["game/min_real_part"] == pytest.approx(exact.real.min(), abs=1e-3)
+    assert game["game/largest_stable_step"] == pytest.approx(find_stable_steps(exact).min(), 1e-3)
+
+
+def test_stable_steps_are_the_limits_of_shrinking():
+    attracting, others = np.array([4.0, 0.5 + 2.0j, 0.5 - 2.0j]), [-0.1, 1e-9]
+    steps = find_stable_steps(np.concatenate([attracting, others]))
+    np.testing.assert_allclose(abs(1 - steps * attracting), 1)
+    assert abs(1 - 0.99 * steps.min() * attracting).max() < 1
+
+
 @pytest.mark.parametrize(("momentum", "nesterov"), [(0.0, False), (0.8, False), (0.8, True)])
 def test_growth_matches_the_optimizer_on_a_linear_field(momentum, nesterov):
     matrix = np.array([[0.4, 2.0], [-2.0, 0.4]], "float32")
@@ -146,3 +168,4 @@ def test_overridden_loss_changes_the_spectrum_and_adam_has_no_growth():
     game, doubled = (minmax_spectrum(variant, DATA) for variant in (model, double))
     assert doubled["game/radius"] == pytest.approx(2 * game["game/radius"], rel=1e-3)
     assert set(doubled) - set(game) == {"game/step", "game/growth"}
+    assert get_descent(model) is None

@@ -2,8 +2,11 @@
 
 import re
 
+import numpy as np
+
 from dann.diagnostics import Diagnosis, verdict
 from dann.diagnostics.catalogue import RANGES, evidence
+from dann.diagnostics.figures import Picture, draw
 from dann.diagnostics.page import page
 from dann.diagnostics.verdict import STATES, VERDICTS
 
@@ -18,6 +21,9 @@ MEASUREMENTS = {
     "probe/low": 0.74,
     "probe/high": 0.82,
     "probe/loss": 0.45,
+    "game/eigenvalues/real": np.array([4.0, 0.5, 0.5, -0.1]),
+    "game/eigenvalues/imag": np.array([0.0, 0.7, -0.7, 0.0]),
+    "game/step": 0.02,
 }
 METADATA = {"method": "DANN", "source": "black & <white>", "target": "photos", "step": 1500}
 
@@ -25,17 +31,17 @@ METADATA = {"method": "DANN", "source": "black & <white>", "target": "photos", "
 def render(measurements, *arguments):
     skip_reasons = {"sharpness": "no loss"}
     diagnosis = Diagnosis(verdict(measurements), measurements, skip_reasons, METADATA)
-    return page(diagnosis, *arguments)
+    return page(diagnosis, draw(measurements), *arguments)
 
 
 def test_report_begins_with_verdict_reasons_and_advice():
     accuracies = {"source only": (0.99, 0.75), "DANN": (0.98, None)}
-    content = render(MEASUREMENTS, accuracies, {"Images.": b"png"})
+    content = render(MEASUREMENTS, accuracies, [Picture("samples", "Images.", b"png", "png")])
     text = " ".join(re.sub(r"<[^>]+>", " ", content.partition("<main>")[2]).split())
     parts = ["Partly aligned: ", "A new domain probe has an accuracy of 78%", "74% to 82%"]
     parts += ["What to do.", "source target (oracle)", "source only 99.0% 75.0%"]
     parts += ["DANN 98.0% unknown", "Nothing was selected by it.", "Images."]
-    parts += ["1 of 3 values", "✗ probe/accuracy 0.78", "✓ reversal/ratio 0.3", "no loss"]
+    parts += ["1 of 4 values", "✗ probe/accuracy 0.78", "✓ reversal/ratio 0.3", "no loss"]
     positions = [text.index(part) for part in parts]
     assert positions == sorted(positions)
     assert "black &amp; &lt;white&gt; → photos" in text
@@ -47,7 +53,7 @@ def test_report_begins_with_verdict_reasons_and_advice():
 
 def test_empty_sections_are_left_out():
     content = render({"reversal/state": "working"})
-    assert re.findall("<h2>(.*)</h2>", content) == ["Not measured"]
+    assert re.findall("<h2>(.*)</h2>", content) == ["Not measured", "All numbers"]
 
 
 def test_verdict_is_not_green_with_an_unhealthy_value():
@@ -58,13 +64,14 @@ def test_verdict_is_not_green_with_an_unhealthy_value():
 
 
 def test_evidence_lists_unhealthy_values_first():
-    lone = {"reversal/ratio": 0.4, "label/loss": 5.0}
+    lone = {"reversal/ratio": 0.4, "label/loss": 5.0, "sharpness/top_eigenvalue": 9.0}
     assert evidence(lone) == []  # the bounds depend on missing measurements
-    limits = {"reversal/strength": 0.3, "label/prior_entropy": 0.7}
+    limits = {"reversal/strength": 0.3, "label/prior_entropy": 0.7, "game/step": 0.1}
     known = {"domain/loss": 0.95, "probe/loss": 0.4, "binary/dense/sign/pass_rate": 0.5}
     rows = evidence({**lone, **limits, **known, "unknown": 3.0})
-    assert [row.is_healthy for row in rows] == [False] * 3 + [True]
-    assert rows[-1].name == "binary/dense/sign/pass_rate"
+    assert [row.is_healthy for row in rows] == [False] * 3 + [True] * 2
+    healthy = {row.name for row in rows if row.is_healthy}
+    assert healthy == {"binary/dense/sign/pass_rate", "sharpness/top_eigenvalue"}
 
 
 def test_every_verdict_has_a_range_or_a_state():
@@ -72,3 +79,10 @@ def test_every_verdict_has_a_range_or_a_state():
     levels = {"aligned", "partly aligned", "not aligned", "reversal working"}
     levels |= {"dead units"}
     assert names - {None} == set(VERDICTS) - levels
+
+
+def test_figures_are_reproducible_and_skip_infinite_numbers():
+    assert [picture.name for picture in draw(MEASUREMENTS)] == ["probe", "game"]
+    assert draw(MEASUREMENTS) == draw(MEASUREMENTS)
+    broken = draw(MEASUREMENTS | {"probe/accuracy": np.nan})
+    assert [picture.name for picture in broken] == ["game"]

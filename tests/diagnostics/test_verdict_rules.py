@@ -49,6 +49,7 @@ def probe(low, high):
         ({"reversal/state": "not finite"}, "diverged"),
         ({"reversal/state": "not applied", "label/loss": float("inf")}, "diverged"),
         ({"jacobian/source/logits/top": np.array([1.0, np.nan])}, "diverged"),
+        ({"sharpness/trace": float("inf")}, "diverged"),
         ({"layers/not_finite": "dense"}, "diverged"),
         ({"layers/dead_units": "dense, 14 of 16"}, "aligned"),
         ({"game/growth": 1.11}, "unstable"),

@@ -37,7 +37,7 @@ def test_diagnostics_callback_adds_columns_to_the_metrics(folder):
         assert -1 <= float(row["diagnostics/conflict/cosine"]) <= 1
 
 
-def test_diagnose_writes_measurements_and_a_report(folder, run_well):
+def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     output = run_well("diagnose.py", ["run=run", *FEW], folder)
     diagnosis = json.loads((folder / "run/diagnosis.json").read_text())
     assert f"{diagnosis['headline']} - {diagnosis['reasons'][0]} " in " ".join(output.split())
@@ -53,7 +53,8 @@ def test_diagnose_writes_measurements_and_a_report(folder, run_well):
     assert 0.07 < numbers["reversal/strength"] < 0.1
     report = (folder / "run/report.html").read_text()
     assert f"<h1>{html.escape(diagnosis['headline'])}</h1>" in report
-    assert report.count("<img ") == 2  # the run's features and confusion
+    assert [path.name for path in (folder / "run/figures").glob("*.svg")] == ["diagnosis_probe.svg"]
+    assert report.count("<img ") == 3  # with the run's features and confusion
     accuracy = json.loads((folder / "run/summary.json").read_text())["target/accuracy"]
     assert f"<td>{accuracy:.1%}</td>" in report
 

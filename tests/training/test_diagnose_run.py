@@ -5,20 +5,22 @@ from dann.training import RunDirectory
 from dann.training.diagnose_run import write_diagnosis
 
 PROBE = {"probe/accuracy": 0.7, "probe/low": 0.6, "probe/high": 0.8}
+GAME = {"game/eigenvalues/real": [1.0, 2.0], "game/eigenvalues/imag": [0.5, 0.0]}
 
 
-@pytest.mark.parametrize("name", ["report.html", "diagnosis.json"])
+@pytest.mark.parametrize("name", ["report.html", "diagnosis.json", "figures/diagnosis_probe.svg"])
 def test_a_diagnosis_replaces_no_file_of_others(tmp_path, name):
+    (tmp_path / "figures").mkdir()
     (tmp_path / name).write_text("mine")
     with pytest.raises(FileExistsError, match=f"Received: .*{name}, which no run wrote"):
         write_diagnosis(Diagnosis(verdict(PROBE), PROBE), RunDirectory(tmp_path))
-    assert [path.name for path in tmp_path.rglob("*.*")] == [name]
+    assert [path.name for path in tmp_path.rglob("*.*")] == [name.rpartition("/")[2]]
 
 
 def test_later_diagnosis_replaces_files_of_an_earlier_one(tmp_path):
     run = RunDirectory(tmp_path)
-    write_diagnosis(Diagnosis(verdict({}), {}), run)
-    (tmp_path / "figures").mkdir()
+    write_diagnosis(Diagnosis(verdict(PROBE), PROBE | GAME), run)
+    (tmp_path / "figures/accuracy.svg").write_text("of the training")
     (tmp_path / "figures/samples.png").write_bytes(b"of the training")
     report = write_diagnosis(Diagnosis(verdict(PROBE), PROBE), run)
     assert report == tmp_path / "report.html"
@@ -27,6 +29,8 @@ def test_later_diagnosis_replaces_files_of_an_earlier_one(tmp_path):
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == [
         ".dann-manifest.json",
         "diagnosis.json",
+        "figures/accuracy.svg",
+        "figures/diagnosis_probe.svg",
         "figures/samples.png",
         "report.html",
     ]

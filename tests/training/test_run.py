@@ -44,7 +44,9 @@ def test_overwriting_keeps_files_that_no_run_wrote(domains, tmp_path):
     with_curve = dataclasses.replace(TRAINER, oracle_curve=True)
     logger = training.EpochTable(tmp_path / "metrics.csv")
     train_small(tmp_path, domains, build_model(DANN), trainer=with_curve, callbacks=[logger])
-    assert write_diagnosis(Diagnosis(verdict({}), {}), RunDirectory(tmp_path)).exists()
+    measurements = {"probe/accuracy": 0.7, "probe/low": 0.6, "probe/high": 0.8}
+    write_diagnosis(Diagnosis(verdict({}), measurements), RunDirectory(tmp_path))
+    assert (tmp_path / "figures/diagnosis_probe.svg").exists()
     foreign = {"notes.txt", "figures/mine.png", "export/mine.tflite"}
     for name in foreign:
         (tmp_path / name).parent.mkdir(exist_ok=True)

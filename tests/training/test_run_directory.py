@@ -100,7 +100,7 @@ def test_only_written_files_are_deleted(run):
     checkpoints = Checkpoints(run.checkpoints)
     for path in foreign:
         touch(path)
-    for path in (*run.outputs(), run.figures / "curves.png"):
+    for path in (*run.outputs(), run.figures / "diagnosis_probe.svg"):
         with run.manifest.write(path) as draft:
             draft.touch()
     checkpoints.write(4, {}, [])

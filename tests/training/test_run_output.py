@@ -198,13 +198,19 @@ def test_failed_figure_is_a_warning(domains, tmp_path, monkeypatch, capsys):
     assert run.classifier().output_shape == (None, 3)
 
 
-def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, capsys):
+def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, monkeypatch, capsys):
+    draw = mock.Mock()
+    monkeypatch.setattr(run_figures, "draw", draw)
     pair = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
     baseline = build_model(SourceOnly)
     selection = SelectionConfig(scores=["info_max"], samples=99)
     summary = train_small(tmp_path, pair, build_model(DANN), baseline, selection=selection)
     assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
+    titles = [title for title, _ in draw.call_args.args[5]]
+    accuracies = [summary[f"{prefix}source/accuracy"] for prefix in ("source_only/", "")]
+    assert titles[0] == f"source only: source {accuracies[0]:.1%}"
+    assert titles[1].endswith(f": source {accuracies[1]:.1%}")
     printed = capsys.readouterr()
     outputs = compute_outputs(baseline, source=pair.source_test, target=pair.target_train)
     score = summary["source_only/selection/info_max"]
