@@ -55,6 +55,20 @@ def test_measures_of_a_matrix_are_refused(name, measure):
         measure(make(name))
 
 
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_clipping_is_detected_for_equal_weights(scale):
+    function = override_gradient(lambda x: x, _clip_norm)
+    weights = ops.full((2, 12), scale)
+
+    def outputs(x):
+        return ops.matmul(function(x), weights)
+
+    rows = ops.convert_to_numpy(batch_jacobian(outputs, X))
+    np.testing.assert_allclose(rows, np.full((3, 12, 2), 0.5**0.5), rtol=1e-5)
+    with pytest.raises(ValueError, match="linear in the upstream gradient"):
+        singular_values(outputs, X, 1)
+
+
 @pytest.mark.parametrize("scale", [1.0, -0.5])
 def test_linear_override_keeps_its_singular_values(scale):
     function = override_gradient(lambda x: x, lambda upstream, x: scale * upstream)
