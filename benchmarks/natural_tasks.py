@@ -104,7 +104,8 @@ def extract_features(images):
     images = np.asarray(images[:])
     path = CACHE / f"features/{hashlib.sha256(images.tobytes()).hexdigest()}.npy"
     if not path.exists():
-        features = load_frozen_network().predict(images, batch_size=32, verbose=0)["features"]
+        network: Any = load_frozen_network()
+        features = network.predict(images, batch_size=32, verbose=0)["features"]
         path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, features)
     return np.load(path)

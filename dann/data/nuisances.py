@@ -38,7 +38,8 @@ class Nuisances(NamedTuple):
         """Returns class numbers as values of the table, `None` where missing, and numbers as is."""
         if name not in self.value_names:
             return values
-        return np.append(self.value_names[name], None)[values]  # -1 is the last, `None`
+        names = [*self.value_names[name], None]  # -1 is the last, `None`
+        return np.array(names, object)[values]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

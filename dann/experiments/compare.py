@@ -214,7 +214,7 @@ def _check_types(domains, methods, backbone):
             raise TypeError(f"Expected `{name}` to be {expected}. Received: {received}.")
 
 
-def _make_row(setting, seed):
+def _make_row(setting, seed) -> dict[str, Any]:
     row = {"run": f"seed {seed}", "setting": setting, "baseline": SOURCE_ONLY, "seed": seed}
     return row | {"oracle": False} | dict.fromkeys(ACCURACIES, math.nan)
 

@@ -37,7 +37,7 @@ def train(
     method: Callable[[Any, int], Any],
     backbone: Any,
     domains: DomainPair,
-    optimizer: keras.optimizers.Optimizer,
+    optimizer: Callable[[], Any],
     *,
     steps: int,
     batch_size: int | None,

@@ -60,7 +60,7 @@ class Comparison:
 
     def __init__(
         self,
-        runs: pandas.DataFrame,
+        runs: Any,
         score: str = "agreement",
         recommendation: Recommendation | None = None,
         recommended: Any = None,
@@ -148,7 +148,8 @@ class Comparison:
         return "\n".join(lines)
 
     def _describe_recommended(self):
-        choice, name, _ = self.recommendation
+        recommendation: Any = self.recommendation
+        choice, name, _ = recommendation
         if name is None:
             return choice
         (accuracy,) = self.runs["target/accuracy"][self._is_recommended(self.runs)]

@@ -79,8 +79,9 @@ def format_results(results: pandas.DataFrame, published: Mapping[str, Any]) -> s
     rows = []
     for experiment, experiment_rows in results.groupby("experiment", sort=False):
         rows.append([f"**`{experiment}`**", *[""] * 5])
-        accuracies = published.get(str(experiment)) or {}
-        for method, runs in experiment_rows.groupby("method", sort=False):
+        accuracies: Any = published.get(str(experiment)) or {}
+        for method, group in experiment_rows.groupby("method", sort=False):
+            runs: Any = group
             cells = [
                 format_percent(runs.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)
             ]

@@ -45,7 +45,7 @@ def resolve_methods(
         TypeError: If a method is no function.
         ValueError: If a name is unknown.
     """
-    functions: dict[str, Any] = dict(methods) if isinstance(methods, Mapping) else {}
+    functions: dict[Any, Any] = dict(methods) if isinstance(methods, Mapping) else {}
     for method in () if isinstance(methods, Mapping) else methods:
         if not isinstance(method, str):
             functions[getattr(method, "__name__", type(method).__name__)] = method

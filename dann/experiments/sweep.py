@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas
@@ -49,7 +50,7 @@ def rank_sweep(
     paths = [directory / run for run in overrides]
     paths += [RunDirectory(path).baseline for path in paths]
     predictions = read_predictions(paths)
-    runs = read_rows(directory, overrides, predictions)
+    runs: Any = read_rows(directory, overrides, predictions)
     if runs["oracle"].isna().all():
         return None
     names = {path.relative_to(directory).as_posix(): table for path, table in predictions.items()}
