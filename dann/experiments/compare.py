@@ -13,17 +13,10 @@ import keras
 import pandas
 from scipy import special
 
-from dann.adaptation import SourceOnly
 from dann.checks import check_integer
 from dann.data import DomainPair
-from dann.experiments.compared_runs import (
-    ComparedRun,
-    boost,
-    correct_shares,
-    standardize_each,
-    train,
-)
-from dann.experiments.comparison import ACCURACIES, AGREEMENT, Comparison
+from dann.experiments.compared_runs import ComparedRun, Task
+from dann.experiments.comparison import ACCURACIES, AGREEMENT, INFO_MAX, Comparison
 from dann.experiments.rows import compute_agreement
 from dann.experiments.settings import (
     BOOSTING,
@@ -53,12 +46,12 @@ def compare(
     optimizer: Callable[[], keras.optimizers.Optimizer] = keras.optimizers.Adam,
     verbose: bool = True,
 ) -> Comparison:
-    """Trains several methods and recommends which one to keep, without target labels.
+    """Trains several methods and recommends one run, without target labels.
 
     Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
     `domains` has target labels, also trains an upper bound that learns from them (`target_only`),
-    which is never recommended. `dann.selection.recommend` explains the recommendation, a single
-    run. If other class shares alone explain the shift, it is a run with corrected shares.
+    which is never recommended. `dann.selection.recommend` explains the recommendation. If a change
+    of the class shares alone explains the shift, only runs of `share_correction` are candidates.
 
     Runs with the same seed start from the same weights and see the same batches. Each run is
     `dann.training.start(seed)` and one plain `fit` on `domains.batches(batch_size, seed)`.
@@ -77,12 +70,14 @@ def compare(
             - names in `dann.adaptation.REGULARIZERS`, such as `"coral"`: source only with this
               regularizer
             - `"control"`: DANN with its reversal off, `strength=0`; never recommended
-            - `"share_correction"`: source only, corrected by `dann.adapt_shares`. It has no row if
-              there is an objection to the estimated shares.
+            - `"share_correction"`: the source-only run, changed by `dann.adapt_shares`. It has no
+              row if there is an objection to the estimated shares.
             - `"gradient_boosting"`: `HistGradientBoostingClassifier` of scikit-learn on the source,
               for tables only. It is not a network and is never recommended.
 
-            Defaults to `None`: all of these names with CORAL and MCC, and `dann`, `cdan`, `sdat`.
+            Defaults to `None`: `"standardized"`, `"coral"`, `"mcc"`, `"control"`, `"dann"`,
+            `"cdan"`, `"sdat"`, `"share_correction"` and `"gradient_boosting"`, without those that
+            the data do not support.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches. Agreement and intervals need at least two seeds, and
             agreement at least three to rank the runs of one setting.
@@ -93,9 +88,10 @@ def compare(
         verbose: Whether to print one line per run.
 
     Returns:
-        A `Comparison`: print it, read its `table`, `plot` it, and keep its `recommended` classifier
-        or `save` it. Accuracies are shares in [0, 1] on the test sets. A run whose outputs are not
-        finite has no numbers.
+        A `Comparison`. `print` shows the table, `plot` draws it, and `save` writes the recommended
+        `classifier`. Accuracies are in [0, 1], on the test sets. `seconds` is the wall time of the
+        training and the predictions of a run, without the baseline of `share_correction`. A run
+        whose outputs are not finite has no numbers.
 
     Raises:
         TypeError: If an argument has an unexpected type.
@@ -115,7 +111,7 @@ def compare(
     ... )
     >>> sorted(comparison.table.index)
     ['dann', 'source_only']
-    >>> comparison.recommended.output_shape
+    >>> comparison.classifier.output_shape
     (None, 2)
     """
     _check_types(domains, methods, backbone)
@@ -124,37 +120,29 @@ def compare(
     settings |= resolve_methods(list_defaults(domains) if methods is None else methods, domains)
     if domains.target_train_labels is not None and domains.target_test[1] is not None:
         settings |= resolve_methods([TARGET_ONLY], domains)
-    options = {"steps": steps, "batch_size": batch_size}
+    task = Task(domains, backbone, optimizer, steps, batch_size)
     rows: list[dict[str, Any]] = []
     runs: dict[tuple[str, str], ComparedRun] = {}
-    notes: list[str] = []
-    for seed, (setting, method) in itertools.product(seeds, settings.items()):
+    for seed, (setting, train_setting) in itertools.product(seeds, settings.items()):
         if verbose:
             print(f"{domains.name}: {setting}, seed {seed}", flush=True)
-        row, begin = _make_row(setting, seed), time.perf_counter()
+        row = {"run": f"seed {seed}", "setting": setting, "baseline": SOURCE_ONLY, "seed": seed}
+        row |= dict.fromkeys(["oracle", *ACCURACIES], math.nan)
+        begin = time.perf_counter()
         with warnings.catch_warnings(), contextlib.suppress(NotFiniteError):
             if rows:  # the first run warned of the scale of the inputs
                 warnings.filterwarnings("ignore", "the inputs are from")
-            if method == SHARES:
-                baseline = runs.get((SOURCE_ONLY, row["run"]))
-                if baseline is None:  # it diverged
-                    continue
-                run, note = correct_shares(baseline)
-                notes.append(f"seed {seed}: {note}")
-                if run is None:
-                    continue
-            elif method == BOOSTING:
-                run = boost(domains, seed)
-            elif method == STANDARDIZED:
-                pair = standardize_each(domains)
-                run = train(SourceOnly, backbone, pair, optimizer, **options, seed=seed)
-            else:
-                features = setting == SOURCE_ONLY
-                run = train(
-                    method, backbone, domains, optimizer, **options, seed=seed, features=features
-                )
-            row |= _measure(run, domains) | {"seconds": time.perf_counter() - begin}
+            run = train_setting(task, seed)
+            if run is None:
+                continue
+            if setting == SOURCE_ONLY:
+                task.baselines[seed] = run
             runs[setting, row["run"]] = run
+            logits = {"source": run.outputs.source_logits, "target": run.test_logits}
+            predicted = {domain: values.argmax(axis=1) for domain, values in logits.items()}
+            row |= {"oracle": run.is_oracle, INFO_MAX: info_max(run.outputs)}
+            row |= accuracy_columns(domains, predicted)
+            row["seconds"] = time.perf_counter() - begin
         rows.append(row)  # a diverged run has no numbers
     candidates = {key: run for key, run in runs.items() if not run.is_oracle}
     agreements = compute_agreement(
@@ -163,29 +151,28 @@ def compare(
     for row in rows:
         row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)
     frame = pandas.DataFrame(rows)
-    baselines = [run.outputs for key, run in candidates.items() if key[0] == SOURCE_ONLY]
-    if not baselines:  # they diverged
-        return Comparison(frame, notes=notes)
-    probe = probe_domains(baselines[0].source_features, baselines[0].target_features)
+    if not task.baselines:  # they diverged
+        return Comparison(frame, notes=task.notes)
+    baseline = next(iter(task.baselines.values())).outputs
+    probe = probe_domains(baseline.source_features, baseline.target_features)
     probabilities = {
         key: special.softmax(run.outputs.target_logits, axis=1)
         for key, run in candidates.items()
         if key[0] not in (STANDARDIZED, CONTROL, BOOSTING)
     }
-    corrected = {key: rows for key, rows in probabilities.items() if key[0] == SHARES}
-    if len(corrected) == len(baselines) and probe.low > 0.5:
-        probabilities = corrected
-        notes.append("other class shares alone explain the shift")
+    adapted = {key: values for key, values in probabilities.items() if key[0] == SHARES}
+    if len(adapted) == len(task.baselines) and probe.low > 0.5:
+        probabilities = adapted
+        task.notes.append("a change of the class shares alone explains the shift")
     recommendation = recommend_run(probe, probabilities, SOURCE_ONLY)
-    classifier = runs[recommendation[:2]].classifier
-    predictions = predict_target(classifier, domains)
+    classifier = runs[recommendation.key].classifier
     return Comparison(
         frame,
         recommendation=recommendation,
-        recommended=classifier,
-        predictions=predictions,
+        classifier=classifier,
+        predictions=predict_target(classifier, domains),
         standardizer=domains.standardizer,
-        notes=notes,
+        notes=task.notes,
     )
 
 
@@ -212,16 +199,3 @@ def _check_types(domains, methods, backbone):
         if not is_valid:
             received = f"{name}={reprlib.repr(value)}"
             raise TypeError(f"Expected `{name}` to be {expected}. Received: {received}.")
-
-
-def _make_row(setting, seed) -> dict[str, Any]:
-    row = {"run": f"seed {seed}", "setting": setting, "baseline": SOURCE_ONLY, "seed": seed}
-    return row | {"oracle": False} | dict.fromkeys(ACCURACIES, math.nan)
-
-
-def _measure(run, domains):
-    """Returns the columns of a finished run."""
-    logits = {"source": run.outputs.source_logits, "target": run.test_logits}
-    predicted = {domain: values.argmax(axis=1) for domain, values in logits.items()}
-    row = {"oracle": run.is_oracle, "selection/info_max": info_max(run.outputs)}
-    return row | accuracy_columns(domains, predicted)

@@ -1,5 +1,6 @@
 """The runs of a comparison: trained networks, and baselines without training."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,12 +9,14 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from dann.adaptation import TargetOnly
+from dann.adaptation import SourceOnly, TargetOnly
 from dann.adaptation.prediction import predict
 from dann.data import DomainPair, Standardizer
 from dann.selection import Outputs, adapt_shares, compute_outputs, estimate_shares
 from dann.selection.outputs import check_finite_outputs
 from dann.training import Trainer, compile_model, start
+
+_MIN_PROBABILITY = 1e-12
 
 
 class ComparedRun(NamedTuple):
@@ -33,36 +36,64 @@ class ComparedRun(NamedTuple):
     is_oracle: bool = False
 
 
+@dataclasses.dataclass
+class Task:
+    """What the runs of a comparison share.
+
+    Args:
+        domains: The data.
+        backbone: Function without arguments that returns a new backbone.
+        optimizer: Function without arguments that returns a new optimizer.
+        steps: Training steps per run.
+        batch_size: Number of examples per domain and step, or `None` for the default.
+        baselines: Source-only runs that are finished, by seed.
+        notes: Lines to print below the table.
+    """
+
+    domains: DomainPair
+    backbone: Callable[[], Any]
+    optimizer: Callable[[], Any]
+    steps: int
+    batch_size: int | None
+    baselines: dict[int, ComparedRun] = dataclasses.field(default_factory=dict)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+
 def train(
-    method: Callable[[Any, int], Any],
-    backbone: Any,
-    domains: DomainPair,
-    optimizer: Callable[[], Any],
-    *,
-    steps: int,
-    batch_size: int | None,
-    seed: int,
-    features: bool = False,
+    task: Task, seed: int, method: Callable[[Any, int], Any], features: bool = False
 ) -> ComparedRun:
     """Trains one run, as `dann.compare` describes.
+
+    Args:
+        task: The settings of the comparison.
+        seed: Seed of weights and batches.
+        method: Function of `(backbone, num_classes)` that returns a model.
+        features: Whether the outputs contain the features.
 
     Raises:
         NotFiniteError: If an output is not finite. It is a `ValueError`.
     """
+    domains = task.domains
     start(seed, keras.config.dtype_policy().name)
-    model: Any = method(backbone(), domains.num_classes)
-    compile_model(model, optimizer(), Trainer(steps, steps_per_epoch=steps))
+    model: Any = method(task.backbone(), domains.num_classes)
+    compile_model(model, task.optimizer(), Trainer(task.steps, steps_per_epoch=task.steps))
     is_oracle = isinstance(model, TargetOnly)
-    batches = (domains.oracle() if is_oracle else domains).batches(batch_size, seed)
-    model.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
+    batches = (domains.oracle() if is_oracle else domains).batches(task.batch_size, seed)
+    model.fit(batches, steps_per_epoch=task.steps, epochs=1, verbose=0)
     source, target = domains.source_test, domains.target_train
     outputs = compute_outputs(model, source=source, target=target, features=features, mixed=False)
     logits = check_finite_outputs("logits", predict(model.classifier, domains.target_test[0]))
     return ComparedRun(outputs, logits, model.classifier, is_oracle)
 
 
+def train_standardized(task: Task, seed: int) -> ComparedRun:
+    """Trains source only on domains that are standardized separately."""
+    pair = standardize_each(task.domains)
+    return train(dataclasses.replace(task, domains=pair), seed, SourceOnly)
+
+
 def standardize_each(domains: DomainPair) -> DomainPair:
-    """Returns the domains with the same mean and variance, each by its own statistics.
+    """Returns the domains, each standardized with its own statistics.
 
     Images of the target get the mean and variance of the source, because networks rescale pixels.
     """
@@ -77,33 +108,37 @@ def standardize_each(domains: DomainPair) -> DomainPair:
     return domains.standardize(standardizer)
 
 
-def correct_shares(baseline: ComparedRun) -> tuple[ComparedRun | None, str]:
-    """Returns a run that is corrected for the class shares of the target, and a line about them.
+def adapt_baseline_shares(task: Task, seed: int) -> ComparedRun | None:
+    """Returns the source-only run of a seed, adapted to the class shares of the target.
 
-    There is no run if there is an objection to the estimated shares.
+    Returns `None` if this run is missing, or if there is an objection to the estimated shares.
     """
+    if (baseline := task.baselines.get(seed)) is None:
+        return None
     shares = estimate_shares(baseline.outputs)
+    task.notes.append(f"seed {seed}: {shares}")
     if shares.objection:
-        return None, str(shares)
+        return None
     target, test = (
         logits / shares.temperature + shares.offsets
         for logits in (baseline.outputs.target_logits, baseline.test_logits)
     )
     outputs = baseline.outputs._replace(target_logits=target)
-    classifier = adapt_shares(baseline.classifier, shares)
-    return ComparedRun(outputs, test, classifier), str(shares)
+    return ComparedRun(outputs, test, adapt_shares(baseline.classifier, shares))
 
 
-def boost(domains: DomainPair, seed: int) -> ComparedRun:
+def boost(task: Task, seed: int) -> ComparedRun:
     """Returns the run of gradient boosting on the source, which is not a network."""
+    domains = task.domains
     inputs, labels = domains.source_train
     with threadpool_limits(1):  # on shared cores, threads would wait in a busy loop
         trees = HistGradientBoostingClassifier(random_state=seed).fit(np.asarray(inputs), labels)
 
     def compute_logits(examples):
-        logits = np.full((len(examples), domains.num_classes), np.log(1e-12))
-        logits[:, trees.classes_] = np.log(trees.predict_proba(np.asarray(examples)) + 1e-12)
-        return logits
+        # The source may lack classes, and log(0) is not finite.
+        probabilities = np.full((len(examples), domains.num_classes), _MIN_PROBABILITY)
+        probabilities[:, trees.classes_] += trees.predict_proba(np.asarray(examples))
+        return np.log(probabilities)
 
     source, source_labels = domains.source_test
     outputs = Outputs(

@@ -43,8 +43,8 @@ class Comparison:
         score: The score that ranks the runs, `"agreement"` (default) or the name of a column
             `selection/<name>`.
         recommendation: The run to keep, from `dann.selection.recommend`. Defaults to `None`.
-        recommended: The classifier of this run, a Keras model. Defaults to `None`.
-        predictions: Frame with its predictions for the target. Defaults to `None`.
+        classifier: Keras model of this run. Defaults to `None`.
+        predictions: Frame with the predictions of `classifier` for the target. Defaults to `None`.
         standardizer: The standardizer of the inputs, which `save` writes beside the classifier.
             Defaults to `None`.
         notes: Lines to print below the table.
@@ -53,9 +53,8 @@ class Comparison:
         runs: The frame, the best run first, with the additional column `gain`: the target accuracy
             minus the target accuracy of the baseline with the same seed.
         key: The column that ranks the runs.
-        recommendation: The argument of this name.
-        recommended: The argument of this name.
-        predictions: The argument of this name.
+
+    The other arguments except `score` are attributes, too.
     """
 
     def __init__(
@@ -63,12 +62,12 @@ class Comparison:
         runs: Any,
         score: str = "agreement",
         recommendation: Recommendation | None = None,
-        recommended: Any = None,
+        classifier: Any = None,
         predictions: pandas.DataFrame | None = None,
         standardizer: Standardizer | None = None,
         notes: Sequence[str] = (),
     ):
-        self.recommendation, self.recommended = recommendation, recommended
+        self.recommendation, self.classifier = recommendation, classifier
         self.predictions, self.standardizer = predictions, standardizer
         self.notes = list(notes)
         is_candidate = runs["oracle"].eq(False)  # failed runs have NaN
@@ -104,13 +103,13 @@ class Comparison:
             FileExistsError: If the folder contains a file of this name that no run wrote.
             ValueError: If no classifier was recommended.
         """
-        if self.recommended is None:
+        if self.classifier is None:
             raise ValueError(
                 "Expected a recommended classifier. Received: none, because every run of the "
-                "baseline failed, or the comparison is that of a sweep, which saves its own."
+                "baseline failed, or a sweep made this comparison and saved the classifier itself."
             )
         run = RunDirectory(directory)
-        run.save_classifier(self.recommended)
+        run.save_classifier(self.classifier)
         if self.standardizer is not None:
             run.save_standardizer(self.standardizer)
         run.write_predictions(self.predictions)
@@ -136,7 +135,7 @@ class Comparison:
         frame = frame.rename(index={name: f"{name} (uses target labels)" for name in oracles})
         lines = [
             "mean ± standard deviation over seeds; gain: points over source only with the same "
-            "seed ± half of the 95% interval",
+            "seed, ± half the width of the 95% interval",
             frame.to_string(),
             *self.notes,
         ]
@@ -149,17 +148,18 @@ class Comparison:
 
     def _describe_recommended(self):
         recommendation: Any = self.recommendation
-        choice, name, _ = recommendation
-        if name is None:
-            return choice
+        if recommendation.run is None:
+            return recommendation.setting
+        text = f"{recommendation.setting}, in {recommendation.run}"
         (accuracy,) = self.runs["target/accuracy"][self._is_recommended(self.runs)]
+        if math.isnan(accuracy):
+            return text
         candidates = self.runs["target/accuracy"][self.runs["oracle"].eq(False)]
-        accuracies = f" (target accuracy {accuracy:.1%}, best run {candidates.max():.1%})"
-        return f"{choice}, in {name}{'' if math.isnan(accuracy) else accuracies}"
+        return f"{text} (target accuracy {accuracy:.1%}, best run {candidates.max():.1%})"
 
     def _is_recommended(self, runs):
-        choice, name = (self.recommendation or (None, None))[:2]
-        return runs["setting"].eq(choice) & runs["run"].eq(name)
+        setting, run = self.recommendation.key if self.recommendation else (None, None)
+        return runs["setting"].eq(setting) & runs["run"].eq(run)
 
     def plot(self, path: str | pathlib.Path) -> None:
         """Draws the score and, if it is known, the target accuracy of each run.
@@ -207,9 +207,10 @@ def _format_cell(name, count, mean, std):
         return "-"
     if name == GAIN:
         # Half of the t interval of the paired differences, with `count - 1` degrees of freedom.
-        half = stats.t.ppf(0.975, count - 1) * std / math.sqrt(count) if count > 1 else math.nan
-        return f"{100 * mean:+.1f} ± {'-' if count < 2 else f'{100 * half:.1f}'}"
-    digits = ".1%" if name in _TITLES else ".1f" if name == "seconds" else ".4f"
+        half = stats.t.ppf(0.975, count - 1) * std / math.sqrt(count)
+        return f"{100 * mean:+.1f} ± {f'{100 * half:.1f}' if count > 1 else '-'}"
+    number = "{:.1%}" if name in _TITLES else "{:.1f}" if name == "seconds" else "{:.4f}"
     # Two runs agree equally with each other, so their spread of 0 has no meaning.
-    has_spread = count >= (3 if name == AGREEMENT else 2)
-    return f"{mean:{digits}}{f' ± {std:{digits}}' if has_spread else ''}"
+    if count < (3 if name == AGREEMENT else 2):
+        return number.format(mean)
+    return f"{number.format(mean)} ± {number.format(std)}"

@@ -55,7 +55,7 @@ def read_predictions(paths: Iterable[pathlib.Path]) -> dict[pathlib.Path, pandas
         run = RunDirectory(path)
         with contextlib.suppress(FileNotFoundError, ValueError):
             table = run.predictions()
-            # A baseline has no summary of its own.
+            # The directory of a baseline contains no summary.
             if not (run.is_finished() and run.summary()["oracle"]):
                 tables[path] = table[table["split"] == "train"]
     return tables
@@ -119,24 +119,25 @@ def read_rows(
             **dict.fromkeys(["oracle", *ACCURACIES], math.nan),
             "leakage": {},
         }
-        measures = _select_measures(summary)
-        if directory / run in agreements:
-            measures[AGREEMENT] = agreements[directory / run]
         if summary.get("method") == "source_only":  # without regularizers
-            measures["setting"] = baseline
-        rows.append(row | measures)
-        if measures := _select_measures(summary, _BASELINE):
+            row["setting"] = baseline
+        baseline_measures = _select_measures(summary, _BASELINE)
+        if baseline_measures:
             name = f"{run}/{run_directory.baseline.name}"
             identity = {"run": name, "setting": baseline, "oracle": False}
-            # Later runs only copy the numbers of the first.
-            baselines.setdefault((baseline, seed), row | identity | measures)
+            # All runs with this baseline report the same numbers.
+            baselines.setdefault((baseline, seed), row | identity | baseline_measures)
+        row |= _select_measures(summary)
+        if directory / run in agreements:
+            row[AGREEMENT] = agreements[directory / run]
+        rows.append(row)
     trained = {(row["setting"], row["seed"]) for row in rows}
     rows += [row for key, row in baselines.items() if key not in trained]
     return pandas.DataFrame(rows)
 
 
 def _select_measures(summary, prefix=""):
-    """Returns the measures of the run, or of its baseline with the prefix of these."""
+    """Returns the measures of a summary that start with `prefix`, without the prefix."""
     names = [name for name in summary if name.startswith(prefix)]
     names = [name for name in names if name.removeprefix(prefix).startswith(_MEASURES)]
     return {name.removeprefix(prefix): summary[name] for name in names}

@@ -6,16 +6,24 @@ from typing import Any
 
 import keras
 
-from dann.adaptation import DANN, METHODS, REGULARIZERS, SourceOnly
+from dann.adaptation import DANN, MDAN, METHODS, REGULARIZERS, SourceOnly
 from dann.checks import check_choice
 from dann.data import DomainPair
 from dann.data.conversion import has_strings
+from dann.experiments.compared_runs import (
+    ComparedRun,
+    Task,
+    adapt_baseline_shares,
+    boost,
+    train,
+    train_standardized,
+)
 
 Method = Callable[[Any, int], Any]
 SOURCE_ONLY, TARGET_ONLY, CONTROL = "source_only", "target_only", "control"
-# Settings that are more than a function of `(backbone, num_classes)`.
 STANDARDIZED, SHARES, BOOSTING = "standardized", "share_correction", "gradient_boosting"
-_SPECIAL = STANDARDIZED, SHARES, BOOSTING
+# Settings that are more than a function of `(backbone, num_classes)`.
+_SPECIAL = {STANDARDIZED: train_standardized, SHARES: adapt_baseline_shares, BOOSTING: boost}
 # Simple baselines, the control run, and three adversarial methods.
 _DEFAULT = STANDARDIZED, "coral", "mcc", CONTROL, "dann", "cdan", "sdat", SHARES, BOOSTING
 
@@ -34,43 +42,51 @@ def list_defaults(domains: DomainPair) -> list[str]:
 
 def resolve_methods(
     methods: Iterable[str | Method] | Mapping[str, Method], domains: DomainPair
-) -> dict[str, Any]:
-    """Returns functions of `(backbone, num_classes)`, or names of special settings, by name.
+) -> dict[str, Callable[[Task, int], ComparedRun | None]]:
+    """Returns functions of `(task, seed)` that return a run, by name.
 
     Args:
         methods: As in `dann.compare`.
         domains: The data.
 
     Raises:
-        TypeError: If a method is no function.
+        TypeError: If a method is not a function.
         ValueError: If a name is unknown.
     """
-    functions: dict[Any, Any] = dict(methods) if isinstance(methods, Mapping) else {}
-    for method in () if isinstance(methods, Mapping) else methods:
-        if not isinstance(method, str):
-            functions[getattr(method, "__name__", type(method).__name__)] = method
-        elif method in _SPECIAL:
-            functions[method] = method
-        elif method == CONTROL:
-            functions[method] = functools.partial(DANN, strength=0.0)
-        elif method in REGULARIZERS:
-            functions[method] = functools.partial(_build_regularized, REGULARIZERS[method])
-        else:
-            check_choice("methods", method, [*METHODS, *_SPECIAL, CONTROL, *REGULARIZERS])
-            arguments = METHODS.metadata[method].get("arguments", {})
-            functions[method] = functools.partial(METHODS[method], **arguments)
-    for name, function in functions.items():
-        if isinstance(function, str) and function in _SPECIAL:
+    if not isinstance(methods, Mapping):
+        methods = dict(map(_find_method, methods))
+    settings: dict[str, Any] = {}
+    for name, method in methods.items():
+        if method in _SPECIAL.values():
+            settings[name] = method
             continue
-        if not callable(function) or isinstance(function, keras.Layer):
+        if not callable(method) or isinstance(method, keras.Layer):
             raise TypeError(
                 "Expected methods to be names or functions of `(backbone, num_classes)`. Received: "
-                f"{function!r}."
+                f"{method!r}."
             )
-        arguments = getattr(getattr(function, "func", function), "arguments", ())
-        if "num_sources" in arguments and "num_sources" not in getattr(function, "keywords", {}):
-            functions[name] = functools.partial(function, num_sources=domains.num_sources)
-    return functions
+        model_class = method.func if isinstance(method, functools.partial) else method
+        if isinstance(model_class, type) and issubclass(model_class, MDAN):
+            arguments = {"num_sources": domains.num_sources} | getattr(method, "keywords", {})
+            method = functools.partial(method, **arguments)
+        # The probe of the recommendation reads the features of source only.
+        settings[name] = functools.partial(train, method=method, features=name == SOURCE_ONLY)
+    return settings
+
+
+def _find_method(method):
+    """Returns the name of a method, and the function of this name."""
+    if not isinstance(method, str):
+        return getattr(method, "__name__", type(method).__name__), method
+    if method in _SPECIAL:
+        return method, _SPECIAL[method]
+    if method == CONTROL:
+        return method, functools.partial(DANN, strength=0.0)
+    if method in REGULARIZERS:
+        return method, functools.partial(_build_regularized, REGULARIZERS[method])
+    check_choice("methods", method, [*METHODS, *_SPECIAL, CONTROL, *REGULARIZERS])
+    arguments = METHODS.metadata[method].get("arguments", {})
+    return method, functools.partial(METHODS[method], **arguments)
 
 
 def _build_regularized(regularizer, backbone, num_classes):

@@ -27,7 +27,7 @@ def rank_sweep(
 
     The score `"agreement"` compares runs that differ only in the seed, by
     `dann.selection.agreement`. `dann.experiments.Comparison` explains the ranking, and
-    `dann.selection.recommend` the recommendation. It compares the predictions for the target's
+    `dann.selection.recommend` the recommendation, which compares the predictions for the target's
     training examples, so all runs must have the same target. A predicted class has the probability
     that `predictions.csv` contains, and the other classes share the rest equally.
 

@@ -14,14 +14,19 @@ class Recommendation(NamedTuple):
     """The run to keep, and the reasons.
 
     Attributes:
-        choice: Name of a candidate.
-        run: The run of this candidate: its position for `recommend`.
+        setting: Name of a candidate.
+        run: Identifier of its run: the position for `recommend`, otherwise what the caller passed.
         reasons: Lines of text.
     """
 
-    choice: str
+    setting: str
     run: Any
     reasons: tuple[str, ...]
+
+    @property
+    def key(self) -> tuple[str, Any]:
+        """The setting and the run."""
+        return self.setting, self.run
 
 
 def recommend(
@@ -33,8 +38,8 @@ def recommend(
        model, because the 95% interval of its accuracy contains 0.5, there is no visible shift, and
        only source-only runs remain.
     2. Otherwise, the run whose classes on the target agree best with the average over all runs
-       except source only is recommended; see `find_closest_to_average`. Averaging reduces errors
-       if the candidates make different mistakes, and this one network keeps most of the effect.
+       except source only is recommended; see `find_closest_to_average`. The average makes fewer
+       errors if the runs make different ones, and the closest run keeps most of its gain.
 
     docs/trust.md compares this rule with other rules.
 
@@ -53,10 +58,10 @@ def recommend(
     >>> from dann.selection import Outputs, recommend
     >>> x = np.random.default_rng(0).normal(size=(400, 3))
     >>> similar = Outputs(x, target_features=x, source_features=x)
-    >>> recommend({"source_only": [similar], "dann": [Outputs(x)]}).choice
+    >>> recommend({"source_only": [similar], "dann": [Outputs(x)]}).setting
     'source_only'
     >>> shifted = Outputs(-x, target_features=x, source_features=x + 5)
-    >>> recommend({"source_only": [shifted], "dann": [Outputs(-x), Outputs(x), Outputs(x)]})[:2]
+    >>> recommend({"source_only": [shifted], "dann": [Outputs(-x), Outputs(x), Outputs(x)]}).key
     ('dann', 1)
     """
     baseline = candidates[source_only][0]
@@ -89,17 +94,18 @@ def recommend_run(
             f"a new probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
             f"50%, 95% interval {probe.low:.1%} to {probe.high:.1%})"
         )
-    has_no_shift = probe is not None and probe.low <= 0.5
-    if has_no_shift:
+    baselines = [key for key in probabilities if key[0] == source_only]
+    runs = [key for key in probabilities if key[0] != source_only] or baselines
+    if probe is not None and probe.low <= 0.5:
         reasons[0] += f": there is no visible shift, so keep {source_only}"
-    runs = [key for key in probabilities if (key[0] == source_only) == has_no_shift]
-    if not runs and has_no_shift:
-        return Recommendation(source_only, None, tuple(reasons))
-    runs = runs or list(probabilities)  # only source only was trained
+        runs = baselines
+        if not runs:
+            return Recommendation(source_only, None, tuple(reasons))
     name, run = runs[find_closest_to_average([probabilities[key] for key in runs])]
     if len(runs) > 1:
         reasons.append(
-            f"of {len(runs)} runs, this run agrees best with the average of their probabilities"
+            f"of {len(runs)} runs, this run agrees best with the average of their class "
+            "probabilities"
         )
     return Recommendation(name, run, tuple(reasons))
 

@@ -88,16 +88,16 @@ def test_recommended_run_is_the_closest_to_the_average(comparison, models, tmp_p
         for seed in SEEDS
     ]
     closest = find_closest_to_average(probabilities)
-    assert comparison.recommendation[:2] == ("mine", f"seed {closest}")
+    assert comparison.recommendation.key == ("mine", f"seed {closest}")
     inputs, expected = data.target_train[:], probabilities[closest]
     np.testing.assert_allclose(
-        special.softmax(np.asarray(comparison.recommended(inputs)), axis=1), expected, atol=1e-5
+        special.softmax(np.asarray(comparison.classifier(inputs)), axis=1), expected, atol=1e-5
     )
     comparison.standardizer = dann.data.Standardizer("each").fit(inputs, inputs)
     comparison.save(tmp_path)
     assert (tmp_path / "standardizer.json").is_file()
     loaded = keras.models.load_model(tmp_path / "classifier.keras")
-    np.testing.assert_allclose(loaded(inputs), comparison.recommended(inputs), atol=1e-6)
+    np.testing.assert_allclose(loaded(inputs), comparison.classifier(inputs), atol=1e-6)
     assert len(pandas.read_csv(tmp_path / "predictions.csv")) == 90
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/classifier.keras").write_text("mine")
@@ -144,10 +144,10 @@ def test_diverged_run_has_no_rank():
     settings = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8}
     comparison = dann.compare(make_domains(False), [broken], **settings)
     assert list(comparison.runs["setting"]) == ["source_only", "broken"]
-    assert comparison.recommendation.choice == "source_only"
+    assert comparison.recommendation.setting == "source_only"
     assert "failed: broken, in seed 0" in str(comparison)
     comparison = dann.compare(make_domains(False), {"source_only": broken}, **settings)
-    assert comparison.recommended is None
+    assert comparison.classifier is None
     assert "recommended" not in str(comparison)
     with pytest.raises(ValueError, match="Expected a recommended classifier"):
         comparison.save("folder")
@@ -189,7 +189,7 @@ def test_share_correction_has_a_row_if_only_shares_differ():
     domains = dann.data.arrays((inputs, labels), target)
     options = {"backbone": backbone, "seeds": [0], "steps": 300, "verbose": False}
     comparison = dann.compare(domains, ["share_correction"], **options)
-    assert comparison.recommendation.choice == "share_correction"
+    assert comparison.recommendation.setting == "share_correction"
     assert re.search("estimated class shares of the target: class 0: (79|8[01])%", str(comparison))
 
 

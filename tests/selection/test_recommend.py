@@ -16,7 +16,7 @@ def test_source_only_is_recommended_without_a_shift():
     for seed in range(5):
         candidates = {"source_only": [make_run(seed=seed)] * 2, "dann": [make_run(seed=9)] * 3}
         result = recommend(candidates)
-        assert result[:2] == ("source_only", 0)
+        assert result.key == ("source_only", 0)
         assert "no visible shift" in result.reasons[0]
 
 
@@ -24,11 +24,11 @@ def test_run_that_agrees_with_the_average_is_recommended():
     runs = [make_run(seed=1), make_run(seed=2), make_run(seed=1)]
     candidates = {"mine": [make_run(shift=2.0)], "dann": runs}
     result = recommend(candidates, source_only="mine")
-    assert result[:2] == ("dann", 0)
+    assert result.key == ("dann", 0)
     assert "of 3 runs" in result.reasons[1]
     # Without a probe, and for a single run, there is nothing to explain.
     assert recommend_run(None, {("dann", 7): np.eye(2)}) == ("dann", 7, ())
-    assert recommend({"source_only": [make_run(shift=2.0)]})[:2] == ("source_only", 0)
+    assert recommend({"source_only": [make_run(shift=2.0)]}).key == ("source_only", 0)
 
 
 def test_agreement_with_the_average():
