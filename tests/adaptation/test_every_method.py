@@ -104,16 +104,6 @@ def test_losses_from_features_do_not_change_the_model(name):
     assert set(terms) <= set(logs)
 
 
-@few_methods
-def test_classifier_shares_the_weights(name):
-    model = compile_model(name, run_eagerly=True)
-    model.fit(INPUTS, LABELS, batch_size=4, verbose=0)
-    logits = keras.ops.convert_to_numpy(model(INPUTS["target"]))
-    np.testing.assert_array_equal(model.classifier(INPUTS["target"]), logits)
-    reversals = [x for x in model.classifier.layers if isinstance(x, dann.layers.GradientReversal)]
-    assert not reversals
-
-
 @parametrize([*METHODS, *REGULARIZERS])
 def test_reloaded_model_trains_as_before(name, reloaded):
     if name in METHODS:

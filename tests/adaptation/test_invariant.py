@@ -182,23 +182,6 @@ def test_reloaded_model_trains_as_before(reloaded):
     assert second_result.reversals["age"].schedule == GaninSchedule(20)
 
 
-@pytest.mark.tensorflow
-def test_regularizers_and_smooth_steps_apply():
-    decay = keras.regularizers.L2(0.5)
-    head_inputs = keras.Input((3,))
-    backbone = keras.Model(
-        head_inputs, keras.layers.Dense(4, kernel_regularizer=decay)(head_inputs)
-    )
-    options = {"regularizers": [dann.MCC(0.5), dann.SelfEnsembling()], "task_radius": 1e-7}
-    model = Invariant(backbone, 3, nuisances=SITE, **options)
-    kernel = np.array(backbone.weights[0])
-    model.compile(keras.optimizers.SGD(0.0))
-    logs = model.fit(X, {k: Y[k] for k in ("label", "site")}, batch_size=7, verbose=0).history
-    parts = float(model.total_loss({k: logs[k][0] for k in logs if k.endswith("/loss")}))
-    assert logs["loss"][0] - parts == pytest.approx(0.5 * np.sum(kernel**2), rel=1e-4)
-    assert np.isfinite([logs["mcc/loss"], logs["self_ensembling/loss"]]).all()
-
-
 def test_nuisance_out_of_range_gives_nan():
     wrong = {**Y, "site": np.array([0, 1, 2, 0, 1, 0, 1])}
     logs, _ = step(build_small_model(SITE), "graph", X, wrong)

@@ -40,14 +40,6 @@ def test_gradient_is_taken_at_moved_weights(mode, joint_forward):
     check_step(model, mode, terms, gradients)
 
 
-def test_evaluation_does_not_move_weights():
-    model = linear_dann(task_radius=RADIUS)
-    a, b, _ = read_weights(model)
-    model.compile(keras.optimizers.SGD(1.0))
-    logs = model.evaluate(PAIR, LABELS, batch_size=5, verbose=0, return_dict=True)
-    assert logs["label/loss"] == pytest.approx(label_loss(a, b), rel=1e-5)
-
-
 def noisy_model(radius):
     """Returns a model with dropout, noise, statistics, a schedule and a regularizer."""
     layers = keras.layers.Dense(8), keras.layers.BatchNormalization()

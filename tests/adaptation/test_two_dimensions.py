@@ -25,11 +25,8 @@ from dann.adaptation import (
     MCD,
     MDD,
     WDGRL,
-    ConditionalEntropy,
-    VirtualAdversarial,
 )
 from dann.networks import domain_head, label_head
-from dann.schedules import GaninSchedule
 
 SHORT = 200
 
@@ -46,30 +43,17 @@ def mostly_one_class(seed):
     return *draw_examples(rng, CENTERS, source), *draw_examples(rng, CENTERS + [0.9, 1.2], target)
 
 
-def rotated_by_50(seed):
-    """Returns classes at -1, 1 and 3 on the first axis, in the target rotated by 50 degrees.
-
-    The source boundaries, `x1 = 0` and `x1 = 2`, classify 79% of the target: 98% of the first two
-    classes and, with its center at `x1 = 1.93`, 40% of the third.
-    """
-    rng = np.random.default_rng(seed)
-    source, target = (rng.permutation(SIZE) % 3 for _ in range(2))
-    centers, a = np.array([[-1.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), np.deg2rad(50)
-    rotated = centers @ [[np.cos(a), np.sin(a)], [-np.sin(a), np.cos(a)]]
-    return *draw_examples(rng, centers, source), *draw_examples(rng, rotated, target)
-
-
-def head(classes=2):
-    return label_head(2, classes, hidden_units=())
+def head():
+    return label_head(2, 2, hidden_units=())
 
 
 def hidden_head(name="label_head"):
     return label_head(2, 2, hidden_units=(16,), name=name)
 
 
-def with_discriminator(method=DANN, features=2, classes=2, **kwargs):
+def with_discriminator(method=DANN, features=2, **kwargs):
     discriminator = domain_head(features, hidden_units=(16,))
-    return method(linear_backbone(), label_head=head(classes), domain_head=discriminator, **kwargs)
+    return method(linear_backbone(), label_head=head(), domain_head=discriminator, **kwargs)
 
 
 def with_second_head(method, name, first=head, **kwargs):
@@ -80,11 +64,6 @@ def with_second_head(method, name, first=head, **kwargs):
 def weak_dann(*regularizers):
     """Returns a DANN whose small strength lets the regularizer decide."""
     return with_discriminator(strength=0.03, regularizers=regularizers)
-
-
-def weaker_dann(*regularizers):
-    strength = GaninSchedule(SHORT, high=0.03)
-    return with_discriminator(classes=3, strength=strength, regularizers=regularizers)
 
 
 def start_from_the_best_source_classifier(model, seed):
@@ -99,9 +78,8 @@ def second_stage():
 
 NEARER = {"problem": closer_classes}
 SECOND = {"steps": 100, "start": start_from_the_best_source_classifier}
-ON_ROTATED = {"problem": rotated_by_50, "steps": SHORT, "rate": 0.03}
 # Method, minimum target accuracy and training options. The best source classifier has an accuracy
-# of 0.52; on nearer classes 0.83, on a target of mostly one class 0.71, on a rotated target 0.78.
+# of 0.52; on nearer classes 0.83, on a target of mostly one class 0.71.
 ADAPTING = {
     "dann": (with_discriminator, 0.955, {}),
     "cdan": (lambda: with_discriminator(CDAN, 4, strength=0.3), 0.875, {}),
@@ -113,10 +91,8 @@ ADAPTING = {
     "mdd": (lambda: with_second_head(MDD, "adversarial_head", strength=1.0), 0.948, NEARER),
     "dirt_t": (second_stage, 0.967, {**NEARER, **SECOND}),
     "mcc": (lambda: weak_dann(MCC()), 0.964, {"problem": mostly_one_class, "steps": SHORT}),
-    "entropy": (lambda: weaker_dann(ConditionalEntropy(0.1)), 0.955, ON_ROTATED),
-    "vat": (lambda: weaker_dann(VirtualAdversarial(0.1, radius=0.5, seed=0)), 0.955, ON_ROTATED),
 }
-FAST = {"dann", "dirt_t", "mcc", "entropy", "vat"}
+FAST = {"dann", "dirt_t", "mcc"}
 
 
 @pytest.mark.tensorflow

@@ -58,14 +58,6 @@ def test_upstream_gradients_weight_several_outputs(mode):
     assert_close(gradients(lambda x: [x**2, ops.sum(x)], [X])[0], 2 * X + 1)  # which are summed
 
 
-def test_model_takes_several_inputs_in_inference():
-    parts = [keras.Input((3,)), keras.Input((3,))]
-    model = keras.Model(parts, layers.Dropout(0.5)(layers.Multiply()(parts)))
-    first, second = gradients(model, [X, Y])
-    assert_close(first, Y)
-    assert_close(second, X)
-
-
 @parametrize_mode
 def test_variable_counts_as_argument_and_when_read(mode):
     # y = s w^T x, where the layer reads w and the function takes s = sum(w).

@@ -32,17 +32,6 @@ def test_products_with_the_jacobian_match_differences(mode):
     assert_close(pushed, np.einsum("boi,bi->bo", CURVED_JACOBIAN, V), 1e-4, 1e-5)
 
 
-def test_tangents_are_nested_like_the_outputs():
-    def function(x, y):
-        return {"product": x * y, "sum": ops.sum(x), "constant": ops.ones((2,))}
-
-    outputs, tangents = jvp(function, [INPUTS, V], [V, INPUTS])
-    assert_close(outputs["product"], INPUTS * V)
-    assert_close(tangents["product"], V**2 + INPUTS**2)
-    assert_close(tangents["sum"], V.sum())
-    assert_close(tangents["constant"], [0, 0])
-
-
 @parametrize_mode
 def test_products_follow_custom_backward_passes(mode):
     def products(x, v):

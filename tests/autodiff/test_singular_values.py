@@ -121,15 +121,3 @@ def test_derivative_matches_differences(by_weights):
     moved = [values(place + sign * 1e-2 * slope / length) for sign in (1, -1)]
     ahead, behind = map(ops.convert_to_numpy, moved)
     assert length == pytest.approx((ahead - behind) / 2e-2, rel=5e-3)
-
-
-def test_attention_matches_differences():
-    inputs = keras.Input((3, 2))
-    model = keras.Model(inputs, keras.layers.MultiHeadAttention(2, 4)(inputs, inputs))
-    for weight in model.weights:
-        weight.assign(RNG.normal(size=weight.shape))
-    x, step = RNG.normal(size=(1, 3, 2)).astype("float32"), 0.01
-    moves = step * np.eye(6, dtype="float32").reshape(6, 3, 2)
-    ahead, behind = (ops.convert_to_numpy(model(x + sign * moves)) for sign in (1, -1))
-    expected = np.linalg.svd((ahead - behind).reshape(6, 6) / (2 * step), compute_uv=False)
-    assert_close(singular_values(model, x, k=6)[0], expected, rtol=0.01, atol=0.01)

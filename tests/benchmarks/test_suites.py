@@ -1,10 +1,5 @@
 """Checks that the programs of a suite do the same work and take turns."""
 
-import pathlib
-import subprocess
-import sys
-import types
-
 import keras
 import numpy as np
 import pytest
@@ -13,17 +8,9 @@ pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
     pytest.skip("compares with programs of TensorFlow", allow_module_level=True)
 
-from benchmarks.suites import input as input_suite  # noqa: E402
 from benchmarks.suites import jacobian, step  # noqa: E402
-from benchmarks.timing import Comparison, Times, format_table, time_in_turns  # noqa: E402
+from benchmarks.timing import Comparison, Times, time_in_turns  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
-
-RUN = pathlib.Path(__file__).parents[2] / "benchmarks/run.py"
-
-
-def test_script_rejects_unknown_suite():
-    done = subprocess.run([sys.executable, RUN, "suite=none"], capture_output=True, text=True)
-    assert (done.returncode, "'jacobian'" in done.stderr) == (1, True), done.stderr
 
 
 def make_task(name):
@@ -62,12 +49,6 @@ def test_jacobians_match_tape():
     values = {name: np.asarray(program()) for name, program in programs.items()}
     for name in ("dann, batch_jacobian", "tape.batch_jacobian, while"):
         np.testing.assert_allclose(values[name], values["tape.batch_jacobian, pfor"], atol=1e-5)
-
-
-def test_input_suite_formats_a_table():
-    settings = types.SimpleNamespace(rounds=1, seconds=0.0)
-    [comparison] = input_suite.measure_input(settings, images=40, image_size=32, batch_size=8)
-    assert len(format_table([comparison]).splitlines()) == 5
 
 
 def test_programs_take_turns_and_ratios_are_per_round():

@@ -16,7 +16,6 @@ from dann.data.nuisances import Nuisances
 from dann.gradients.estimators import EDE
 from dann.layers import BinarySign
 from dann.schedules import GaninSchedule, StrengthSchedule
-from dann.training import RunDirectory
 
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
@@ -92,12 +91,6 @@ def test_invalid_part_is_named_by_its_key(key, overrides):
     assert explain_error(raised.value).startswith((f"{key}: ", f"{key} must name"))
 
 
-def test_default_callbacks_write_where_a_run_directory_looks():
-    run, callbacks = RunDirectory("run"), compose_config().callbacks
-    assert callbacks.metrics.filename == str(run.metrics_file)
-    assert callbacks.tensorboard.log_dir == str(run.tensorboard)
-
-
 def test_default_is_dann_with_its_schedule_over_the_run():
     model = build("trainer.steps=70")
     assert type(model) is DANN
@@ -166,14 +159,6 @@ def write_npz(folder, *names):
     return paths
 
 
-def test_domains_are_sampled_as_configured(tmp_path):
-    source, target = write_npz(tmp_path, "a", "b")
-    data = "data=npz", f"data.source={source}", f"data.target={target}"
-    domains = building.build_domains(compose_config(*data, "balanced=true", "target_labeled=3"))
-    assert domains.balanced
-    assert len(domains.target_labeled[1]) == 6
-
-
 APPLICATION = ("network=keras_application", "network.name=MobileNet")
 
 
@@ -219,20 +204,16 @@ def test_schedules_follow_the_number_of_epochs(batch_size, steps_per_epoch):
     assert building.instantiate(cfg.schedule).total_steps == 3 * steps_per_epoch
 
 
-@pytest.mark.parametrize(
-    ("overrides", "intervals"),
-    [
-        (["+callbacks.stop.every_n_steps=4"], [4]),
-        (["+callbacks.tensorboard.update_freq=batch"], [1]),
-        (["+callbacks.stop=word"], []),  # refused later
-    ],
-)
-def test_step_intervals_of_callbacks_are_collected(overrides, intervals):
-    assert building.get_step_intervals(compose_config(*overrides)) == intervals
-
-
 def test_text_instead_of_a_boolean_is_refused():
     with pytest.raises(ConfigError, match="true or false. Received: entropy_conditioning=no"):
         build("method=cdan", "method.entropy_conditioning=no")
     column = {"label": "no"}  # a reader accepts any text
     assert building.instantiate(column, ()) == column
+
+
+def test_domains_are_sampled_as_configured(tmp_path):
+    source, target = write_npz(tmp_path, "a", "b")
+    data = "data=npz", f"data.source={source}", f"data.target={target}"
+    domains = building.build_domains(compose_config(*data, "balanced=true", "target_labeled=3"))
+    assert domains.balanced
+    assert len(domains.target_labeled[1]) == 6

@@ -32,13 +32,6 @@ def test_every_format_is_compared_and_written(format, classifier, tmp_path):
     assert list(map(str, path.parent.iterdir())) == [str(path)] == [summary["path"]]
 
 
-def test_inputs_are_cast_to_the_model_dtype(tmp_path):
-    inputs = keras.Input((6,), dtype="uint8")
-    model = keras.Model(inputs, keras.layers.Dense(3)(keras.layers.Rescaling(1 / 255)(inputs)))
-    images = np.arange(24).reshape(4, 6) * 10
-    assert export(model, tmp_path / "a.onnx", "onnx", images)["difference"] < 1e-5
-
-
 @pytest.mark.parametrize(("negated", "shift", "different"), [(0, 0.5, 16), (2, 0, 2), (1, 0, 1)])
 def test_export_with_several_differences_replaces_nothing(
     negated, shift, different, classifier, tmp_path, monkeypatch
@@ -79,16 +72,6 @@ def test_foreign_files_and_folders_are_not_replaced(classifier, tmp_path):
     with pytest.raises(PackError):
         export(celu, tmp_path / "file.dann", "packed", np.zeros((2, 2)))
     assert read_files(tmp_path) == before
-
-
-def test_saved_model_is_replaced(classifier, tmp_path):
-    (path := tmp_path / "model").mkdir()
-    for name in ("saved_model.pb", "old"):
-        (path / name).touch()
-    export(classifier[0], path, "saved_model", classifier[1])
-    assert (path / "saved_model.pb").stat().st_size
-    assert not (path / "old").exists()
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_missing_compiler_raises_one_line(classifier, tmp_path, monkeypatch):

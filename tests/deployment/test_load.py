@@ -8,7 +8,7 @@ import pytest
 from packable_networks import integer_inputs, logits
 
 from dann.deployment import c_file, load, pack
-from dann.layers import BinaryConv3D, BinaryDense
+from dann.layers import BinaryDense
 
 needs_compiler = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
@@ -55,10 +55,3 @@ def test_numpy_runs_with_warning_without_compiler(compiler, reason, tmp_path, mo
         model = load(path)
     np.testing.assert_array_equal(model.predict(inputs, batch_size=1), expected)
     assert len(warnings) == 1
-
-
-def test_numpy_runs_three_spatial_axes_with_warning(tmp_path):
-    inputs = keras.Input((4, 4, 4, 2))
-    pack(keras.Model(inputs, BinaryConv3D(2, 2)(inputs)), tmp_path / "model.dann")
-    with pytest.warns(UserWarning, match="3 spatial axes"):
-        load(tmp_path / "model.dann")

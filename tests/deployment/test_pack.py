@@ -189,14 +189,3 @@ def test_scaled_kernels_without_batch_normalization_keep_ties(tmp_path):
         assert (logits(keras.Model(inputs, layer.output), rows) == 0).any()
     packed = PackedModel(build_program(model)).predict(rows)
     np.testing.assert_array_equal(packed, logits(model, rows))
-
-
-def test_softmax_of_large_numbers_and_signs_of_nan():
-    softmax = keras.Sequential([keras.Input((3,)), layers.Softmax()])
-    signs = keras.Sequential([keras.Input((3,)), BinaryDense(2, use_bias=False)])
-    for model, inputs, equivalent in (
-        (softmax, [[1e4, 1e4, -1e4]], [[0.0, 0.0, -99.0]]),
-        (signs, [[np.nan, 2.0, np.nan]], [[-1.0, 2.0, -1.0]]),
-    ):
-        packed = PackedModel(build_program(model)).predict(inputs)
-        np.testing.assert_allclose(packed, logits(model, np.array(equivalent)), atol=1e-6)

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from dann.deployment import PackError, c_file, runtime
+from dann.deployment import c_file, runtime
 from dann.deployment.packing import encode, pack_bits
 from dann.deployment.runtime import HEADER, MAGIC, Step, compute_digest, load, unpack_bits
 
@@ -111,13 +111,6 @@ def test_contradictory_program_is_not_compiled(changes, tmp_path, monkeypatch):
     (tmp_path / "model.dann").write_bytes(encode(program))
     with pytest.raises(ValueError, match=ONE_LINE) if changes else contextlib.nullcontext():
         c_file.load(tmp_path / "model.dann")
-
-
-def test_c_does_not_take_bits_as_numbers():
-    steps = [Step("input", "input", (), (40,)), Step("sign", "one", [0], [40])]
-    steps.append(Step("take", "one", [1], [2], arrays={"starts": np.array([0], "<u4")}))
-    with pytest.raises(PackError, match="Expected numbers to take"):
-        c_file.generate_c(steps)
 
 
 def test_runtime_is_one_file_without_imports(tmp_path, monkeypatch):

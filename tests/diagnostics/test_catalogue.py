@@ -9,8 +9,8 @@ from linear_models import DATA
 from support.networks import network
 
 from dann.adaptation import DANN, METHODS, WDGRL
-from dann.diagnostics import DIAGNOSTICS, Diagnosis, measure, verdict
-from dann.diagnostics.catalogue import RANGES, Diagnostic
+from dann.diagnostics import Diagnosis, measure, verdict
+from dann.diagnostics.catalogue import RANGES
 from dann.diagnostics.check import take_first
 
 # One method per kind of step; the others run among the slow tests.
@@ -39,16 +39,6 @@ def test_first_examples_keep_the_labeled_target():
     assert labels.tolist() == [0, 1, 8, 9]
 
 
-def test_diagnostics_like_a_step_get_few_examples(monkeypatch):
-    def count(model, data):
-        return {"examples": len(data[1])}
-
-    for needs_step_memory, examples in ((True, 2), (False, 6)):
-        diagnostic = Diagnostic(count, needs_step_memory=needs_step_memory)
-        monkeypatch.setitem(DIAGNOSTICS, "certify", diagnostic)
-        assert measure(None, DATA, ["certify"], step_samples=2)[0] == {"examples": examples}
-
-
 def test_diagnosis_is_json_with_null_for_infinite_numbers():
     values = {"a": float("nan"), "b": np.array([1.0, np.inf])}
     result = verdict(values)
@@ -62,10 +52,6 @@ def test_diagnosis_is_json_with_null_for_infinite_numbers():
         "skip_reasons": {},
         "metadata": {"step": 3},
     }
-
-
-def test_every_diagnostic_has_the_name_of_its_function():
-    assert list(DIAGNOSTICS) == [row.function.__name__ for row in DIAGNOSTICS.values()]
 
 
 @pytest.mark.parametrize(

@@ -89,16 +89,6 @@ def test_schedule_is_evaluated_from_the_current_step(schedule, iterations, rever
     assert certify(model, DATA, mode="eager")["reversal/state"] == state
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision_is_certified(policy):
-    keras.config.set_dtype_policy(policy)
-    dtype = policy.removeprefix("mixed_")
-    layer = GradientReversal(STRENGTH, dtype=dtype)
-    for certificate in (certify(linear_dann(), DATA), certify(layer, ops.cast(INPUTS, dtype))):
-        assert certificate["reversal/state"] == "working"
-        assert certificate["reversal/ratio"] == pytest.approx(STRENGTH, rel=1e-2)
-
-
 class CustomReversal(dann.DANN):
     """A `DANN` that reverses by a `rule(features, reverse, head)`."""
 

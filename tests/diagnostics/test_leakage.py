@@ -90,16 +90,6 @@ def test_class_of_three_groups_is_found_with_every_seed(sites):
         assert result.score == 1.0
 
 
-def test_rare_class_of_a_label_is_left_out_of_the_label():
-    labels, site = np.arange(COUNT) % 2, SITE.copy()
-    site[np.flatnonzero(labels == 1)[:2]] = 3
-    site[np.flatnonzero(labels == 0)[:3]] = 3
-    result = leakage(CENTERS[SITE] + NOISE, None, {"site": site}, labels)
-    assert result["site"].chance == 0.25
-    chance = result["site given the label"].chance  # 4 sites of one label, 3 of the other
-    assert chance == pytest.approx((120 / 4 + 118 / 3) / 238)
-
-
 CODES = {"a": 0.0, "b": 1.0, "c": 2.0}
 TEXTS = pandas.Series(np.array([*CODES])[SITE]).where(np.arange(COUNT) > 9)
 FLOATS = TEXTS.map(CODES)
@@ -129,15 +119,6 @@ def test_declaration_decides_about_whole_floating_point_values():
     assert leakage(model, features, {"site": FLOATS})["site"].chance == pytest.approx(1 / 3)
     number = leakage(model, features, {"site": FLOATS}, kinds={"site": "number"})["site"]
     assert number.chance == 0.0
-
-
-def test_features_come_from_the_backbone_or_any_network():
-    x = NOISE.astype("float32")
-    backbone = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
-    model = dann.Invariant(backbone, 2, nuisances={"side": 2})
-    side = {"side": NOISE[:, 0] > 0}
-    features = keras.ops.convert_to_numpy(backbone(x))
-    assert leakage(model, x, side) == leakage(backbone, x, side) == leakage(features, None, side)
 
 
 def test_each_fold_uses_the_best_probe_of_the_other_folds(monkeypatch):

@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from support.formulas import linear_dann
-from support.networks import linear
 from support.pair import ALL_INPUTS, LABELS, PAIR
 
 from dann.diagnostics import straight_through_health
@@ -40,7 +39,3 @@ def test_binary_layer_is_measured_at_inputs_and_kernel():
     expected = np.mean(np.abs(X) <= 1)
     assert measurements["binary/dense/input_sign/pass_rate"] == pytest.approx(expected)
     assert measurements["binary/dense/kernel_sign/pass_rate"] == 1
-
-
-def test_model_without_binary_layers_has_no_measurements():
-    assert straight_through_health(linear(3, 2, "plain"), X) == {}

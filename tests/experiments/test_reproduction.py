@@ -96,23 +96,6 @@ def test_failed_run_does_not_stop_other_runs(jobs, folder):
     assert 'paths.cache_dir=c hydra.run.dir="runs/a_to_b/broken/seed_0" resume=true' in log
 
 
-def test_interruption_ends_running_processes(folder, monkeypatch):
-    (folder / "train.py").write_text("import time; time.sleep(60)")
-    processes = []
-
-    def interrupt(seconds):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("time.sleep", interrupt)
-    popen = "dann.experiments.reproduction.subprocess.Popen"
-    real = __import__("subprocess").Popen
-    monkeypatch.setattr(popen, lambda *a, **k: processes.append(real(*a, **k)) or processes[-1])
-    with pytest.raises(KeyboardInterrupt):
-        train(plan(), folder)
-    monkeypatch.undo()
-    assert [process.wait(10) for process in processes] == [-15]
-
-
 def test_results_become_a_table_and_a_summary(folder):
     runs = plan(seeds=[0, 1, 2])
     train(runs, folder)
@@ -133,17 +116,6 @@ def test_results_become_a_table_and_a_summary(folder):
     assert table.startswith("|method|last step|")
     assert format_results(collect_results([]), {}).count("\n") == 1
     assert "|**`a_to_b`**||||||\n|dann|50.0 ± 25.0|||76.7|3|" in table
-
-
-def test_oracle_curve_gives_best_and_chosen_epochs(folder):
-    (run, _) = plan()
-    train([run], folder)
-    rows = ["epoch,step,selection/info_max", "0,1,0.1", "1,2,0.4", "2,3,0.2"]
-    run.directory.metrics_file.write_text("\n".join(rows))
-    run.directory.oracle_file.write_text("step,target/accuracy\n1,0.5\n2,0.7\n3,0.8\n")
-    values = collect_results([run]).iloc[0]
-    assert values["oracle/best"] == 0.8
-    assert values["chosen/info_max"] == 0.7
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,6 @@ def test_forward_may_read_state_and_draw_numbers(make):
     assert 2 < first != second > 2  # the state of the generator advances
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_gradient_is_cast_to_the_input_type(compiled):
-    function = override_gradient(lambda x: x, lambda u, x: ops.cast(u, "float16") / 3)
-    _, (gradient,) = value_and_gradients(function, tensor([1.0], "float32"), compiled=compiled)
-    assert gradient.dtype == "float32"
-    assert gradient[0] == np.float16(1 / 3)
-
-
 def swap_and_triple(upstream, inputs, kernel):
     """Returns three times the gradient of the kernel, and minus the gradient of the inputs."""
     input_gradient = ops.matmul(upstream, ops.transpose(kernel))

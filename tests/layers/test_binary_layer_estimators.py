@@ -61,17 +61,6 @@ def test_state_of_estimators_is_saved(reloaded):
     assert (outputs != array(model(IMAGES, training=True))).any()
 
 
-def test_inference_counts_and_draws_nothing():
-    layer = BinaryDense(2, input_estimator="stochastic", kernel_estimator="ede")
-    inputs = np.zeros((1, 50), "float32")
-    outputs = [array(layer(inputs)) for _ in range(3)]
-    np.testing.assert_array_equal(outputs[0], outputs[1])
-    assert int(layer.kernel_sign.step) == 0
-    outputs = [array(layer(inputs, training=True)) for _ in range(5)]
-    assert (outputs[0] != outputs).any()
-    assert int(layer.kernel_sign.step) == 5
-
-
 @keras.saving.register_keras_serializable("tests")
 def ste_sign(x):
     """Returns the sign with the gradient of Htanh, as in larq."""
@@ -120,3 +109,14 @@ def test_quantizers_and_activations_are_saved(reloaded):
     assert loaded.layers[0].kernel_quantizer == first.kernel_quantizer
     assert isinstance(loaded.layers[0].input_sign.estimator.function, TwiceTheSlope)
     assert loaded.layers[-1].activation is binary_sign
+
+
+def test_inference_counts_and_draws_nothing():
+    layer = BinaryDense(2, input_estimator="stochastic", kernel_estimator="ede")
+    inputs = np.zeros((1, 50), "float32")
+    outputs = [array(layer(inputs)) for _ in range(3)]
+    np.testing.assert_array_equal(outputs[0], outputs[1])
+    assert int(layer.kernel_sign.step) == 0
+    outputs = [array(layer(inputs, training=True)) for _ in range(5)]
+    assert (outputs[0] != outputs).any()
+    assert int(layer.kernel_sign.step) == 5

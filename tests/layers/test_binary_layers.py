@@ -27,7 +27,6 @@ from dann.layers import (
     BinaryConv3DTranspose,
     BinaryDense,
     BinaryDepthwiseConv2D,
-    WeightClip,
 )
 
 
@@ -153,13 +152,6 @@ def test_latent_weights_are_clipped_by_default(cls, clip):
     keras.optimizers.SGD(1.0).apply([ops.full(shape, -0.5)], [layer.kernel])
     expected = np.clip(before + 0.5, -1, 1) if clip else before + 0.5
     np.testing.assert_allclose(array(layer.kernel), expected, rtol=1e-6)
-
-
-def test_own_constraint_replaces_the_clip():
-    layer = BinaryDense(2, kernel_constraint="non_neg")
-    assert isinstance(layer.kernel_constraint, keras.constraints.NonNeg)
-    clipped = array(WeightClip(0.5)(np.float32([-2, 0.3, 2])))
-    np.testing.assert_allclose(clipped, [-0.5, 0.3, 0.5])
 
 
 @parametrize_class

@@ -60,13 +60,6 @@ def test_weights_are_uniform_at_the_rate():
     assert weights[is_changed].std() == pytest.approx(12**-0.5, abs=0.03)
 
 
-def test_seed_determines_the_random_numbers():
-    layer, twin = (RandomConvolution(rate=1.0, seed=3) for _ in range(2))
-    outputs = convolve(layer)
-    assert np.any(convolve(layer) != outputs)
-    np.testing.assert_array_equal(convolve(twin), outputs)
-
-
 @pytest.mark.parametrize(("rate", "training"), [(0.0, True), (1.0, False)])
 def test_unchanged_images_have_the_compute_type(rate, training):
     images = IMAGES.astype("uint8")

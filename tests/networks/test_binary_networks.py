@@ -66,16 +66,6 @@ def test_perceptron_computes_signs_of_sums_of_signs():
     np.testing.assert_allclose(classifier.predict(inputs, verbose=0), logits, rtol=1e-5, atol=1e-5)
 
 
-def test_lenet_pools_before_batch_normalization_and_sign():
-    kinds = [type(layer).__name__ for layer in MAKERS["lenet"]().layers]
-    assert kinds == [
-        *("InputLayer", "Rescaling"),
-        *("Conv2D", "MaxPooling2D", "BatchNormalization"),
-        *("BinaryConv2D", "MaxPooling2D", "BatchNormalization"),
-        *("Flatten", "BinarySign"),
-    ]
-
-
 def test_blocks_have_the_shortcuts_of_bi_real_net():
     """If no convolution contributes, the shortcuts alone compute the features."""
     backbone = with_random_statistics(binary_resnet_backbone((8, 6, 1), (2, 3), blocks=1))
@@ -108,13 +98,6 @@ def test_first_layer_has_the_requested_precision(name):
     assert [isinstance(layer, BINARY) for layer in (first, kernel, binary)] == [False, True, True]
     assert kernel.input_estimator is None
     assert binary.input_estimator is not None
-
-
-def test_binary_logits_are_normalized_sums():
-    head = MAKERS["label_head"](binary_logits=True)
-    *_, last = linear_layers(head)
-    assert isinstance(last, BinaryDense)
-    assert isinstance(head.layers[-1], keras.layers.BatchNormalization)
 
 
 @for_each_network

@@ -89,12 +89,6 @@ def test_published_networks_have_published_parameters(model, expected):
     assert model().count_params() == expected
 
 
-def test_cnn_stages_have_requested_convolutions():
-    network = networks.cnn_backbone((8, 8, 1), filters=(4, 6), units=5, convolutions=3)
-    channels = [layer.filters for layer in network.layers if hasattr(layer, "filters")]
-    assert channels == [4, 4, 4, 6, 6, 6]
-
-
 def test_lenet_drops_whole_channels_between_its_convolutions():
     backbone = networks.lenet_backbone(dropout=0.5)
     [dropout] = [x for x in backbone.layers if isinstance(x, keras.layers.SpatialDropout2D)]
@@ -123,14 +117,6 @@ def test_time_series_backbone_averages_over_time():
     normalized = series * kernel / np.sqrt(1 + 1e-3)  # mean 0 and variance 1 before training
     expected = np.maximum(normalized, 0).mean(axis=1)
     np.testing.assert_allclose(backbone.predict(series, verbose=0), expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [("mnist_backbone", 16), ("lenet_backbone", 16), ("svhn_backbone", 29), ("gtsrb_backbone", 32)],
-)
-def test_smallest_accepted_images_have_features(name, size):
-    assert getattr(networks, name)((size, size, 1)).output_shape[-1] > 0
 
 
 @pytest.mark.parametrize("make", [networks.mnist_backbone, networks.mlp_backbone])

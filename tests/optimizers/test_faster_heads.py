@@ -61,13 +61,3 @@ def test_loaded_model_resumes_exactly(reloaded):
     paths = [[weight.path for weight in m.backbone.weights] for m in (model, loaded)]
     assert paths[0] != paths[1]  # the reason why variables are identified by position
     assert_resumes(model, loaded, fit)
-
-
-def test_original_optimizer_is_not_changed():
-    optimizer = keras.optimizers.SGD(0.25, name="original", loss_scale_factor=8.0)
-    result = faster_heads(dann.DANN(dense_model(), num_classes=2), optimizer)
-    assert not optimizer.built
-    assert (optimizer.name, float(optimizer.learning_rate)) == ("original", 0.25)
-    assert optimizer.loss_scale_factor == result.loss_scale_factor == 8.0
-    rates = {part.name: float(part.learning_rate) for part in result.optimizers}
-    assert rates == {"backbone": 0.25, "heads": 2.5}

@@ -1,7 +1,5 @@
 """Each optimizer of a split against the same optimizer on its variables only."""
 
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -106,12 +104,3 @@ def test_loss_scale_factor_does_not_change_training():
         train(model, optimizer, run_eagerly=True)
     assert_all_close(values(plain.variables), values(scaled.variables), 1e-5)
     assert [part.loss_scale_factor for part in scaled.optimizer.optimizers] == [8.0, 8.0]
-
-
-def test_unbuilt_optimizer_survives_json():
-    rules = {"binary": PARTS["bop"](), "bias": PARTS["clipped"]()}
-    optimizer = PerVariable(rules, PARTS["averaged"](), loss_scale_factor=8.0)
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(optimizer)))
-    loaded = keras.saving.deserialize_keras_object(config)
-    assert loaded.get_config() == optimizer.get_config()
-    assert (loaded.rules, loaded.loss_scale_factor) == (("binary", "bias"), 8.0)

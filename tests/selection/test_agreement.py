@@ -29,12 +29,6 @@ def test_logits_count_as_classes():
     assert agreement([special.softmax(logits[0], axis=1), *classes[1:]]) == agreement(list(classes))
 
 
-def test_two_runs_agree_equally():
-    first, second = agreement([np.array([0, 1, 2, 0]), np.array([0, 1, 1, 0])])
-    assert first == second == pytest.approx((0.75 - 0.375) / (1 - 0.375))
-    assert agreement([np.arange(5)] * 3) == [1.0, 1.0, 1.0]
-
-
 @pytest.mark.parametrize("classes", [np.zeros(6, int), np.ones(6, int), np.arange(6) % 2])
 def test_constant_predictions_agree_by_chance_only(classes):
     assert agreement([np.zeros(6, int), classes]) == [0.0, 0.0]

@@ -24,11 +24,6 @@ def test_first_of_equal_scores_is_chosen_and_nan_never():
     assert choices == {"equal": 0, "late": 1, "diverged": 2}
 
 
-def test_score_without_finite_value_is_left_out():
-    scores = {"diverged": [float("nan"), float("-inf"), float("nan")], "good": [0.0, np.nan, 1.0]}
-    assert regret(scores, ORACLE[:3]) == {"good": {"choice": 2, "accuracy": 0.75, "regret": 0.0}}
-
-
 def test_checkpoints_are_scored_in_order():
     scores = score_checkpoints(map(build_checkpoint, TURNS), source=SOURCE, target=TARGET)
     expected = compute_scores(build_checkpoint(TURNS[2]), source=SOURCE, target=TARGET)

@@ -63,11 +63,6 @@ def test_collapsed_model_has_a_finite_score(name):
     assert math.isfinite(score)
 
 
-def test_temperature_follows_the_formula():
-    score = selection.mcc(get_outputs(20), temperature=1.0)
-    assert score == pytest.approx(references.mcc(20, temperature=1.0), rel=1e-5)
-
-
 ONE_HOT = 10_000 * np.tile(np.eye(3, dtype="float32"), (8, 1))
 UNIFORM, ONE_CLASS = np.zeros_like(ONE_HOT), np.repeat(ONE_HOT[:1], 24, axis=0)
 
@@ -87,13 +82,6 @@ def test_closed_forms(name, uniform, balanced, one_class):
     for target, value in zip((UNIFORM, ONE_HOT, ONE_CLASS), expected, strict=True):
         score = SCORES[name](compute_outputs(identity_model(), target=target, features=False))
         assert score == pytest.approx(value, rel=1e-6, abs=1e-9)
-
-
-def test_batch_size_does_not_change_scores():
-    scores = compute_scores(build_checkpoint(20), source=SOURCE, target=TARGET, batch_size=10)
-    assert scores == pytest.approx(
-        {name: SCORES[name](get_outputs(20)) for name in NAMES}, rel=1e-5
-    )
 
 
 def test_outputs_are_computed_in_inference_mode():
@@ -130,17 +118,6 @@ def test_model_with_named_inputs_is_scored():
     for name in ("info_max", "mix_val"):
         scores = compute_scores(model, source=None, target=target, scores=[name])
         assert scores[name] == pytest.approx(SCORES[name](get_outputs(20)), rel=1e-5)
-
-
-def test_single_target_example_has_no_mixtures():
-    names = ["entropy", "mix_val"]
-    scores = compute_scores(identity_model(), source=None, target=UNIFORM[:1], scores=names)
-    assert list(scores) == ["entropy"]
-
-
-def test_source_labels_can_be_one_hot():
-    outputs = compute_outputs(build_checkpoint(20), source=(SOURCE[0], np.eye(3)[SOURCE[1]]))
-    np.testing.assert_array_equal(outputs.source_labels, SOURCE[1])
 
 
 def test_frames_and_layers_as_heads_are_scored():

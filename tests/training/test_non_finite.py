@@ -1,5 +1,3 @@
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -83,16 +81,4 @@ def test_steps_skipped_by_loss_scaling_are_no_error():
     model = dann(optimizer, dtype="mixed_float16")
     fit(model, StopOnNonFinite(every_n_steps=1))
     assert int(inner.iterations) < 16  # some were skipped
-    assert not describe_broken_weights(model)
-
-
-def test_broken_optimizer_is_named_and_large_weights_pass():
-    model = dann(keras.optimizers.SGD(0.0, momentum=0.9))
-    fit(model, epochs=1)
-    momentum = next(v for v in model.optimizer.variables if "momentum" in v.path)
-    momentum.assign(np.full(momentum.shape, np.inf))
-    (sentence,) = describe_broken_weights(model)
-    assert re.search("momentum.* has values that are NaN or infinite", sentence)
-    model = dann()  # the sum of its weights overflows
-    model.backbone.weights[0].assign(np.full((3, 4), 3e38))
     assert not describe_broken_weights(model)

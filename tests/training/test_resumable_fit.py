@@ -188,15 +188,6 @@ def test_shorter_last_epoch_is_repeated_in_a_longer_run(complete, tmp_path):
     check_equal(complete, tmp_path, *run(tmp_path))
 
 
-def test_training_without_resume_starts_over(complete, tmp_path):
-    run(tmp_path, epochs=1)
-    model, pairs = build()
-    settings = {**SETTINGS, "epochs": 1, "resume": False}
-    history = fit(model, pairs, tmp_path / "checkpoints", **settings)
-    assert history.epoch == [0]
-    assert history.history["loss"] == complete[1]["loss"][:1]
-
-
 @pytest.mark.parametrize("key", ["optimizer", *list(SETTINGS)[:2], "seed", "examples", "no start"])
 def test_resume_with_other_settings_is_refused(key, complete):
     model, pairs = build(optimizer="rmsprop" if key == "optimizer" else None)
@@ -230,11 +221,6 @@ def test_training_replaces_no_file_of_others(name, resume, tmp_path):
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_directory_is_locked_during_a_training(tmp_path):
-    with lock_directory(tmp_path / "checkpoints"), pytest.raises(BlockingIOError):
-        run(tmp_path)
-
-
 def test_nonfinite_weights_are_not_checkpointed(tmp_path):
     model, pairs = build()
     weight = model.trainable_variables[0]
@@ -242,3 +228,8 @@ def test_nonfinite_weights_are_not_checkpointed(tmp_path):
     with pytest.raises(FloatingPointError):
         fit(model, pairs, tmp_path, callbacks=[spoils], **SETTINGS)
     assert {path.name for path in tmp_path.iterdir()} == {"step-4.npz", MANIFEST}
+
+
+def test_directory_is_locked_during_a_training(tmp_path):
+    with lock_directory(tmp_path / "checkpoints"), pytest.raises(BlockingIOError):
+        run(tmp_path)

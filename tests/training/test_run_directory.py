@@ -71,27 +71,9 @@ def test_models_are_loaded_in_safe_mode(run):
         assert "unsafe" in str(raised.value.__cause__)
 
 
-def test_predictions_are_read_as_text(run):
-    table = {"split": ["train", "train", "test"], "example": [5, 8, 0], "class": ["b", "NA", "a"]}
-    run.write_predictions(pandas.DataFrame(table))
-    assert run.manifest.files() == {"predictions.csv": ""}
-    assert run.predictions().iloc[1].tolist() == ["train", "8", "NA"]
-    run.discard_summary()
-    assert not run.predictions_file.exists()
-
-
 def touch(path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-
-
-def test_exports_are_deleted_with_the_results(run):
-    files = run.exports / "classifier.onnx", run.exports / "saved_model/variables/variables.index"
-    for path in (*files, run.exports / "notes.txt"):
-        touch(path)
-    run.manifest.record(files)
-    run.discard_summary()
-    assert list(run.exports.iterdir()) == [run.exports / "notes.txt"]
 
 
 def test_only_written_files_are_deleted(run):
@@ -129,13 +111,6 @@ def test_run_does_not_write_through_a_link(run, tmp_path):
     run.figures.symlink_to(tmp_path / "project")
     with pytest.raises(FileExistsError, match=r"Remove the link. Received: .*figures, a link to"):
         run.check_free(overwrite=True)
-
-
-def test_run_through_a_link_is_deleted_like_any_other(run, tmp_path):
-    run.write_summary({})
-    (tmp_path / "link").symlink_to(run.path)
-    RunDirectory(tmp_path / "link").discard_results()
-    assert not run.summary_file.exists()
 
 
 @pytest.mark.parametrize("name", ["nothing", "log.txt", "train.log", ".dann-lock", ".hydra"])

@@ -1,0 +1,133 @@
+"""FDAL, MCD and MDD, which add a second head, against NumPy on a linear network."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+from support.closed_forms import central_differences, softmax
+from support.formulas import linear_model
+from support.networks import linear, read_weights
+from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
+from support.training_step import MODES, check_adversarial_step, check_step, label_loss, step
+
+from dann.adaptation import FDAL, MCD, MDD
+from dann.adaptation.fdal import DIVERGENCES
+
+ROWS = np.arange(5)
+
+
+def predict_classes(a, b):
+    return [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
+
+
+# The activation g(v) and the conjugate phi*(t), as in the table of Nowozin et al.
+FORMULAS = {
+    "kl": (lambda v: v, lambda t: np.exp(t - 1)),
+    "reverse_kl": (lambda v: -np.exp(-v), lambda t: -1 - np.log(-t)),
+    "pearson": (lambda v: v, lambda t: t**2 / 4 + t),
+    "neyman": (lambda v: 1 - np.exp(-v), lambda t: 2 - 2 * np.sqrt(1 - t)),
+    "squared_hellinger": (lambda v: 1 - np.exp(-v), lambda t: t / (1 - t)),
+    "jensen_shannon": (
+        lambda v: np.log(2) - np.log(1 + np.exp(-v)),
+        lambda t: -np.log(2 - np.exp(t)),
+    ),
+    "total_variation": (lambda v: np.tanh(v) / 2, lambda t: t),
+}
+
+
+def negative_divergence(a, w, classes, divergence):
+    activation, conjugate = FORMULAS[divergence]
+    source, target = (SOURCE @ a @ w)[ROWS, classes[0]], (TARGET @ a @ w)[ROWS, classes[1]]
+    return np.mean(conjugate(activation(target))) - np.mean(activation(source))
+
+
+@pytest.mark.parametrize("divergence", DIVERGENCES)
+@pytest.mark.parametrize("mode", MODES)
+def test_fdal_loss_and_gradients_match_the_formula(mode, divergence):
+    model = linear_model(FDAL, critic=linear(4, 3, "critic"), divergence=divergence)
+    model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
+    classes = predict_classes(*read_weights(model)[:2])
+    loss = functools.partial(negative_divergence, classes=classes, divergence=divergence)
+    check_adversarial_step(model, mode, "divergence/loss", loss)
+
+
+@pytest.mark.parametrize("name", ["pearson", "jensen_shannon", "total_variation"])
+def test_fdal_of_large_outputs_stays_finite(name):
+    outputs = keras.ops.convert_to_tensor([-1e4, 1e4])
+    for function in DIVERGENCES[name]:
+        assert np.isfinite(keras.ops.convert_to_numpy(function(outputs))).all()
+
+
+def linear_mdd(**kwargs):
+    """a = f W."""
+    return linear_model(MDD, adversarial_head=linear(4, 3, "adversarial_head"), **kwargs)
+
+
+def disparity_loss(a, w, classes, gamma):
+    """Returns gamma times the agreement on the source plus the disagreement on the target."""
+    agree = -np.log(softmax(SOURCE @ a @ w)[ROWS, classes[0]])
+    disagree = -np.log(1 - softmax(TARGET @ a @ w)[ROWS, classes[1]] + 1e-6)
+    return gamma * agree.mean() + disagree.mean()
+
+
+@pytest.mark.parametrize("gamma", [4.0, 1.5])
+@pytest.mark.parametrize("mode", MODES)
+def test_mdd_loss_and_gradients_match_the_formula(mode, gamma):
+    model = linear_mdd(gamma=gamma)
+    classes = predict_classes(*read_weights(model)[:2])
+    loss = functools.partial(disparity_loss, classes=classes, gamma=gamma)
+    check_adversarial_step(model, mode, "disparity/loss", loss)
+
+
+def test_mdd_of_a_certain_adversarial_head_has_finite_loss():
+    model = linear_mdd()
+    model.adversarial_head.set_weights([1e3 * model.label_head.get_weights()[0]])
+    logs, slopes = step(model, "graph")
+    assert logs["disparity/loss"] == pytest.approx(-np.log(1e-6), rel=1e-3)
+    assert all(np.isfinite(slope).all() for slope in slopes)
+
+
+def linear_mcd():
+    """c2 = f C."""
+    return linear_model(MCD, second_head=linear(4, 3, "second_head"))
+
+
+def discrepancy(a, b, c):
+    """Returns the mean absolute difference of the probabilities."""
+    return np.mean(np.abs(softmax(TARGET @ a @ b) - softmax(TARGET @ a @ c)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_mcd_loss_and_gradients_match_the_formula(mode):
+    model = linear_mcd()
+    a, b, c = read_weights(model)
+    losses = {"label/loss": label_loss(a, b), "second_label/loss": label_loss(a, c)}
+    losses["discrepancy/loss"] = -discrepancy(a, b, c)
+    first, second = (central_differences(label_loss, [a, head]) for head in (b, c))
+    slopes = central_differences(discrepancy, [a, b, c])
+    gradients = [first[0] + second[0] + STRENGTH * slopes[0]]
+    gradients += [first[1] - slopes[1], second[1] - slopes[2]]
+    logs = check_step(model, mode, losses, gradients)
+    assert logs["strength"] == pytest.approx(STRENGTH)
+
+
+def test_both_heads_of_mcd_use_sample_weights_and_labeled_target():
+    model = linear_mcd()
+    a, b, c = read_weights(model)
+    inputs, labels = np.concatenate([SOURCE, TARGET]), np.concatenate([LABELS, LABELS])
+    weights = np.linspace(0.1, 2.0, 10)
+    logs, _ = step(model, "graph", {**PAIR, "target_labeled": TARGET}, labels, weights)
+    for name, head in (("label/loss", b), ("second_label/loss", c)):
+        losses = -np.log(softmax(inputs @ a @ head)[np.arange(10), labels])
+        assert logs[name] == pytest.approx(np.mean(weights * losses), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(MCD, "second_head"), (MDD, "adversarial_head"), (FDAL, "critic")]
+)
+def test_second_head_of_seeded_head_differs(method, name):
+    dense = keras.layers.Dense(3, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
+    head = keras.Sequential([keras.Input((4,)), dense])
+    second = getattr(method(linear(3, 4, "backbone"), label_head=head), name)
+    assert np.abs(second.get_weights()[0] - dense.get_weights()[0]).max() > 0.01
