@@ -34,13 +34,10 @@ LABELS = np.array([0, 2, 7, -1, 7, 3])
     [
         (check_number, ("x", -0.1), {"low": 0}, f"{NUMBER} >= 0. "),
         (check_number, ("x", 1.1), {"high": 1}, f"{NUMBER} <= 1. "),
-        (check_number, ("x", 2), {"low": 0, "high": 1}, f"{NUMBER} from 0 to 1. Received: x=2"),
         (check_number, ("x", 0), {"low": 0, "exclude_low": True}, f"{NUMBER} > 0. "),
         (check_number, ("x", 1), {"high": 1, "exclude_high": True}, f"{NUMBER} < 1. "),
         (check_number, ("x", math.nan), {}, f"{NUMBER}. Received: x=nan"),
-        (check_number, ("x", math.inf), {}, f"{NUMBER}. Received: x=inf"),
         (check_integer, ("k", 0), {"low": 1}, f"{INTEGER} >= 1. Received: k=0"),
-        (check_integer, ("k", -1), {"low": 0, "high": 8}, f"{INTEGER} from 0 to 8. "),
         (check_integer, ("k", 1), {"low": 2, "hint": "because"}, ">= 2, because. Received: k=1"),
         (check_choice, ("mode", "c", ("a", "b")), {}, "one of 'a', 'b'. Received: mode='c'"),
         (check_choice, ("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]), {}, "one of 'Net1'. Rec"),

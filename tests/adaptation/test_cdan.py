@@ -53,14 +53,6 @@ def test_cdan_loss_and_gradients_match_the_formula(mode, conditioning, smoothing
     check_adversarial_step(model, mode, "domain/loss", domain_loss)
 
 
-def test_max_units_bounds_discriminator_inputs():
-    assert linear_cdan(max_units=EXACT).multilinear_map.weights == []
-    model = CDAN(linear_parts()["backbone"], num_classes=3, max_units=RANDOMIZED)
-    assert model.domain_head.input_shape == (None, RANDOMIZED)
-    shapes = [weight.shape for weight in model.multilinear_map.non_trainable_weights]
-    assert shapes == [(4, RANDOMIZED), (3, RANDOMIZED)]
-
-
 @pytest.mark.parametrize(("method", "inputs"), [(dann.DANN, 4), (CDAN, RANDOMIZED)])
 def test_domain_head_may_be_a_function(method, inputs):
     options = {"max_units": RANDOMIZED} if method is CDAN else {}

@@ -75,16 +75,16 @@ def test_inputs_of_right_scale_do_not_warn(backbone, images):
     fit(dann.DANN, backbone, pair(images, images))  # pytest turns warnings into errors
 
 
-def test_target_of_other_scale_warns():
-    with pytest.warns(UserWarning, match=DIVIDES):
-        fit(dann.CDAN, images_network, pair(BYTES.astype("float32"), UNIT))
-    with pytest.warns(UserWarning, match=DIVIDES):
-        fit(dann.CDAN, images_network, {"source": 255 * UNIT, "target": UNIT}, LABELS)
-
-
 def test_second_fit_does_not_warn():
     model = dann.DANN(images_network(), 2)
     model.compile("sgd")
     with pytest.warns(UserWarning, match=DIVIDES):
         model.fit(pair(UNIT, UNIT), verbose=0)
     model.fit(pair(UNIT, UNIT), verbose=0)
+
+
+def test_target_of_other_scale_warns():
+    with pytest.warns(UserWarning, match=DIVIDES):
+        fit(dann.CDAN, images_network, pair(BYTES.astype("float32"), UNIT))
+    with pytest.warns(UserWarning, match=DIVIDES):
+        fit(dann.CDAN, images_network, {"source": 255 * UNIT, "target": UNIT}, LABELS)

@@ -63,13 +63,6 @@ def test_config_contains_import_hint():
     assert with_dropout().get_config()["load_after"] == "import dann"
 
 
-def test_string_in_config_stays_a_string(tmp_path):
-    model = dann.DANN(mlp_backbone((4,), (6,)), num_classes=2, name="turned")
-    model.save(tmp_path / "a.keras")
-    reloaded_model = keras.models.load_model(tmp_path / "a.keras", custom_objects={"turned": abs})
-    assert reloaded_model.name == "turned"
-
-
 def test_registering_a_method_keeps_other_names():
     class DANN(dann.DANN):
         """A user's class with the same name."""

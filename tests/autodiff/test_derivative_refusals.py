@@ -4,10 +4,9 @@ import pytest
 from keras import ops
 from maps import INPUTS, curved, linear
 
-from dann.autodiff import batch_jacobian, frobenius_norm, gradients, hvp, jacobian, jvp
+from dann.autodiff import batch_jacobian, frobenius_norm, gradients, jacobian, jvp
 from dann.autodiff import singular_values as singular
 
-VARIABLE = keras.Variable(INPUTS)
 X, U, INTEGERS = INPUTS, np.ones((3, 5), "float32"), INPUTS.astype("int32")
 
 
@@ -18,22 +17,17 @@ def make_sum_model():
 
 REFUSALS = [
     (lambda: gradients(ops.square, [X], [X, X]), r"`grad_ys` to contain .*\[\(\(3, 4\), 'float32'"),
-    (lambda: gradients(ops.square, [X], [X.astype("float16")]), r"\(\(3, 4\), 'float16'\)\]"),
     (lambda: gradients(ops.square, [X], X), r"`grad_ys` to be a list .*`\[x\]`. Received: ndarray"),
     (lambda: gradients(ops.square, [X], stop_gradients=[1]), "Received: stop_gradients=1"),
     (lambda: gradients(ops.sum, [INTEGERS]), r"`xs\[0\]` to be floating.*dtype=int32"),
     (lambda: gradients(ops.argmax, [X]), r"`function\(\*xs\)\[0\]` to be floating"),
     (lambda: jvp(linear, [X], [U]), r"`vs` to contain .*\(3, 4\).* Received: .*\(3, 5\)"),
-    (lambda: hvp(ops.sum, [X], [U]), "`vs` to contain"),
     (lambda: jacobian(lambda x: {"a": x, "b": x}, [X]), "one output. Received: 2 outputs"),
     # TensorFlow would silently return 0.
     (lambda: gradients(np.sin, [X]), "`keras.ops.sin|NumPy|numpy|Tracer"),
     # The rows would silently count as arguments.
     (lambda: gradients(ops.square, X[:1]), "`xs` to be a list of tensors.*Received: ndarray"),
     (lambda: jacobian(linear, {"a": X}), "one tensor, array or variable. Received: dict"),
-    (lambda: gradients(make_sum_model(), [{"a": VARIABLE, "b": VARIABLE}]), "Received: dict"),
-    (lambda: gradients(linear, [None]), r"`xs\[0\]` to be one tensor.*Received: NoneType"),
-    (lambda: hvp(ops.sum, [VARIABLE], None), "`vs` to be a list of tensors.*Received: NoneType"),
     (lambda: batch_jacobian(make_sum_model(), [X, X]), "one input. Received: 2 inputs"),
     (lambda: batch_jacobian(ops.sum, X), r"one by one .* shape \(\)"),
     (lambda: frobenius_norm(curved, X, samples=1), "`samples` to be an integer >= 2.*samples=1"),

@@ -8,7 +8,6 @@ import dann
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.config import building
 from dann.schedules import Constant
-from dann.selection import SCORES, resolve_scores
 
 GROUPS = {"method": METHODS, "regularizer": REGULARIZERS}
 
@@ -60,10 +59,6 @@ def test_method_has_a_replaceable_schedule(method):
     schedule = compose_config(f"schedule={METHOD_SCHEDULES.get(method, 'ganin')}").schedule
     assert compose_config(f"method={method}").schedule == schedule
     assert compose_config(f"method={method}", "schedule=warm_start").schedule.low == 0
-
-
-def test_all_computes_every_score():
-    assert resolve_scores(compose_config("selection=all").selection.scores) == dict(SCORES)
 
 
 @pytest.mark.parametrize(

@@ -122,14 +122,6 @@ def test_mostly_numeric_column_is_not_categorical(files, odd, count):
     assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
 
 
-def test_nuisance_used_as_group_keeps_missing_values(tmp_path):
-    sites = np.array(["a", "b", "c", "d", "e", ""])[np.arange(60) % 6]
-    table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) // 6 % 2, "site": sites})
-    table.to_csv(tmp_path / "a.csv", index=False)
-    domains = csv_table(tmp_path / "a.csv", None, "label", nuisances=["site"], groups="site")
-    assert domains.nuisances.kinds == {"site": 5}
-
-
 def test_nuisance_of_whole_numbers_with_missing_cells_is_classes(tmp_path):
     table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) % 2})
     table["site"], table["dose"] = np.arange(60) % 3 + 1, np.arange(60) % 3 / 2

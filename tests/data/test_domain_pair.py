@@ -49,13 +49,6 @@ def test_labeled_target_examples_are_drawn():
         np.testing.assert_array_equal(np.sort(two[:, 0, 0, 0]), np.arange(6))
 
 
-def test_test_batches_are_ordered_and_complete():
-    batches = list(PAIR.test_batches("target", 4))
-    assert [len(labels) for _, labels in batches] == [4, 2]
-    np.testing.assert_array_equal(np.concatenate([y for _, y in batches]), LABELS)
-    np.testing.assert_array_equal(np.concatenate([x for x, _ in batches]), IMAGES)
-
-
 def test_identity_differs_for_other_examples_alone():
     images = np.random.default_rng(0).uniform(size=(80, 4, 4, 1))
 

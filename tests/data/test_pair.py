@@ -95,18 +95,6 @@ def test_identity_differs_for_other_settings_and_examples():
     assert all(changed != identity() for changed in identities)
 
 
-@pytest.mark.parametrize("domains", [(SOURCE, TARGET), as_datasets()])
-def test_take_does_not_advance_pairs(domains):
-    pairs = pair(*domains, 2, shuffle=False)
-    pairs[0], pairs[1]
-    inputs, labels = pairs.take(3)
-    batch = inputs["source"], inputs["target"], labels
-    for values, expected in zip(batch, (SOURCE[0], TARGET, SOURCE[1]), strict=True):
-        np.testing.assert_array_equal(values, expected[:3])
-    assert len(pairs.take(100)[1]) in (4, 6)  # the target's size, which is approximate for datasets
-    np.testing.assert_array_equal(pairs[2][0]["source"], SOURCE[0][4:6])
-
-
 def test_only_the_rows_of_batches_are_read():
     counts = []
 

@@ -43,16 +43,6 @@ def test_group_draw_ignores_labels():
         np.testing.assert_array_equal(domains.target_test[0], np.float32(X + 50)[expected])
 
 
-def test_unlabeled_examples_of_test_groups_are_dropped():
-    partly = np.where(PEOPLE < 6, Y, -1)
-    partly[PEOPLE == 2] = np.where(np.arange(np.sum(PEOPLE == 2)) % 2, 1, -1)
-    for seed in range(5):
-        domains = arrays((X, Y), (X + 50, partly), groups=(None, PEOPLE), seed=seed)
-        _, _, train, test = sides(domains)
-        assert not train & test
-        assert (np.array(domains.target_test[1]) >= 0).all()
-
-
 @pytest.mark.parametrize("reader", [npz, csv_table])
 def test_files_name_their_groups(reader, tmp_path):
     paths = [tmp_path / name for name in ("a.npz", "b.npz")]

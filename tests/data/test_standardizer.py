@@ -47,12 +47,6 @@ def test_pair_has_statistics_of_its_training_examples(kind, mode):
     assert result.source_train[1] is LABELS
 
 
-def test_constant_columns_are_divided_by_one():
-    values = np.array([[1.0, 0.1], [3.0, 0.1]], "float32")
-    standardizer = Standardizer("each").fit(values, values)
-    assert standardizer.transform([[4.0, 2.1]]).tolist() == [[2.0, 2.0]]
-
-
 def test_saved_statistics_transform_new_examples_alike(tmp_path):
     frame = pandas.DataFrame(TARGET[:, 0], columns=["a", "b", "c"])
     standardizer = Standardizer("each").fit(frame + 1, frame)

@@ -65,13 +65,6 @@ def test_dataset_is_read_in_order(make, length):
         pairs[9]
 
 
-def test_generator_provides_one_pass():
-    pairs = pair(((X[i : i + 2], Y[i : i + 2]) for i in range(0, 10, 2)), TARGET, 4)
-    np.testing.assert_array_equal(np.concatenate([pairs[i][1] for i in range(2)]), Y[:8])
-    with pytest.raises(ValueError, match="can be read only once"):
-        pairs[2]
-
-
 @pytest.mark.parametrize("make", [Batches, lambda: iter(list(Batches()) * 9)])
 def test_each_fit_restarts_a_dataset(make):
     # Keras reads ahead, in a thread that may outlive the call.
@@ -115,3 +108,10 @@ def test_weights_per_example_or_per_map_label(shape):
     assert (labels.shape, weights_read.dtype) == ((12, 4, 4), np.float32)
     np.testing.assert_allclose(weights_read[:6], weights[labels[:6, 0, 0] // 16], rtol=1e-6)
     np.testing.assert_array_equal(weights_read[6:], np.ones(shape))
+
+
+def test_generator_provides_one_pass():
+    pairs = pair(((X[i : i + 2], Y[i : i + 2]) for i in range(0, 10, 2)), TARGET, 4)
+    np.testing.assert_array_equal(np.concatenate([pairs[i][1] for i in range(2)]), Y[:8])
+    with pytest.raises(ValueError, match="can be read only once"):
+        pairs[2]

@@ -56,14 +56,3 @@ def test_text_model_trains_predicts_and_is_scored(model):
         assert scores.keys() == set(SCORES) - {"mix_val"}
         assert scores["source_accuracy"] == 1
         assert np.isfinite(list(scores.values())).all()
-
-
-def test_map_inputs_maps_every_part():
-    domains = arrays((TEXTS, LABELS), (TARGET, LABELS)).with_target_labeled(2)
-    lengths = domains.map_inputs(lambda part: np.float32([[len(text)] for text in part]))
-    assert lengths.input_shape == (1,)
-    for name in ("source_train", "source_test", "target_test", "target_labeled"):
-        (texts, labels), (numbers, labels_kept) = getattr(domains, name), getattr(lengths, name)
-        assert numbers.ravel().tolist() == list(map(len, texts))
-        assert labels_kept is labels
-    assert lengths.target_train.ravel().tolist() == list(map(len, domains.target_train))

@@ -33,10 +33,6 @@ def in_training(inputs):
     return inner(inputs, training=True)
 
 
-def add_pooled(images):
-    return images + layers.Reshape((1, 2))(layers.GlobalMaxPooling2D()(images))
-
-
 def with_two_inputs():
     inputs = keras.Input((4,)), keras.Input((4,))
     return keras.Model(inputs, layers.Add()(inputs))
@@ -52,23 +48,16 @@ UNPACKABLE = {  # the shape of the input, a function of it, and words of the err
     "8 kernel levels": (FLAT, BinaryDense(9, kernel_estimator=DoReFa(3, "kernel")), "4 even"),
     "border": (IMAGE, BinaryConv2D(2, 3, **LEVELS), "pad with one of the levels"),
     "mean image": (IMAGE, lambda x: x - np.ones(IMAGE), "last axis"),
-    "mean over pixels": (IMAGE, lambda x: ops.mean(x, axis=(1, 2)), "act on the last axis"),
     "quantized": (FLAT, quantized, "in float32.*int8"),
     "celu": (FLAT, layers.Dense(2, activation="celu", name="one"), "'one/celu'.*Received: Celu"),
     "convolution by function": (IMAGE, lambda x: ops.conv(x, np.ones((1, 1, 2, 2))), "Conv"),
     "channels first": ((2, 6, 6), FIRST_AXIS_CONVOLUTION, "channels_last"),
     "divisor": (FLAT, lambda x: x / layers.Dense(4)(x), "divide by a constant"),
-    "examples": (FLAT, lambda x: x[..., 0, :], "'getitem' to act on each example separately"),
-    "first example": (FLAT, lambda x: x[0], "keep all examples"),
     "first axis": (IMAGE, layers.BatchNormalization(axis=1), "last axis"),
     "training": (FLAT, in_training, "'training': True"),
     "slopes per pixel": (IMAGE, layers.PReLU(name="one"), "'one'.*set `shared_axes`"),
-    "scalar": (FLAT, lambda x: x[:, 0], "keep an axis, as `x"),
-    "threshold": (FLAT, layers.ReLU(threshold=0.5), "no `threshold`"),
     "bilinear": (IMAGE, layers.UpSampling2D(2, interpolation="bilinear"), "nearest"),
-    "ranks": (IMAGE, add_pooled, "one rank"),
     "unknown size": ((None, 2), layers.Dense(2), "fixed size.*`keras.Input`"),
-    "two outputs": (FLAT, lambda x: [layers.Dense(2)(x), x], "2 outputs"),
 }
 OTHER_MODELS = {
     "two inputs": (with_two_inputs, "one input.*inputs of float32, float32"),
@@ -76,7 +65,6 @@ OTHER_MODELS = {
         lambda: keras.Sequential([keras.Input(FLAT, dtype="uint8"), layers.Dense(2)]),
         "in float32.*inputs of uint8",
     ),
-    "unbuilt": (lambda: keras.Sequential([layers.Dense(2)]), "Call it on a batch"),
     # JAX does not even build this model.
     "eager": (eager, "EagerDense.call to call only layers.*`return self.*`|Call it on a batch"),
 }

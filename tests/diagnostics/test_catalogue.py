@@ -2,13 +2,12 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 from linear_models import DATA
 from support.networks import network
 
-from dann.adaptation import DANN, METHODS, WDGRL
+from dann.adaptation import METHODS, WDGRL
 from dann.diagnostics import Diagnosis, measure, verdict
 from dann.diagnostics.catalogue import RANGES
 from dann.diagnostics.check import take_first
@@ -74,35 +73,3 @@ def test_every_method_is_diagnosed(name):
         names = [healthy.name for healthy in RANGES]
         assert len(set(names)) == len(names)
         assert set(names) - set(measurements) == {"binary/*/pass_rate"}  # without a binary layer
-
-
-class CustomBackbone(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.dense = keras.layers.Dense(4)
-
-    def call(self, inputs):
-        return self.dense(inputs["image"] * inputs["meta"] if isinstance(inputs, dict) else inputs)
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("several", [True, False])
-def test_unusual_backbone_skips_only_what_does_not_fit(several):
-    """Jacobians need one input, signals a functional backbone."""
-    x, labels = DATA
-    backbone = CustomBackbone()
-    if several:
-        x = {domain: {"image": part, "meta": part} for domain, part in x.items()}
-        inputs = {name: keras.Input((3,), name=name) for name in ("image", "meta")}
-        backbone = keras.Model(inputs, backbone(inputs))
-    backbone(x["source"])
-    model = DANN(backbone, num_classes=2)
-    model.compile("sgd")
-    names = ["certify", "jacobians", "signal_propagation"]
-    names += ["layer_outputs", "discriminator_vs_probe"]
-    measurements, skip_reasons = measure(model, (x, labels), names)
-    assert set(skip_reasons) == {"signal_propagation"} | ({"jacobians"} if several else set())
-    assert measurements["reversal/cosine"] == pytest.approx(-1)
-    if not several:
-        norm = np.linalg.norm(backbone.dense.kernel)
-        assert measurements["jacobian/source/features/norm"] == pytest.approx(norm, rel=1e-5)

@@ -14,8 +14,7 @@ from support.training_step import MODES
 import dann
 from dann.diagnostics import certify
 from dann.gradients import reverse_gradient
-from dann.layers import GradientReversal
-from dann.schedules import Constant, GaninSchedule, WarmStart
+from dann.schedules import WarmStart
 
 IMPLEMENTATIONS = ["stop_gradient"] + ["op_override"] * (keras.backend.backend() == "tensorflow")
 DATA = PAIR, LABELS
@@ -74,8 +73,6 @@ BETWEEN = keras.optimizers.schedules.PiecewiseConstantDecay([499, 1999], [0.0, 1
 @pytest.mark.parametrize(
     ("schedule", "iterations", "reversal_step", "state"),
     [
-        (GaninSchedule(100), 0, 0, "not started"),
-        (Constant(0.0), 0, 0, "strength 0"),
         (BETWEEN, 5, 5, "not started"),
         (BETWEEN, 600, 600, "working"),
         (BETWEEN, 2000, 2000, "strength 0"),
@@ -157,33 +154,7 @@ def test_function_is_certified_in_every_mode(mode):
         (halve, 1.0, "wrong strength"),
         (lambda x: 1.0 * x, None, "wrong sign"),
         (ops.stop_gradient, 1.0, "detached"),
-        (ops.stop_gradient, None, "strength 0"),
-        (lambda x: -x, None, "changes values"),
-        (lambda x: halve(halve(x)), None, "wrong sign"),
     ],
 )
 def test_fault_in_a_function_is_named(function, strength, state):
     assert certify(function, INPUTS, strength=strength)["reversal/state"] == state
-
-
-@pytest.mark.tensorflow
-def test_naive_graph_override_does_not_reverse():
-    import tensorflow as tf
-
-    @tf.RegisterGradient("dann.tests.Negative")
-    def _negative(op, upstream):
-        return -upstream
-
-    def naive(x):
-        graph = tf.compat.v1.get_default_graph()
-        with graph.gradient_override_map({"Identity": "dann.tests.Negative"}):
-            return tf.identity(x)
-
-    assert certify(naive, INPUTS, mode="graph")["reversal/state"] == "wrong sign"
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_layer_that_reverses_two_tensors_is_certified(mode):
-    certificate = certify(GradientReversal(0.3), [INPUTS, 2 * INPUTS[:, :2]], mode=mode)
-    assert certificate["reversal/state"] == "working"
-    assert certificate["reversal/ratio"] == pytest.approx(0.3, rel=1e-6)

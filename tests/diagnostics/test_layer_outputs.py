@@ -59,10 +59,6 @@ def test_check_names_the_first_layer_at_fault(build, name, words):
     assert "Diverged" not in str(verdict)  # nothing was trained
 
 
-def test_layer_without_weights_yet_is_built_and_measured():
-    assert layer_outputs(relu_layer(), X) == {"layers/dead_units": "hidden, 14 of 16"}
-
-
 def test_dead_features_of_a_method_are_a_reason():
     model = dann.DANN(chain(relu_layer()), num_classes=2)
     model.compile("sgd")

@@ -120,45 +120,33 @@ FAULTS = {  # by the state of the reversal
     "strength 0": {"constant": lambda: two_heads(GradientReversal(0.0))},
     "not started": {"schedule": lambda: two_heads(GradientReversal(GaninSchedule(100)))},
     "applied twice": {
-        "two layers": lambda: two_heads(GradientReversal(), GradientReversal()),
         "one layer twice": same_layer_twice,
         "in the head, too": lambda: two_heads(GradientReversal(), head=reversed_head),
-        "in a method's head": lambda: method(domain_head=reversed_head()),
         "in a method's backbone": lambda: method(backbone=reversed_backbone()),
     },
     "detached": {
         "reversed first": lambda: two_heads(GradientReversal(), Stop()),
-        "detached first": lambda: two_heads(Stop(), GradientReversal()),
         "on the inputs": lambda: two_heads(GradientReversal(), on_inputs=True),
-        "no weights": lambda: keras.Sequential([keras.Input((3,)), GradientReversal()]),
     },
     "backbone frozen": {
         "frozen backbone": lambda: two_heads(GradientReversal(), before=frozen_dense),
-        "frozen model": lambda: two_heads(
-            GradientReversal(), before=frozen_dense, head=frozen_dense
-        ),
         "method": lambda: method(backbone=keras.Sequential([keras.Input((3,)), frozen_dense()])),
     },
     "every output": {
         "one per head": lambda: every_head_reversed(GradientReversal(), GradientReversal()),
-        "end of the backbone": lambda: two_heads(before=reversed_backbone),
     },
     "behind the discriminator": {
-        "frozen discriminator": lambda: two_heads(GradientReversal(), head=frozen_dense),
         "last layer": lambda: Subclassed(last=[GradientReversal()]),
     },
     "within the discriminator": {
         "functional": lambda: two_heads(dense(), GradientReversal()),
-        "subclassed": lambda: Subclassed(dense(), GradientReversal()),
     },
     "no gradient": {
-        "detached head": lambda: method(domain_head=nested_head(Stop())),
         "saturated sigmoid": lambda: two_heads(GradientReversal(), head=saturated_dense),
     },
     "not finite": {"weights of NaN": lambda: with_nan(two_heads(GradientReversal()))},
     "not found": {
         "no reversal": two_heads,
-        "integers": lambda: keras.Sequential([keras.Input((3,)), layers.Embedding(5, 3)]),
     },
 }
 
@@ -171,14 +159,6 @@ def test_mistake_is_named(state, name):
     data = PAIR if isinstance(model, dann.adaptation.AdversarialModel) else X
     strength = 0.3 if state == "wrong strength" else None
     assert certify(model, data, strength=strength, mode="eager")["reversal/state"] == state
-
-
-def two_inputs():
-    inputs = [keras.Input((3,)), keras.Input((3,))]
-    backbone, reversal, head = dense(), GradientReversal(0.3), layers.Dense(1)
-    first, second = map(backbone, inputs)
-    domains = layers.Concatenate(axis=0)([head(reversal(first)), head(reversal(second))])
-    return keras.Model(inputs, [layers.Dense(4)(first), domains])
 
 
 def two_nuisances():
@@ -194,17 +174,10 @@ def features_by(*parts):
 
 CORRECT = {
     "batch normalization": features_by(dense, layers.BatchNormalization),
-    "deep head": lambda: two_heads(GradientReversal(0.5), dense(), layers.BatchNormalization()),
-    "two inputs": two_inputs,
     "two nuisances": two_nuisances,
     "in a nested model": lambda: nested(nested_head(GradientReversal(0.5))),
     "in a subclassed model": lambda: Subclassed(GradientReversal(0.5), dense()),
     "labels on detached features": lambda: Subclassed(GradientReversal(0.5), label=[Stop()]),
-    "domain output alone": lambda: keras.Sequential(
-        [keras.Input((3,)), dense(), GradientReversal(0.5), layers.Dense(1)]
-    ),
-    "method with a deep head": lambda: method(domain_head=nested_head(dense(), dense())),
-    "method with a regularizer": lambda: method(regularizers=[dann.MCC()]),
 }
 
 
@@ -212,8 +185,6 @@ CORRECT = {
 def test_correct_model_raises_no_alarm(name):
     model = CORRECT[name]()
     data = PAIR if isinstance(model, dann.adaptation.AdversarialModel) else X
-    if len(getattr(model, "inputs", None) or [0]) == 2:
-        data = [X, X]
     assert certify(model, data, mode="eager")["reversal/state"] == "working"
 
 
@@ -254,13 +225,8 @@ def foreign(**settings):
     ("build", "state"),
     [
         (lambda: two_heads(layers.Identity(name="foreign")), "wrong sign"),
-        (lambda: two_heads(layers.Activation("tanh", name="foreign")), "changes values"),
         (lambda: two_heads(Stop(), foreign()), "detached"),
-        (lambda: two_heads(dense(), foreign()), "within the discriminator"),
-        (lambda: two_heads(foreign(), GradientReversal()), "applied twice"),
         (lambda: two_heads(GradientReversal(), foreign()), "applied twice"),
-        (lambda: two_heads(foreign(), before=frozen_dense), "backbone frozen"),
-        (lambda: two_heads(foreign(), head=saturated_dense), "no gradient"),
         (embedding, "unknown"),
     ],
 )

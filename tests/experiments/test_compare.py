@@ -215,8 +215,6 @@ REFUSALS = {
     "unknown method": ({"methods": ["danna"]}, "methods.*danna"),
     "a method as a text": ({"methods": "dann"}, r"`methods` to be a list.*\['dann', 'cdan'\]"),
     "a model as method": ({"methods": [backbone()]}, r"functions of `\(backbone, num_classes\)`"),
-    "a text in a dict": ({"methods": {"mine": "dann"}}, "Received: 'dann'"),
-    "no steps": ({"steps": 0}, "steps=0"),
     "a model as backbone": ({"backbone": backbone()}, "`backbone` to be a function.*lambda"),
     "pairs": ({"domains": DOMAINS.batches(8)}, "`dann.data.arrays"),
 }

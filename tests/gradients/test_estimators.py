@@ -23,7 +23,6 @@ from dann.gradients import binary_sign
 from dann.gradients.estimators import (
     EDE,
     ESTIMATORS,
-    MagnitudeAware,
     ReSTE,
     SwishSign,
     get_estimator,
@@ -189,18 +188,6 @@ def test_stochastic_draws_with_hard_sigmoid_probability():
         np.testing.assert_allclose(fractions[2:5], [0.25, 0.5, 0.9], atol=4 * 0.5 / 20_000**0.5)
         np.testing.assert_array_equal(gradient, np.abs(inputs) <= 1)
     np.testing.assert_array_equal(pairs[0][0], pairs[1][0])
-
-
-@parametrize_implementation
-def test_scale_is_the_mean_magnitude_of_a_channel(implementation):
-    kernel = np.array([[[1.0, -2.0]], [[-0.5, 0.25]]], "float32")
-
-    def scale_signs(axis):
-        return as_array(binary_sign(kernel, implementation, MagnitudeAware(axis)))
-
-    np.testing.assert_allclose(scale_signs(-1), [[[0.75, -1.125]], [[-0.75, 1.125]]])
-    np.testing.assert_allclose(scale_signs(0), [[[1.5, -1.5]], [[-0.375, 0.375]]])
-    np.testing.assert_allclose(scale_signs([0, 2]), kernel)
 
 
 def test_sharpness_schedules_end_and_stay():

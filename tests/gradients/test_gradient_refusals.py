@@ -9,9 +9,8 @@ from dann.gradients import (
     override_gradient,
     reverse_gradient,
     straight_through,
-    surrogate_gradient,
 )
-from dann.gradients.estimators import EDE, DoReFa, SwishSign, get_estimator
+from dann.gradients.estimators import EDE, DoReFa, get_estimator
 from dann.gradients.estimators.identifiers import get_kernel_estimator
 from dann.gradients.reversal import reject_synonyms
 
@@ -52,7 +51,6 @@ def register_twice():
 
 
 REFUSALS = [
-    (lambda: differentiate_with((0, 0)), "return a tensor for each input. Received: int"),
     (lambda: differentiate_with((1, 2, 3)), "each of the 2 inputs. Received: 3 gradients"),
     (
         lambda: differentiate_with((tensor([1.0, 2.0], "float32"), tensor([1.0], "float32"))),
@@ -61,7 +59,6 @@ REFUSALS = [
     (lambda: override_gradient(first, first, name="tanh"), "activations of Keras.*name='tanh'"),
     (lambda: override_gradient(forward_with_two_outputs, first)(NUMBER), "return one tensor"),
     (lambda: override_gradient(times_weight, first)(NUMBER), r"as inputs.*reads \['kernel'\]"),
-    (lambda: surrogate_gradient(times_weight, first)(NUMBER), r"as inputs.*reads \['kernel'\]"),
     (lambda: save_activation(override_gradient(first, lambda u, x: u)), "registered under a uni"),
     (lambda: save_activation(register_twice()), "test>same, .* names another function"),
     (lambda: straight_through(NUMBER, np.ones(1, "int32")), "through other types.*dtype=int32"),
@@ -70,19 +67,15 @@ REFUSALS = [
         r"Received: shapes \(2,\) and \(1,\)",
     ),
     (lambda: reverse_gradient(NUMBER, -0.1), ">= 0, because the reversal .*: strength=-0.1"),
-    (lambda: reverse_gradient(NUMBER, "0.5"), "Received: strength='0.5'"),
     (lambda: reverse_gradient(NUMBER, implementation="ste"), "one of 'override', .*'ste'"),
     (lambda: reverse_gradient(ops.array([1, 2])), "no gradient flows .* Received: dtype=int32"),
     (lambda: reject_synonyms({"alpha": 1}), "Write `strength` for `alpha`. Received: alpha"),
-    (lambda: reject_synonyms({"k": 1}, {"k": "num_sources"}), "`num_sources` for `k`"),
     (lambda: get_estimator("ste"), "`estimator` to be one of 'approx_sign', .*'ste'"),
-    (lambda: SwishSign(0), "`beta` to be a finite number > 0. Received: beta=0"),
     (lambda: EDE(low=2, high=1), "`high` to be .* >= 2.*, because .* Received: high=1"),
     (lambda: get_kernel_estimator(DoReFa(), [-1]), "negative values .*DoReFa.mode='kernel'"),
     (lambda: binary_sign(NUMBER, sharpness=2.0), "takes no `sharpness`. Received: sharpness=2.0"),
     (lambda: binary_sign(NUMBER, estimator="ede", seed=1), "takes no `seed`. Received: seed=1"),
     (lambda: binary_sign(NUMBER, estimator="ede", sharpness=-1.0), "`sharpness` to be .* > 0"),
-    (lambda: binary_sign(NUMBER, "op_override", "identity"), "'override', 'stop_gradient'. Rec"),
 ]
 
 

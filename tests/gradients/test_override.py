@@ -35,18 +35,6 @@ def test_backward_gets_upstream_and_all_inputs(compiled):
     assert [gradient.tolist() for gradient in gradients] == [[30.0, 80.0], [1000.0, 4000.0]]
 
 
-@pytest.mark.parametrize("make", [override_gradient, surrogate_gradient])
-def test_forward_may_read_state_and_draw_numbers(make):
-    frozen, draws = keras.Variable([2.0], trainable=False), keras.random.SeedGenerator(0)
-
-    def noisy(x):
-        return frozen * x + keras.random.uniform((1,), seed=draws)
-
-    function = make(noisy, lambda *inputs: inputs[0])
-    first, second = (float(function(tensor([1.0], "float32"))[0]) for _ in range(2))
-    assert 2 < first != second > 2  # the state of the generator advances
-
-
 def swap_and_triple(upstream, inputs, kernel):
     """Returns three times the gradient of the kernel, and minus the gradient of the inputs."""
     input_gradient = ops.matmul(upstream, ops.transpose(kernel))

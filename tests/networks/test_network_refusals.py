@@ -7,12 +7,6 @@ RGB = {"input_shape": (32, 32, 3)}
 REFUSED = {  # a function, its arguments, and words of the error
     "vector": (networks.mnist_backbone, {"input_shape": (64,)}, "use `mlp_backbone`"),
     "height": (networks.lenet_backbone, {"input_shape": (15, 28, 1)}, "height.*16.*15"),
-    "stages": (networks.binary_resnet_backbone, {"input_shape": (3, 8, 1)}, "height.*4.*3"),
-    "kernel sizes": (
-        networks.time_series_backbone,
-        {"input_shape": (9, 2), "kernel_sizes": (3,)},
-        "zip",
-    ),
     "range": (networks.mnist_backbone, {"input_range": (1, 1)}, "input_range"),
     "initializer": (networks.lenet_backbone, {"initializer": "jax"}, "'keras', 'torch'"),
     "first layer": (
@@ -21,14 +15,8 @@ REFUSED = {  # a function, its arguments, and words of the error
         "'float', 'binary_kernel', 'binary'",
     ),
     "classes": (networks.label_head, {"num_features": 6, "num_classes": 1}, "for regression"),
-    "binary classes": (
-        networks.binary_label_head,
-        {"num_features": 4, "num_classes": 1},
-        "num_classes=1",
-    ),
     "application": (application_backbone, RGB | {"name": "preprocess_input"}, "`name`"),
     "gray images": (application_backbone, {"input_shape": (32, 32, 1)}, "RGB images"),
-    "pooling": (application_backbone, RGB | {"pooling": "max_pool"}, "'avg', 'max'"),
     "stage": (
         application_backbone,
         RGB | {"name": "MobileNet", "trainable": ("conv1", "a")},

@@ -89,15 +89,6 @@ def test_published_networks_have_published_parameters(model, expected):
     assert model().count_params() == expected
 
 
-def test_lenet_drops_whole_channels_between_its_convolutions():
-    backbone = networks.lenet_backbone(dropout=0.5)
-    [dropout] = [x for x in backbone.layers if isinstance(x, keras.layers.SpatialDropout2D)]
-    maps = keras.ops.convert_to_numpy(dropout(np.ones((4, 8, 8, 50), "float32"), training=True))
-    assert set(np.unique(maps)) == {0.0, 2.0}
-    np.testing.assert_array_equal(maps, np.broadcast_to(maps[:, :1, :1], maps.shape))
-    assert not [x for x in networks.lenet_backbone(dropout=0).layers if "dropout" in x.name]
-
-
 def test_torch_initial_weights_follow_the_fan_in():
     backbone = networks.lenet_backbone(bottleneck_units=256, initializer="torch")
     head = networks.domain_head(256, (64,), batch_norm=True, initializer="torch")

@@ -14,12 +14,6 @@ def build_split(*arguments, **kwargs):
     PerVariable(*arguments, **kwargs).build(make_layer_sum("first").trainable_variables)
 
 
-def make_half_variable():
-    variable = keras.Variable([1.0], dtype="float16")
-    variable.binary = True
-    return variable
-
-
 def make_faster_heads(*arguments):
     return faster_heads(dann.SourceOnly(make_layer_sum("dense"), num_classes=2), *arguments)
 
@@ -36,16 +30,12 @@ def set_threshold_after_training():
 
 REFUSED = {  # a function, and words of the error
     "weight decay": (lambda: Bop(weight_decay=0.1), "weight_decay=0.1"),
-    "rate": (lambda: Bop(0.0), "learning_rate=0.0"),
     "threshold": (lambda: Bop(threshold=-1e-8), "threshold=-1e-08"),
     "late threshold": (set_threshold_after_training, "before training.*new `Bop`"),
     "text": (lambda: PerVariable({"binary": "sgd"}, SGD()), "Received: {'binary': 'sgd'}"),
-    "rule": (lambda: PerVariable({False: SGD()}, SGD()), "map strings.*Received: {False"),
     "default": (lambda: PerVariable({"binary": Bop()}, "sgd"), "default_optimizer.*sgd"),
     "unmarked": (lambda: Bop().build([keras.Variable([1.0])]), "`PerVariable"),
-    "half precision": (lambda: Bop().build([make_half_variable()]), "single precision"),
     "unused rule": (lambda: build_split({"binary": Bop()}, SGD()), "'binary', which matches none"),
-    "indices": (lambda: build_split({"any": Bop()}, SGD(), optimizer_indices=[0, 1, 1]), "zip"),
     "factor": (lambda: make_faster_heads(SGD(), 0), "factor=0"),
     "function": (lambda: make_faster_heads(SGD(math.sqrt)), "Keras schedule"),
     "no binary layer": (train_without_binary_layers, "trainable binary layers"),

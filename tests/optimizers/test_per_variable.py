@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from constant_gradient import MODES, assert_resumes, for_each_mode, make_layer_sum, train, values
-from support.arrays import assert_all_close
 
 from dann.optimizers import Bop, PerVariable
 
@@ -95,12 +94,3 @@ def test_first_matching_rule_selects_the_optimizer():
     assert optimizer.optimizers == parts  # available to callbacks before the first step
     optimizer.build(make_layer_sum("first", "second").trainable_variables)
     assert optimizer.optimizer_indices == (0, 1, 0, 2)
-
-
-def test_loss_scale_factor_does_not_change_training():
-    plain, scaled = make_model(), make_model()
-    for model, factor in ((plain, None), (scaled, 8.0)):
-        optimizer = PerVariable({"binary": PARTS["bop"]()}, PARTS["clipped"](), None, factor)
-        train(model, optimizer, run_eagerly=True)
-    assert_all_close(values(plain.variables), values(scaled.variables), 1e-5)
-    assert [part.loss_scale_factor for part in scaled.optimizer.optimizers] == [8.0, 8.0]

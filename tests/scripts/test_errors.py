@@ -98,12 +98,6 @@ def test_help_and_wrong_commands_import_no_keras(command, scripts, tmp_path):
     assert last_lines[0] == "1" or arguments == ["--help"]
 
 
-def test_bug_shows_its_traceback(tmp_path, run_here, monkeypatch):
-    monkeypatch.setattr("dann.config.building.build_domains", lambda cfg: {}["no such key"])
-    with pytest.raises(KeyError):
-        run_here("train.py", [], tmp_path)
-
-
 @pytest.mark.parametrize("encoding", ["ascii", None])
 def test_run_needs_no_output(encoding, tmp_path, run_well, with_features):
     output = encoding and io.TextIOWrapper(io.BytesIO(), encoding=encoding)

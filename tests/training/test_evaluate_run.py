@@ -35,15 +35,6 @@ def test_table_has_one_row_per_score_in_order_of_regret(run):
     assert table.loc["bnm"].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
 
 
-def test_oracle_curve_must_have_the_same_epochs(run):
-    (run / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n100,1.0,0.6\n")
-    with pytest.raises(ValueError, match="one value per checkpoint .* Received: 3 and 1"):
-        tabulate_regret(run)
-    (run / "oracle.csv").unlink()
-    with pytest.raises(FileNotFoundError, match="trainer.oracle_curve=true.*no .*oracle.csv"):
-        tabulate_regret(run)
-
-
 @pytest.fixture
 def predicted_run(tmp_path):
     """A run with 100 predictions, 70 of them of the class `yes`."""

@@ -74,9 +74,7 @@ def bop_and_adam():
 KINDS = {
     "dann": (lambda: build_plain_model(dann.DANN), sgd),
     "everything": (build_regularized_model, lambda: keras.optimizers.Adam(1e-2, use_ema=True)),
-    "wdgrl": (lambda: build_plain_model(dann.WDGRL), lambda: keras.optimizers.Adam(1e-2)),
     "bop": (binary, bop_and_adam),
-    "mixed_float16": (lambda: build_plain_model(dann.DANN), sgd),
 }
 MOMENTS = (
     "the second step of the second epoch",
@@ -113,13 +111,12 @@ def kill_at(moment):
 def train(folder, kind):
     """Starts the run, from the data to the summary."""
     build, optimizer = KINDS[kind]
-    precision = kind if kind == "mixed_float16" else "float32"
     models = []
     for make in (
         build,
         *([lambda: build_plain_model(dann.SourceOnly, strength=None)] * (kind == "dann")),
     ):
-        training.start(1, precision)
+        training.start(1)
         models.append(training.compile_model(make(), optimizer(), TRAINER))
     callbacks = [training.EpochTable(folder / "metrics.csv")]
     data = domains((16, 16, 3) if kind == "bop" else (5,))

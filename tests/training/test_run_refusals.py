@@ -55,15 +55,9 @@ REFUSALS = {
     ),
     "oracle without labels": (run(method=TargetOnly), "labels of the target"),
     "keep that is no score": (run(selection={"keep": "bnm"}), "selection.keep"),
-    "unknown score": (run(selection={"scores": ["target_accuracy"]}), "scores"),
     "equal test sets": (equal_test_sets, "the same test set for both domains"),
     "unknown distribution": (distribution("pipeline"), "distribution.kind"),
-    "no device": (distribution("data_parallel", 0), "distribution.devices"),
     "devices as a text": (distribution("data_parallel", "two"), "distribution.devices"),
-    "devices without a distribution": (
-        distribution(devices=2),
-        "Expected distribution=data_parallel or multi_host",
-    ),
 }
 if BACKEND != "torch":
     REFUSALS["too many devices"] = connect("data_parallel", 1000), "Expected at most"

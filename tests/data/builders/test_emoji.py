@@ -12,7 +12,7 @@ import pytest
 from support.domains import collect_inputs
 
 from dann.data import emoji
-from dann.data.builders.emoji import STYLES, render, split_concept, to_svg
+from dann.data.builders.emoji import STYLES, split_concept
 
 pytest.importorskip("tensorflow_datasets")
 pytest.importorskip("resvg_py")
@@ -86,17 +86,6 @@ def test_every_concept_is_in_one_part(drawings, tmp_path):
 def test_split_of_a_concept_is_frozen():
     splits = {"1F600": "target_train", "1F40E": "source_train", "26BD": "target_test"}
     assert {code: split_concept(code) for code in splits} == splits
-
-
-def test_alias_mirrors_its_parent():
-    icons = {
-        "icons": {"left": {"body": DRAWN.format(color="red", width=1)}},
-        "aliases": {"right": {"parent": "left", "hFlip": True}},
-        **{"width": 4, "height": 4},
-    }
-    images = [render(to_svg(icons, name), 8) for name in ("left", "right")]
-    assert (images[0][..., 1] == 0).any()  # red on white
-    np.testing.assert_array_equal(images[1], images[0][:, ::-1])
 
 
 def test_missing_drawing_names_the_command(drawings, tmp_path):
