@@ -33,10 +33,12 @@ class SubclassedModel(keras.Model):
 
     def __init__(self, units=6, **kwargs):
         super().__init__(**kwargs)
-        self.units, self.join, self.dense = units, Join(), layers.Dense(units, activation="relu")
+        self.units, self.dense = units, layers.Dense(units, activation="relu")
 
     def call(self, inputs, training=False):
-        return self.dense(self.join(inputs) if isinstance(inputs, dict) else inputs)
+        if isinstance(inputs, dict):
+            inputs = keras.ops.concatenate(list(inputs.values()), axis=-1)
+        return self.dense(inputs)
 
     def get_config(self):
         return {**super().get_config(), "units": self.units}
