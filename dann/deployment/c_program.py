@@ -3,7 +3,6 @@
 import math
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -263,7 +262,7 @@ class CProgram:
         call = _call(function, *image, kernel, border, size, target)
         return [call, *self._call_channelwise(number, target)]
 
-    def _declare_window(self, number, **channels: Any):
+    def _declare_window(self, number, channels=0, groups=0):
         """Declares the window of a step, and returns its name."""
         step = self._steps[number]
         image, outputs = self.shapes[step.inputs[0]][:-1], self.shapes[number][:-1]
@@ -279,8 +278,9 @@ class CProgram:
         sizes = {**step.attributes, "image": image, "pads": pads}
         names = ("image", "size", "strides", "dilation", "pads")
         fields = {name: format_pair(sizes.get(name, []), int(name != "pads")) for name in names}
-        fields |= {"output_width": [1, *outputs][-1], **channels}
-        texts = [f".{name} = {value}" for name, value in fields.items()]
+        fields |= {"output_width": [1, *outputs][-1], "channels": channels, "groups": groups}
+        # In the order of `window_t`: C++ before 2020 has no initializers by name.
+        texts = [f"/* {name} */ {value}" for name, value in fields.items()]
         self.constants.declare(f"window_t window_{number}", texts, 13)
         return f"window_{number}"
 

@@ -254,7 +254,7 @@ def test_c_version_identifies_the_code():
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 @pytest.mark.parametrize("language", [["-x", "c", "-std=c99"], ["-x", "c++", "-std=c++11"]])
 def test_two_networks_compile_as_c_and_cpp_and_are_their_headers(language, tmp_path):
-    flags = ["-Wall", "-Wextra", "-Wno-missing-field-initializers", "-Werror"]
+    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     models, main, calls = [spread_statistics(NETWORKS["pooled"]()) for _ in range(2)], "", ""
     for index, (name, model) in enumerate(zip(("first", "second"), models, strict=True)):
         to_c(model, tmp_path / f"{name}.c", name)
