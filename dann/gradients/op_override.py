@@ -15,7 +15,7 @@ if keras.backend.backend() != "tensorflow":
 import tensorflow as tf
 
 from dann.gradients.graph_function import as_graph_function
-from dann.gradients.override import check_gradients
+from dann.gradients.override import check_gradients, reject_symbols
 
 _numbers = itertools.count()
 
@@ -66,6 +66,7 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
         - TensorFlow, `tf.Graph.gradient_override_map` and `tf.RegisterGradient`.
     """
     names = {op_type: _register(gradient) for op_type, gradient in overrides.items()}
+    messages = []
 
     def overridden(*inputs):
         graph = tf.compat.v1.get_default_graph()
@@ -74,13 +75,22 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
             outputs = function(*inputs)
         types = {operation.type for operation in graph.get_operations()[num_before:]}
         if missing := set(names) - types:
-            raise ValueError(
+            messages.append(
                 f"Expected a function with operations of the types {sorted(names)}, whose "
                 f"gradients are overridden. Received: {sorted(types)}, without {sorted(missing)}"
             )
         return outputs
 
-    return as_graph_function(overridden)
+    graph_function = as_graph_function(overridden)
+
+    def call(*inputs):
+        reject_symbols(inputs)
+        outputs = graph_function(*inputs)
+        if messages:  # raised here, because AutoGraph rewrites errors in a graph
+            raise ValueError(messages[0])
+        return outputs
+
+    return call
 
 
 def _register(gradient):

@@ -168,6 +168,17 @@ class NamedFunction:
         return function
 
 
+def reject_symbols(inputs: Sequence[Any]) -> None:
+    """Raises a `TypeError` for a `keras.Input`, whose overridden gradient would be lost."""
+    if any(map(keras.backend.is_keras_tensor, inputs)):
+        raise TypeError(
+            "Expected tensors, because a function with an overridden gradient takes no symbolic "
+            "inputs. Received: a KerasTensor. In a functional model, use a layer: "
+            "`dann.layers.GradientReversal`, `dann.layers.BinarySign`, or a subclass of "
+            "`keras.layers.Layer` that calls the function in `call`"
+        )
+
+
 def floating_tensor(inputs: Any) -> Any:
     """Returns `inputs` as a tensor of the Keras backend after a check of its data type.
 
@@ -198,7 +209,13 @@ def _combine_passes(forward, backward, is_pure=False):
 
     backend = keras.backend.backend()
     combine = {"tensorflow": _combine_on_tensorflow, "jax": _combine_on_jax}
-    return combine.get(backend, _combine_on_torch)(forward, gradient, is_pure)
+    overridden = combine.get(backend, _combine_on_torch)(forward, gradient, is_pure)
+
+    def call(*inputs):
+        reject_symbols(inputs)
+        return overridden(*inputs)
+
+    return call
 
 
 def _combine_on_tensorflow(forward, gradient, is_pure):
