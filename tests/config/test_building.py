@@ -13,8 +13,6 @@ from dann.config import building
 from dann.config.errors import ConfigError, explain_error
 from dann.data import Standardizer
 from dann.data.nuisances import Nuisances
-from dann.gradients.estimators import EDE
-from dann.layers import BinarySign
 from dann.schedules import GaninSchedule, StrengthSchedule
 
 CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
@@ -119,16 +117,6 @@ def test_experiment_of_the_paper_has_its_network_and_the_recipe():
     assert schedule == GaninSchedule(total_steps=cfg.trainer.steps, gamma=10.0, high=1.0)
     model = build("experiment=mnist_to_mnist_m", shape=(28, 28, 3))
     assert model.count_params() == 205_893  # figure 4a, and two variables of the reversal
-
-
-def test_sharpening_estimator_gets_the_length_of_the_run():
-    node = "{_target_:dann.gradients.estimators.EDE,total_steps:${trainer.steps}}"
-    estimator = f"network.backbone.input_estimator={node}"
-    model = build("network=binary_lenet", estimator, "trainer.steps=77")
-    layers = [*model.backbone._flatten_layers(), *model.label_head._flatten_layers()]
-    estimators = [layer.estimator for layer in layers if isinstance(layer, BinarySign)]
-    lengths = [e.total_steps for e in estimators if isinstance(e, EDE)]
-    assert lengths == [77] * 5  # two in the backbone, three in the label head
 
 
 def test_regularizers_are_chosen_by_name():

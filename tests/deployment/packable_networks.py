@@ -6,6 +6,7 @@ from keras import layers
 
 from dann.gradients.estimators import DoReFa
 from dann.layers import (
+    BinaryConv1D,
     BinaryConv2D,
     BinaryDense,
     BinaryDepthwiseConv2D,
@@ -117,6 +118,21 @@ def pooled():
     return keras.Model(inputs, BinaryDense(4, use_bias=False)(layers.Flatten()(x)))
 
 
+def series():
+    """Has causal convolutions along time, and a sign function as the estimators of a layer."""
+    inputs = keras.Input((9, 3))
+    x = BinaryConv1D(8, 3, input_estimator=None, padding="causal", dilation_rate=2)(inputs)
+    x = BinaryConv1D(8, 3, padding="causal", pad_values=1, use_bias=False)(normalize(x))
+    x = layers.Flatten()(normalize(layers.MaxPooling1D()(x)))
+    last = BinaryDense(4, input_estimator=plain_sign, kernel_estimator=plain_sign)
+    return keras.Model(inputs, last(x))
+
+
+@keras.saving.register_keras_serializable("tests")
+def plain_sign(x):
+    return keras.ops.where(x >= 0, 1.0, -1.0)
+
+
 @keras.saving.register_keras_serializable("tests")
 def zero_or_one(x):
     return keras.ops.where(x > 0.1, 1.0, 0.0)
@@ -145,6 +161,7 @@ NETWORKS = {
     "activations": activations,
     "levels": levels,
     "pooled": pooled,
+    "series": series,
 }
 
 

@@ -10,7 +10,6 @@ from support.networks import network
 from dann.adaptation import METHODS, WDGRL
 from dann.diagnostics import Diagnosis, measure, verdict
 from dann.diagnostics.catalogue import RANGES
-from dann.diagnostics.check import take_first
 
 # One method per kind of step; the others run among the slow tests.
 QUICK_METHODS = {"dann", "mdan", "source_only", "wdgrl"}
@@ -29,13 +28,6 @@ def test_unsuitable_diagnostics_are_skipped_and_all_announced():
     assert measurements == {"count": 6}
     assert skip_reasons == {"other": "only for other models"}
     assert [line.split(":")[0] for line in lines] == ["1/2 count", "2/2 other"]
-
-
-def test_first_examples_keep_the_labeled_target():
-    x = {"source": np.arange(4), "target": np.arange(5), "target_labeled": np.arange(2)}
-    parts, labels = take_first((x, np.array([0, 1, 2, 3, 8, 9])), 2)
-    assert [len(part) for part in parts.values()] == [2, 2, 2]
-    assert labels.tolist() == [0, 1, 8, 9]
 
 
 def test_diagnosis_is_json_with_null_for_infinite_numbers():

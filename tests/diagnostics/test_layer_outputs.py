@@ -6,8 +6,7 @@ import pytest
 from keras import layers, ops
 from linear_models import DATA
 
-import dann
-from dann.diagnostics import check, layer_outputs
+from dann.diagnostics import check
 
 X = DATA[0]["source"]
 
@@ -57,11 +56,3 @@ def test_check_names_the_first_layer_at_fault(build, name, words):
     assert verdict.name == name
     assert words in verdict.reasons[0]
     assert "Diverged" not in str(verdict)  # nothing was trained
-
-
-def test_dead_features_of_a_method_are_a_reason():
-    model = dann.DANN(chain(relu_layer()), num_classes=2)
-    model.compile("sgd")
-    assert layer_outputs(model, DATA) == {"layers/dead_units": "hidden, 14 of 16"}
-    reasons = check(model, DATA, mode="eager").verdict.reasons
-    assert "Dead units: layer hidden, 14 of 16. They return 0 for every example." in reasons

@@ -10,7 +10,7 @@ from support.closed_forms import jacobian_by_differences
 import dann
 from dann.adaptation import CDAN, DANN
 from dann.diagnostics import minmax_spectrum
-from dann.diagnostics.fields import explicit_field, get_descent, get_players, step_field
+from dann.diagnostics.fields import explicit_field, get_players, step_field
 from dann.diagnostics.minmax_spectrum import find_stable_steps, growth
 from dann.diagnostics.spectrum import spectrum
 from dann.schedules import GaninSchedule
@@ -131,17 +131,3 @@ def test_growth_matches_the_optimizer_on_a_linear_field(momentum, nesterov):
     measured = (lengths[-1] / lengths[19]) ** (1 / 40)
     expected = growth(np.linalg.eigvals(matrix), 0.3, momentum, nesterov)
     assert expected == pytest.approx(measured, rel=0.02)
-
-
-class DoubleLoss(DANN):
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        return 2 * super().compute_loss(x, y, y_pred, sample_weight, training)
-
-
-def test_overridden_loss_changes_the_spectrum_and_adam_has_no_growth():
-    model, _ = linear_dann(optimizer=keras.optimizers.Adam(0.01))
-    double, _ = linear_dann(cls=DoubleLoss)
-    game, doubled = (minmax_spectrum(variant, DATA) for variant in (model, double))
-    assert doubled["game/radius"] == pytest.approx(2 * game["game/radius"], rel=1e-3)
-    assert set(doubled) - set(game) == {"game/step", "game/growth"}
-    assert get_descent(model) is None

@@ -1,7 +1,6 @@
 """The ranking of a sweep, from invented summaries."""
 
 import json
-import math
 import re
 import shutil
 
@@ -141,18 +140,6 @@ def test_oracle_comes_last_and_is_never_recommended(sweep):
     assert measure(sweep, "selection/agreement") == {"0": 0, "2": 0}
     assert "method=target_only (uses target labels)" in text
     assert "best run 95.0%" in text
-
-
-def test_seeds_are_ranked_by_agreement(sweep):
-    write_classes(sweep, r0=[0, 1, 1, 0], r1=[0, 1, 0, 1], r2=[0, 1, 0, 1])
-    for run in ACCURACIES:
-        change(sweep / run, **{"target/accuracy": math.nan})
-    text = rank_sweep(sweep, "agreement", OVERRIDES)
-    assert measure(sweep, "selection/agreement") == {"1": 0.5, "2": 0.5, "0": 0.0}
-    assert order(sweep) == "1203"  # InfoMax ranks equal runs
-    assert "target accuracy" not in text
-    rank_sweep(sweep, "bnm", OVERRIDES)
-    assert order(sweep) == "0213"
 
 
 def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):

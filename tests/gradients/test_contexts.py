@@ -176,7 +176,6 @@ def weighted_sum(weights, outputs):
     ("options", "policy", "tolerance"),
     [
         ({"jit_compile": True}, "float32", 1e-6),
-        ({"run_eagerly": True}, "float32", 1e-6),
         ({"jit_compile": False}, "mixed_float16", 1e-3),
     ],
 )

@@ -138,24 +138,6 @@ def test_export_writes_into_the_run_directory(copy_run, run_here):
     np.testing.assert_array_equal(load(path).predict(inputs), classifier.predict(inputs, verbose=0))
 
 
-@pytest.mark.parametrize(
-    ("layer", "words"),
-    [
-        (keras.layers.Dense(4, activation="selu", name="c"), ["layer 'c/selu'", "Received: Selu"]),
-        (
-            keras.layers.Lambda(lambda x: x[:, :4]),
-            ["Received: run/classifier.keras"],
-        ),  # code
-    ],
-)
-def test_classifier_that_cannot_be_packed_is_refused(
-    layer, words, copy_run, run_here, check_refused
-):
-    folder = copy_run(layer)
-    check_refused(run_here("export.py", ["run=run"], folder), *words)
-    assert list(folder.glob("run/export/*")) == []
-
-
 REFUSALS = {
     "diagnose.py": {
         "run=nowhere": "run must be the directory of a finished run. Received: nowhere",

@@ -97,8 +97,6 @@ def test_image_size_and_batch_size_follow_a_few_images(folder, tmp_path, run_wel
         ("csv", ["data.label=class"], "['size', 'kind', 'label']"),
         ("csv", ["network=cnn"], "network=tabular"),
         ("npz", ["data.target=a.csv"], "a.csv"),
-        ("npz", ["data.target=nothing.npz"], "nothing.npz"),
-        ("images", ["data.target=nothing"], "nothing"),
         ("images", ["data.source=broken"], "broken/round/0.png"),
     ],
 )

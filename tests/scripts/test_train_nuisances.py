@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 
 import numpy as np
 import pandas
@@ -77,19 +76,6 @@ def test_run_reports_leakage_before_and_after(folder, finished, run_well):
     assert len(pandas.read_csv(folder / "run/predictions_new.csv")) == 150
 
 
-def test_stopped_run_resumes_with_equal_results(folder, finished, run_well, monkeypatch):
-    monkeypatch.setattr("dann.training.evaluation.leakage", lambda *_: {})  # takes seconds
-    parts = folder / "parts"
-    shutil.copytree(folder / "run", parts)
-    (parts / "summary.json").unlink()
-    (parts / "checkpoints/step-4.npz").unlink()
-    resumed = [*finished[0], "hydra.run.dir=parts", "resume=true"]
-    output = run_well("train.py", resumed, folder)
-    assert re.findall(r"^epoch (\d)/2", output, re.MULTILINE) == ["2"]
-    files = [folder / run / "predictions.csv" for run in ("run", "parts")]
-    assert files[0].read_text() == files[1].read_text()
-
-
 def test_sweep_over_strengths_draws_a_tradeoff(folder, run_well, monkeypatch):
     measured = iter([LEAKAGE, LEAKAGE, LEAKAGE._replace(score=0.5)])  # measuring takes seconds
     function = "dann.training.evaluation.leakage"
@@ -112,7 +98,6 @@ def test_sweep_over_strengths_draws_a_tradeoff(folder, run_well, monkeypatch):
         (["data.nuisances={site: number}"], "of kind 'number' only numbers"),
         (["data.nuisances=null"], "Received: no target and nuisances=[]"),
         (["method=dann"], "method=invariant and data.nuisances=[...] go together"),
-        (["target_labeled=1"], "labels of the target for `target_labeled`"),
         (["selection=default"], "Use selection=none"),
         (["callbacks=diagnostics"], "Expected both domains"),
     ],

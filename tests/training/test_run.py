@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from keras.callbacks import LambdaCallback
 from small_runs import TRAINER, build_model, train_small
-from support.arrays import assert_all_close, assert_all_equal
+from support.arrays import assert_all_close
 
 from dann import training
 from dann.adaptation import DANN, SourceOnly, TargetOnly
@@ -119,29 +119,20 @@ def test_only_an_oracle_learns_from_target_labels(domains, tmp_path):
         assert np.mean(classes == 2) == 1.0 if method is TargetOnly else np.mean(classes == 2) < 0.7
 
 
-@pytest.mark.parametrize("per_epoch", [2, 9])
-def test_last_epoch_has_the_remaining_steps(per_epoch, domains, tmp_path):
-    trainer = dataclasses.replace(TRAINER, oracle_curve=True, steps_per_epoch=per_epoch, steps=5)
+def test_last_epoch_has_the_remaining_steps(domains, tmp_path):
+    trainer = dataclasses.replace(TRAINER, oracle_curve=True, steps=5)
     model, selection = build_model(DANN), dataclasses.replace(SELECTION, keep="info_max")
     summary = train_small(tmp_path, domains, model, trainer=trainer, selection=selection)
-    ends = [2, 4, 5] if per_epoch == 2 else [5]
-    rows = (tmp_path / "oracle.csv").read_text().splitlines()[1:]
-    assert [int(row.partition(",")[0]) for row in rows] == ends
+    rows = (tmp_path / "oracle.csv").read_text().splitlines()
+    assert rows[0] == "step,cpu_seconds,target/accuracy"
+    assert [row.partition(",")[0] for row in rows[1:]] == ["2", "4", "5"]
+    assert float(rows[-1].split(",")[1]) <= summary["cpu_seconds"]
     assert (summary["steps"], int(model.optimizer.iterations)) == (5, 5)
-    assert summary["kept_step"] in ends
+    assert summary["kept_step"] in (2, 4, 5)
     assert (tmp_path / "checkpoints/step-5.npz").is_file()
 
 
-def test_scores_do_not_change_the_training(domains, tmp_path):
-    models = build_model(DANN), build_model(DANN)
-    for model, selection in zip(models, (SELECTION, None), strict=True):
-        training.start(seed=1)
-        train_small(tmp_path / str(bool(selection)), domains, model, selection=selection)
-    assert_all_equal(models[0].get_weights(), models[1].get_weights())
-
-
-@pytest.mark.parametrize("averages", [False, True])
-@pytest.mark.parametrize("keep", [None, "info_max"])
+@pytest.mark.parametrize(("keep", "averages"), [(None, True), ("info_max", False)])
 def test_summary_has_the_scores_of_the_final_weights(keep, averages, domains, tmp_path):
     """A diverging loss makes the scores of later epochs worse."""
     options = {"use_ema": True, "ema_momentum": 0.3} if averages else {}

@@ -95,11 +95,11 @@ def test_missing_drawing_names_the_command(drawings, tmp_path):
 
 
 @pytest.mark.parametrize("style", PIXELS)
-def test_pixels_are_the_same_on_every_machine(style, tmp_path):
+def test_pixels_are_the_same_on_every_machine(style, cache):
     if not (REAL / "emoji").is_dir():
         pytest.skip("no drawings in ../shared/data/emoji or DANN_DATA_DIR")
     other = "openmoji" if style != "openmoji" else "emojione"
-    folders = {"cache_dir": str(tmp_path), "data_dir": str(REAL)}
+    folders = {"cache_dir": str(cache), "data_dir": str(REAL)}
     pairs = emoji(style, other, **folders), emoji(other, style, **folders)
     digest = hashlib.sha256()
     for part in (*collect_inputs(pairs[0])[:2], *collect_inputs(pairs[1])[2:]):
