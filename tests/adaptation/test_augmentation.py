@@ -85,30 +85,3 @@ def test_byte_images_become_floats_only_for_layers(joint_forward):
         for inputs in (pair, augmented)
     )
     assert_all_close([features], [expected])
-
-
-def train_one_step(layer, **compile_options):
-    """Returns a model with an augmentation layer and its weights after one step."""
-    keras.utils.set_random_seed(0)
-    model = make_image_model(source=[layer()])
-    model.compile(keras.optimizers.SGD(0.01), **compile_options)
-    images = IMAGES / np.float32(255)
-    model.train_on_batch({"source": images, "target": images}, np.array([0, 1]))
-    return model, [keras.ops.convert_to_numpy(weight) for weight in model.weights]
-
-
-on_jax = pytest.mark.skipif(
-    keras.backend.backend() != "jax", reason="only JAX compiles image layers"
-)
-
-
-@on_jax
-def test_jax_compiles_image_layers():
-    def layer():
-        rotation = keras.layers.RandomRotation(0.2, seed=1)
-        return keras.layers.Pipeline([rotation, keras.layers.RandomPerspective(seed=1)])
-
-    model, weights = train_one_step(layer)
-    assert model.jit_compile is True
-    _, expected = train_one_step(layer, run_eagerly=True)
-    assert_all_close(weights, expected, atol=1e-5)

@@ -143,19 +143,6 @@ def test_missing_labels_have_no_weight():
     assert second_result == pytest.approx(complete_result, rel=1e-5)
 
 
-def test_class_weights_equal_label_sample_weights():
-    factors = {0: 2.0, 2: 0.5}
-    weights = {name: np.ones(7, "float32") for name in ("label", "site")}
-    weights["label"] = np.array([factors.get(label, 1.0) for label in MASKED["label"]], "float32")
-    y = {name: MASKED[name] for name in weights}
-    logs = []
-    for options in ({"class_weight": factors}, {"sample_weight": weights}):
-        model = build_small_model(SITE)
-        model.compile(keras.optimizers.SGD(0.0))
-        logs.append(model.fit(X, y, batch_size=7, verbose=0, **options).history)
-    assert logs[0] == {name: pytest.approx(value) for name, value in logs[1].items()}
-
-
 @pytest.mark.parametrize("kind", ["CategoricalCrossentropy", "BinaryCrossentropy"])
 def test_labels_may_be_vectors(kind):
     y = {**Y, "label": np.eye(3, dtype="float32")[Y["label"]]}

@@ -6,7 +6,7 @@ from linear_models import DATA, LABELS, SOURCE
 from support.closed_forms import jacobian_by_differences, softmax
 from support.networks import network
 
-from dann.adaptation import WDGRL, SourceOnly
+from dann.adaptation import SourceOnly
 from dann.diagnostics import sharpness
 
 
@@ -50,17 +50,3 @@ def test_many_weights_need_no_hessian():
     expected = np.linalg.eigvalsh(moment)[-1] * np.sum(head**2)
     data = ({"source": inputs, "target": inputs}, np.zeros(30, "float32"))
     assert top_eigenvalue(model, data) == pytest.approx(expected, rel=1e-3)
-
-
-@pytest.mark.parametrize("step", [0, 3, 4])
-def test_critic_steps_do_not_hide_the_label_loss(step):
-    """`WDGRL` has the label loss of `SourceOnly`, but most of its steps ignore the backbone."""
-    parts = network((3, 2), "backbone"), network((2, 2), "label_head")
-    wdgrl = WDGRL(parts[0], label_head=parts[1], seed=1)
-    plain = SourceOnly(parts[0], label_head=parts[1])
-    wdgrl.reversal.step.assign(step)
-    for model in (wdgrl, plain):
-        model.compile("sgd")
-    expected = top_eigenvalue(plain)
-    assert expected > 0
-    assert top_eigenvalue(wdgrl) == pytest.approx(expected, rel=1e-4)

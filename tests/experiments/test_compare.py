@@ -13,7 +13,6 @@ from scipy import special
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import dann
-from dann.experiments.compared_runs import standardize_each
 from dann.selection import agreement, compute_outputs, info_max
 from dann.selection.recommend import find_closest_to_average
 
@@ -166,18 +165,6 @@ def test_default_settings_contain_simple_baselines():
     inputs, labels = make_domains(True).target_test
     row = comparison.runs.set_index("setting").loc["gradient_boosting"]
     assert row["target/accuracy"] == np.mean(trees.predict(np.asarray(inputs)) == labels)
-
-
-@pytest.mark.parametrize("shape", [(3,), (4, 4, 1)])
-def test_standardized_domains_have_equal_moments(shape):
-    rng = np.random.default_rng(0)
-    source, target = rng.uniform(0, 99, (80, *shape)), rng.uniform(50, 250, (80, *shape))
-    domains = dann.data.arrays((source, np.arange(80) % 2), target)
-    pair = standardize_each(domains)
-    axes = tuple(range(len(shape)))
-    for name, reduce in (("mean", np.mean), ("deviation", np.std)):
-        moments = [reduce(part[:], axes) for part in (pair.source_train[0], pair.target_train)]
-        np.testing.assert_allclose(*moments, rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_share_correction_has_a_row_if_only_shares_differ():

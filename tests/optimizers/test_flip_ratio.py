@@ -24,18 +24,3 @@ def test_share_of_flips_is_logged_by_layer():
         expected = [np.mean(old != new) for old, new in itertools.pairwise(signs[::STEPS])]
         assert max(expected) > 0
         np.testing.assert_allclose(logs[f"flips/{name}"], expected)
-
-
-def test_equal_layer_names_are_pooled_and_0_is_positive():
-    parts = [make_layer_sum("same", binary=["same"]) for _ in range(2)]
-    inputs = keras.Input((3,))
-    model = keras.Model(inputs, keras.layers.Add()([part(inputs) for part in parts]))
-    kernels = [part.get_layer("same").kernel for part in parts]
-    callback, logs = FlipRatio(), {}
-    callback.set_model(model)
-    for start, end, share in ((0, 1, 0.0), (1, 0, 0.0), (0, -1, 0.5), (-1, 1, 0.5)):
-        kernels[0].assign(np.full((3, 4), start))
-        callback.on_train_begin()
-        kernels[0].assign(np.full((3, 4), end))
-        callback.on_epoch_end(0, logs)
-        assert logs == {"flips/same": share}
