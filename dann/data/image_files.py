@@ -15,6 +15,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
 from dann.checks import check_choice, check_integer
+from dann.data.lazy_array import LazyArray
 
 EXTENSIONS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
@@ -28,7 +29,7 @@ _MODES = {1: "L", 3: "RGB"}
 _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
 
 
-class ImageFiles:
+class ImageFiles(LazyArray):
     """Image files as an array-like uint8 `(n, height, width, channels)`.
 
     Indexing, as in `images[3]`, `images[:8]` or `images[indices]`, decodes the images in several
@@ -58,18 +59,14 @@ class ImageFiles:
     def __init__(self, paths: Sequence[Any], image_size: int | Sequence[int], channels: int = 3):
         size, channels = check_image_size(image_size), check_choice("channels", channels, _MODES)
         self.paths = [os.fspath(path) for path in paths]
-        self.shape = (len(self.paths), *size, channels)
-        self.dtype = np.dtype(np.uint8)
+        shape = (len(self.paths), *size, channels)
+        super().__init__(shape, np.dtype(np.uint8), self._decode)
 
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        rows = np.arange(len(self))[index]
-        images = np.empty((rows.size, *self.shape[1:]), self.dtype)
+    def _decode(self, rows):
+        images = np.empty((len(rows), *self.shape[1:]), self.dtype)
         decode = functools.partial(_decode_into, size=self.shape[1:3], mode=_MODES[self.shape[3]])
-        list(_POOL.map(decode, images, [self.paths[row] for row in rows.flat]))
-        return images.reshape(*rows.shape, *self.shape[1:])
+        list(_POOL.map(decode, images, [self.paths[row] for row in rows]))
+        return images
 
     def check(self) -> None:
         """Reads the header of every file; raises an error that names a file without a header.

@@ -69,15 +69,12 @@ class Sampler:
     def _select_groups(self, rounds, indices_in_round):
         blocks, rows = np.divmod(rounds, _ROUNDS_PER_BLOCK)
         groups = np.empty_like(indices_in_round)
+        ordered = np.tile(np.arange(len(self.members)), (_ROUNDS_PER_BLOCK, 1))  # (rounds, groups)
         for block in np.unique(blocks):
             in_block = blocks == block
-            orders = self._get_group_orders(int(block))
+            orders = self._draw(0, int(block), lambda rng: rng.permuted(ordered, axis=1), ordered)
             groups[in_block] = orders[rows[in_block], indices_in_round[in_block]]
         return groups
-
-    def _get_group_orders(self, number):
-        orders = np.tile(np.arange(len(self.members)), (_ROUNDS_PER_BLOCK, 1))  # (rounds, groups)
-        return self._draw(0, number, lambda rng: rng.permuted(orders, axis=1), orders)
 
     def _get_pass_order(self, group, number):
         members = self.members[group]

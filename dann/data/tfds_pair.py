@@ -208,16 +208,14 @@ def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray
         shade = image.astype(np.float32) / np.float32(255) @ _LUMA
         image = (shade * np.float32(255.5)).astype(np.uint8)[..., np.newaxis]
     if image.shape[:2] != tuple(size):
-        planes = [_resize(image[..., channel], size) for channel in range(image.shape[-1])]
+        height, width = size
+        # As floats, because Pillow would round bytes after each of the two axes.
+        planes = [
+            Image.fromarray(plane).resize((width, height), Image.Resampling.BILINEAR)
+            for plane in np.moveaxis(image.astype(np.float32), -1, 0)
+        ]
         image = np.clip(np.rint(np.stack(planes, axis=-1)), 0, 255).astype(np.uint8)
     return np.repeat(image, 3, axis=-1) if image.shape[-1] < channels else image
-
-
-def _resize(plane, size):
-    # Pillow would round bytes after each of the two axes.
-    height, width = size
-    floats = Image.fromarray(plane.astype(np.float32))
-    return np.asarray(floats.resize((width, height), Image.Resampling.BILINEAR))
 
 
 def _find_keys(name: str, info: Any) -> tuple[str, str | None]:

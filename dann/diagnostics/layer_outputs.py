@@ -55,7 +55,10 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
     network: Any = model.backbone if is_method else model
     x = data[0] if isinstance(data, tuple) else data
     parts = [x[domain] for domain in DOMAINS] if is_method else [x]
-    inputs = keras.tree.map_structure(_join_first, *parts)
+    inputs = keras.tree.map_structure(
+        lambda *arrays: ops.concatenate([ops.convert_to_tensor(a[:_SAMPLES]) for a in arrays]),
+        *parts,
+    )
     if not network.built:
         network(inputs)
     with preserve_state(network):
@@ -79,8 +82,3 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
             count = f"{layer.name}, {is_dead.sum()} of {is_dead.size}"
             measurements.setdefault("layers/dead_units", count)
     return measurements
-
-
-def _join_first(*arrays):
-    tensors: Any = [ops.convert_to_tensor(array) for array in arrays]
-    return ops.concatenate([tensor[:_SAMPLES] for tensor in tensors])

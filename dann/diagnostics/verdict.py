@@ -186,8 +186,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
         - [Ben-David et al., 2010](https://doi.org/10.1007/s10994-009-5152-4), theorem 2, on the use
           of a small distance between the domains.
     """
-    rules = [_check_finite, _check_layers, _check_reversal, _check_ranges]
-    rules += [_check_probe, _check_discrepancy]
+    rules = _check_outputs, _check_reversal, _check_ranges, _check_probe, _check_discrepancy
     findings = [finding for rule in rules for finding in rule(measurements)]
     order = list(VERDICTS)
     name = min((finding.verdict for finding in findings if finding.verdict), key=order.index)
@@ -200,15 +199,13 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     return Verdict(name, headline, reasons, findings[0].advice)
 
 
-def _check_finite(m) -> Iterator[Finding]:
+def _check_outputs(m) -> Iterator[Finding]:
+    """Yields findings on numbers that are not finite, and on dead units."""
     numbers = {k: v for k, v in m.items() if not isinstance(v, str)}
     names = [k for k, v in numbers.items() if not np.isfinite(np.asarray(v, float)).all()]
     if names:
         advice = "Lower the learning rate, clip gradients, or find the first NaN in metrics.csv."
         yield Finding("diverged", f"Not finite: {', '.join(names)}.", advice)
-
-
-def _check_layers(m) -> Iterator[Finding]:
     if layer := m.get("layers/not_finite"):
         reason = f"The first layer whose outputs are NaN or infinite is {layer!r}."
         yield Finding("diverged", reason, f"Check the inputs and the weights of {layer!r}.")

@@ -93,11 +93,6 @@ class Checkpoints:
             np.savez(draft, state=text, **arrays)
         self.manifest.discard([old.name for old in self.paths()[_MAX_CHECKPOINTS:]])
 
-    def save_model(self, model: keras.Model) -> None:
-        """Saves the whole model, including its optimizer."""
-        with self.manifest.write(self.folder / LAST_MODEL) as draft:
-            model.save(draft)
-
     def newest(
         self, steps_per_epoch: int = 1, total_steps: int = 0
     ) -> tuple[dict[str, Any], list[np.ndarray]] | None:
@@ -236,7 +231,8 @@ class EpochCheckpoints(keras.callbacks.Callback):
         }
         self.checkpoints.write(self._step, state, arrays)
         if self.stopped or self.epoch == self.params["epochs"]:
-            self.checkpoints.save_model(self.model)
+            with self.checkpoints.manifest.write(self.checkpoints.folder / LAST_MODEL) as draft:
+                self.model.save(draft)
 
 
 def get_variables(model: Any) -> list[Any]:

@@ -116,7 +116,13 @@ class Distribution:
         if self.kind is None or keras.backend.backend() != "tensorflow":
             return contextlib.nullcontext()
         if self._strategy is None:
-            self._strategy = _mirrored(self._device_names())
+            import tensorflow as tf
+
+            names = self._device_names()
+            is_processor = "cpu" in names[0].lower()
+            # Collectives, the default on a processor, support only one strategy per process.
+            reduction = tf.distribute.ReductionToOneDevice() if is_processor else None
+            self._strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)
         return self._strategy.scope()
 
     def _device_names(self):
@@ -194,15 +200,6 @@ def _split_jax(count):
 
 
 _SPLITS = {"tensorflow": _split_tensorflow, "jax": _split_jax}
-
-
-def _mirrored(names):
-    import tensorflow as tf
-
-    is_processor = "cpu" in names[0].lower()
-    # Collectives, the default on a processor, support only one strategy per process.
-    reduction = tf.distribute.ReductionToOneDevice() if is_processor else None
-    return tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)
 
 
 def _processor():

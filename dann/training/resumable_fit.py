@@ -104,7 +104,13 @@ def fit(
         checkpoints.check_free()
         _share_newest(checkpoints)
         writer.resume(model, epochs)
-        _start_at(pairs, writer.epoch * steps)
+        if hasattr(pairs, "start"):
+            pairs.start = writer.epoch * steps
+        elif writer.epoch:
+            raise ValueError(
+                "Expected pairs that can start at any step, such as `dann.data.pair` makes. "
+                f"Received: {type(pairs).__name__}"
+            )
         try:
             model.fit(
                 pairs,
@@ -135,17 +141,6 @@ def _settings(model, pairs, steps):
         "pairs": getattr(pairs, "identity", None),
     }
     return json.loads(json.dumps(settings, default=int))
-
-
-def _start_at(pairs, step):
-    """Makes the pairs start at a training step."""
-    if hasattr(pairs, "start"):
-        pairs.start = step
-    elif step:
-        raise ValueError(
-            "Expected pairs that can start at any step, such as `dann.data.pair` makes. "
-            f"Received: {type(pairs).__name__}"
-        )
 
 
 def _share_newest(checkpoints):
