@@ -58,10 +58,7 @@ def test_validation_data_is_refused_before_training(data):
 
 @pytest.mark.parametrize(
     ("model", "x", "y"),
-    [
-        (compile_model(), PAIR, LABELS),
-        (compile_model(SourceOnly), FRAME, LABELS),
-    ],
+    [(compile_model(), PAIR, LABELS), (compile_model(SourceOnly), FRAME, LABELS)],
     ids=["pair", "plain inputs"],
 )
 def test_every_form_of_frames_is_remembered(model, x, y):

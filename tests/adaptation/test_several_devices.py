@@ -15,7 +15,7 @@ from dann.adaptation.replicas import check_optimizer
 from dann.optimizers import PerVariable
 
 SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "train_on_devices.py"
-FEW = ("sdat", "daln", "labeled target")
+FEW = ("sdat", "labeled target")
 BACKENDS = [pytest.param("tensorflow", marks=pytest.mark.tensorflow), "jax"]
 
 
@@ -40,10 +40,11 @@ def train(backend, folder, counts, names):
 
 def assert_devices_agree(results, backend, counts, names):
     for name in names:
-        differs = backend == "tensorflow" and name in PER_REPLICA
+        if backend == "tensorflow" and name in PER_REPLICA:
+            continue
         for count in counts:
             weights, logs = results[f"{name}/{count}"]
-            expected, expected_logs = results[f"{name}/{count} parts" if differs else f"{name}/0"]
+            expected, expected_logs = results[f"{name}/0"]
             case = f"{name} on {count} devices"
             np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-5, err_msg=case)
             actual_logs = {key: logs[key] for key in expected_logs}

@@ -15,17 +15,7 @@ from support.shifted_classes import (
     target_accuracies,
 )
 
-from dann.adaptation import (
-    CDAN,
-    DALN,
-    DANN,
-    DIRTT,
-    FDAL,
-    MCC,
-    MCD,
-    MDD,
-    WDGRL,
-)
+from dann.adaptation import CDAN, DALN, DANN, DIRTT, FDAL, MCC, MCD, MDD, WDGRL
 from dann.networks import domain_head, label_head
 
 SHORT = 200

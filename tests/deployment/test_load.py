@@ -42,11 +42,7 @@ def test_packed_file_is_compiled_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("compiler", "reason"),
-    [
-        ("no-such-compiler", "No such file"),
-        ("false", "fails with 1"),
-    ],
+    ("compiler", "reason"), [("no-such-compiler", "No such file"), ("false", "fails with 1")]
 )
 def test_numpy_runs_with_warning_without_compiler(compiler, reason, tmp_path, monkeypatch):
     path, inputs, expected = make_packed_file(tmp_path)

@@ -13,12 +13,7 @@ from dann.deployment import pack
 from dann.deployment.folding import find_thresholds
 from dann.deployment.packing import build_program
 from dann.deployment.runtime import PackedModel, load
-from dann.layers import (
-    BinaryConv2D,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-    BinarySign,
-)
+from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D, BinarySign
 from dann.networks import binary_label_head, binary_lenet_backbone, binary_resnet_backbone
 
 

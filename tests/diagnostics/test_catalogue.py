@@ -46,8 +46,7 @@ def test_diagnosis_is_json_with_null_for_infinite_numbers():
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n in QUICK_METHODS else pytest.mark.slow) for n in METHODS],
+    "name", [pytest.param(n, marks=[] if n in QUICK_METHODS else pytest.mark.slow) for n in METHODS]
 )
 def test_every_method_is_diagnosed(name):
     metadata = METHODS.metadata[name]

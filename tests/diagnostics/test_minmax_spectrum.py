@@ -82,8 +82,7 @@ def test_spectrum_matches_the_field_by_hand(cls, strength, field, tolerance):
 
 
 @pytest.mark.parametrize(
-    ("method", "strength"),
-    [("DANN", GaninSchedule(8)), ("CDAN", 0.7), ("MCD", 0.7), ("MDD", 0.7)],
+    ("method", "strength"), [("DANN", GaninSchedule(8)), ("CDAN", 0.7), ("MCD", 0.7), ("MDD", 0.7)]
 )
 def test_a_step_of_length_one_descends_the_field(method, strength):
     """The field includes regularizers of layers and the strength of the next step."""

@@ -133,21 +133,15 @@ FAULTS = {  # by the state of the reversal
         "method": lambda: method(backbone=keras.Sequential([keras.Input((3,)), frozen_dense()])),
     },
     "every output": {
-        "one per head": lambda: every_head_reversed(GradientReversal(), GradientReversal()),
+        "one per head": lambda: every_head_reversed(GradientReversal(), GradientReversal())
     },
-    "behind the discriminator": {
-        "last layer": lambda: Subclassed(last=[GradientReversal()]),
-    },
-    "within the discriminator": {
-        "functional": lambda: two_heads(dense(), GradientReversal()),
-    },
+    "behind the discriminator": {"last layer": lambda: Subclassed(last=[GradientReversal()])},
+    "within the discriminator": {"functional": lambda: two_heads(dense(), GradientReversal())},
     "no gradient": {
-        "saturated sigmoid": lambda: two_heads(GradientReversal(), head=saturated_dense),
+        "saturated sigmoid": lambda: two_heads(GradientReversal(), head=saturated_dense)
     },
     "not finite": {"weights of NaN": lambda: with_nan(two_heads(GradientReversal()))},
-    "not found": {
-        "no reversal": two_heads,
-    },
+    "not found": {"no reversal": two_heads},
 }
 
 

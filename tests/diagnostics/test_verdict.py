@@ -7,10 +7,7 @@ from support.arrays import assert_all_equal
 from support.shifted_classes import linear_backbone, shifted_classes
 
 import dann
-from dann.diagnostics import (
-    check,
-    measure,
-)
+from dann.diagnostics import check, measure
 from dann.layers import BinarySign
 from dann.networks import domain_head, label_head
 

@@ -174,10 +174,7 @@ def weighted_sum(weights, outputs):
 @parametrize_case
 @pytest.mark.parametrize(
     ("options", "policy", "tolerance"),
-    [
-        ({"jit_compile": True}, "float32", 1e-6),
-        ({"jit_compile": False}, "mixed_float16", 1e-3),
-    ],
+    [({"jit_compile": True}, "float32", 1e-6), ({"jit_compile": False}, "mixed_float16", 1e-3)],
 )
 def test_fit_step_descends_the_gradient(case, options, policy, tolerance):
     """For the loss mean(sum(w y)) over n rows, the kernel moves from I to I - X' (w s) / n."""

@@ -6,13 +6,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from small_binary_layers import (
-    LAYERS,
-    differentiate_bilinear,
-    make_inputs,
-    make_layer,
-    make_linear,
-)
+from small_binary_layers import LAYERS, differentiate_bilinear, make_inputs, make_layer, make_linear
 from support.closed_forms import sign
 from support.differentiate import as_array as array
 

@@ -66,8 +66,7 @@ def halve(step):
 
 
 @pytest.mark.parametrize(
-    "schedule",
-    [keras.optimizers.schedules.PolynomialDecay(0.0, 4, 2.0, power=1.0), halve],
+    "schedule", [keras.optimizers.schedules.PolynomialDecay(0.0, 4, 2.0, power=1.0), halve]
 )
 def test_keras_schedule_and_function_are_schedules(schedule):
     reversal = GradientReversal(schedule)

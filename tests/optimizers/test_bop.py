@@ -9,8 +9,7 @@ from dann.optimizers import Bop
 
 
 @pytest.mark.parametrize(
-    ("rates", "mode"),
-    [((0.3, 0.02), "eager"), ((Decay(0.4, 10, 1.0), Decay(0.05, 5, 2.0)), "xla")],
+    ("rates", "mode"), [((0.3, 0.02), "eager"), ((Decay(0.4, 10, 1.0), Decay(0.05, 5, 2.0)), "xla")]
 )
 def test_flips_match_the_algorithm(rates, mode):
     model = make_layer_sum("kernel", binary=["kernel"], use_bias=False)

@@ -5,9 +5,7 @@ import socket
 
 import pytest
 
-TWO = ["distribution=data_parallel", "distribution.devices=2"]
 QUICK = ["debug=fast", "selection=none", "schedule=constant", "optimizer.learning_rate=0.01"]
-BACKENDS = [pytest.param("tensorflow", marks=pytest.mark.tensorflow), "jax"]
 
 
 @pytest.fixture
@@ -18,15 +16,6 @@ def train(run_apart, tmp_path):
         return run_apart("train.py", arguments, tmp_path, KERAS_BACKEND=backend)
 
     return run
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_run_on_two_devices_resumes_on_one(train, tmp_path, backend):
-    for steps, settings in ((4, TWO), (6, ["trainer.steps=6", "resume=true"])):
-        result = train(backend, *QUICK, "callbacks=diagnostics", *settings)
-        assert result.returncode == 0, result.stderr
-        assert json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == steps
 
 
 @pytest.fixture

@@ -80,8 +80,7 @@ CASES |= {
     "dropout": Case(lambda: plain_model(keras.layers.Dropout(0.5, seed=1))),
     "labeled target": Case(plain_model, {"target_labeled": LABELLED}, has_weights=True),
     "several sources": Case(
-        lambda: MDAN(backbone(), num_classes=3, num_sources=2),
-        {"source_domain": np.arange(24) % 2},
+        lambda: MDAN(backbone(), num_classes=3, num_sources=2), {"source_domain": np.arange(24) % 2}
     ),
     "averaged weights": Case(plain_model, optimizer={"use_ema": True, "ema_momentum": 0.5}),
     "clipped": Case(plain_model, optimizer={"global_clipnorm": 0.05}),
@@ -119,39 +118,6 @@ def flatten_weights(model):
     return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
 
 
-def fit_case_in_parts(case, count):
-    """Does what `fit_case` does, on one device, with the mean gradient of parts of each batch.
-
-    Each part begins with the state of the step. Logged values are averaged over the parts; the
-    first part determines all other state.
-    """
-    import tensorflow as tf
-
-    model, pairs = build_case(case)
-    states = [v for v in model.variables if not v.trainable]
-    trained = model.trainable_variables
-    logged = {id(v) for tracker in model.trackers.values() for v in tracker.variables}
-    losses = []
-    for step in range(STEPS):
-        before = [v.numpy() for v in states]
-        slopes, after = [], []
-        for part in range(count):
-            for state, value in zip(states, before, strict=True):
-                state.assign(value)
-            x, y = keras.tree.map_structure(lambda a, i=part: np.split(a, count)[i], pairs[step])
-            with tf.GradientTape() as tape:
-                loss = model.compute_loss(x, y, model(x, training=True), training=True)
-            losses.append(float(loss))
-            slopes.append(tape.gradient(loss, trained))
-            after.append([v.numpy() for v in states])
-        for weight, part_slopes in zip(trained, zip(*slopes, strict=True), strict=True):
-            weight.assign(weight - RATE * sum(part_slopes) / count)
-        for state, values in zip(states, zip(*after, strict=True), strict=True):
-            state.assign(np.mean(values, axis=0) if id(state) in logged else values[0])
-    logs = {name: float(tracker.result()) for name, tracker in model.trackers.items()}
-    return flatten_weights(model), {**logs, "loss": np.mean(losses)}
-
-
 def logical_devices(count):
     """Splits the processor; returns a function from a number of devices to a scope."""
     if keras.backend.backend() == "jax":
@@ -187,9 +153,6 @@ def main(folder, counts, names):
             key = f"{name}/{count}"
             with scope(count):
                 weights[key], logs[key] = fit_case(CASES[name])
-            if name in PER_REPLICA and keras.backend.backend() == "tensorflow":
-                key = f"{name}/{count} parts"
-                weights[key], logs[key] = fit_case_in_parts(CASES[name], count)
     np.savez(folder / "weights.npz", **weights)
     (folder / "logs.json").write_text(json.dumps(logs))
 

@@ -84,8 +84,7 @@ def single(together, tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("count", "names"),
-    [(2, SOME_CASES), *(pytest.param(n, ALL_CASES, marks=SLOW) for n in (2, 4))],
+    ("count", "names"), [(2, SOME_CASES), *(pytest.param(n, ALL_CASES, marks=SLOW) for n in (2, 4))]
 )
 def test_several_processes_train_like_one(together, single, tmp_path, count, names):
     wait_for(together(tmp_path, names, count))
