@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dann.diagnostics import verdict
-from dann.diagnostics.minmax_spectrum import growth
 
 ALIGNED = {
     "reversal/state": "working",
@@ -85,25 +84,6 @@ def probe(low, high):
 )
 def test_rule_applies_at_its_threshold(change, name):
     assert verdict(ALIGNED | change).name == name
-
-
-@pytest.mark.parametrize(
-    ("eigenvalues", "step", "momentum", "expected", "name"),
-    [
-        ([25, 1], 0.1, 0.9, 0.949, "aligned"),  # overshoots without the momentum
-        ([0.5 + 3j, 0.5 - 3j], 0.1, 0.9, 1.379, "unstable"),
-        ([0.5 + 3j, 0.5 - 3j], 0.1, 0.0, 0.996, "aligned"),
-        ([-1.35, 1], 0.05, 0.9, 1.244, "aligned"),  # descent from a saddle
-        ([-3, 1], 0.3, 0.0, 1.9, "unstable"),  # too fast a descent
-    ],
-)
-def test_growth_with_momentum_decides_instability(eigenvalues, step, momentum, expected, name):
-    eigenvalues = np.array(eigenvalues, complex)
-    factor = growth(eigenvalues, step, momentum)
-    assert factor == pytest.approx(expected, abs=0.01)
-    game = {"game/min_real_part": eigenvalues.real.min(), "game/step": step}
-    game["game/growth"] = factor
-    assert verdict(ALIGNED | game).name == name
 
 
 def test_reasons_include_findings_that_do_not_decide():

@@ -12,7 +12,6 @@ from dann.training import RunDirectory
 
 ACCURACIES = {"0": (1.5, 0.70), "1": (1.9, 0.80), "2": (1.7, 0.95)}  # score and target accuracy
 OVERRIDES = {str(run): [f"seed={run}", "method=dann"] for run in range(4)}
-SAME = {"r0": [0, 1, 2], "r2": [0, 1, 2]}
 
 
 def change(run, **values):
@@ -166,22 +165,6 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
     }
     assert measure(sweep, "selection/agreement") == {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
     assert order(sweep) == "24130"
-
-
-def test_info_max_ranks_if_a_setting_has_one_seed(sweep):
-    write_classes(sweep, **SAME)
-    text = rank_sweep(sweep, "agreement", OVERRIDES)
-    assert (
-        "ranked by selection/info_max: agreement needs several finished runs per setting\n" in text
-    )
-    assert order(sweep) == "1203"
-    assert measure(sweep, "selection/agreement") == {"2": 1, "0": 1}
-    (sweep / "1/predictions.csv").write_bytes(b"")
-    assert rank_sweep(sweep, "agreement", OVERRIDES) == text
-    same = {run: ["seed=0"] for run in ACCURACIES}
-    rank_sweep(sweep, "agreement", same)
-    assert "selection/agreement" not in read_rows(sweep)
-    assert rank_sweep(sweep, "bnm", {"3": ["seed=3"]}) is None  # not finished
 
 
 def test_files_of_the_user_are_not_replaced(sweep):
