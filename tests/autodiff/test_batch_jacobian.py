@@ -15,7 +15,6 @@ from maps import (
     WEIGHTS,
     assert_close,
     curved,
-    differentiate_examples,
     linear,
 )
 from support import torch_skips
@@ -158,23 +157,3 @@ def test_result_can_be_differentiated_when_compiled(mode):
         return gradients(lambda x: ops.sum(batch_jacobian(lambda x: x**3, x)), [x])[0]
 
     assert_close(run_in_mode(differentiate_sum, mode)(ops.convert_to_tensor(INPUTS)), 6 * INPUTS)
-
-
-def test_recurrent_network_has_all_derivatives():
-    recurrent = layers.SimpleRNN(1, use_bias=False, return_sequences=True)
-    model = keras.Sequential([keras.Input((2, 1)), recurrent, layers.Dense(9, use_bias=False)])
-    a, b, wide = 0.5, -0.8, np.linspace(1, 2, 9)
-    model.set_weights([np.array([[a]]), np.array([[b]]), wide[None]])
-
-    def in_numpy(x):
-        first = np.tanh(a * x[:, 0])
-        states = first, np.tanh(a * x[:, 1] + b * first)
-        return np.concatenate([np.outer(state, wide) for state in states], axis=1)
-
-    x = np.array([[0.3, -0.6], [1.0, 0.2]], "float32")
-    matrices, inputs = differentiate_examples(in_numpy, x), x[..., None]
-    assert_close(batch_jacobian(model, inputs), matrices.reshape(2, 2, 9, 2, 1))
-    largest = np.linalg.svd(matrices, compute_uv=False)[:, :1]
-    assert_close(singular_values(model, inputs, 1), largest, rtol=1e-4)
-    norms, errors = map(ops.convert_to_numpy, frobenius_norm(model, inputs, samples=64))
-    assert (np.abs(norms - np.linalg.norm(matrices, axis=(1, 2))) < 4 * errors).all()

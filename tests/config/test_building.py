@@ -141,18 +141,6 @@ def write_npz(folder, *names):
 APPLICATION = ("network=keras_application", "network.name=MobileNet")
 
 
-def test_application_loads_weights_and_trains_the_named_stages(tmp_path):
-    path, shape = tmp_path / "mobile_net.weights.h5", (32, 32, 3)
-    network = keras.applications.MobileNet(weights=None, include_top=False, input_shape=shape)
-    network.save_weights(path)
-    overrides = *APPLICATION, f"network.weights={path}", "network.trainable=[conv_pw_13]"
-    backbone = build(*overrides, shape=shape).backbone
-    layers = {variable.path.split("/")[0] for variable in backbone.trainable_weights}
-    assert layers == {"conv_pw_13", "conv_pw_13_bn"}
-    for loaded, saved in zip(backbone.get_weights(), network.get_weights(), strict=True):
-        np.testing.assert_array_equal(loaded, saved)
-
-
 def test_heads_of_an_application_learn_ten_times_faster():
     cfg = compose_config(*APPLICATION, "network.weights=null", "optimizer=adam")
     model = building.build_model(cfg, cfg.method, minimal_domains((32, 32, 3), 3))

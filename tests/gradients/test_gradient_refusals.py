@@ -4,12 +4,7 @@ import pytest
 from keras import ops
 from support.differentiate import tensor, value_and_gradients
 
-from dann.gradients import (
-    binary_sign,
-    override_gradient,
-    reverse_gradient,
-    straight_through,
-)
+from dann.gradients import binary_sign, override_gradient, reverse_gradient, straight_through
 from dann.gradients.estimators import EDE, DoReFa, get_estimator
 from dann.gradients.estimators.identifiers import get_kernel_estimator
 from dann.gradients.reversal import reject_synonyms

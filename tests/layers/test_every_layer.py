@@ -7,10 +7,11 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_equal
-from support.differentiate import IMPLEMENTATIONS, as_array
+from support.differentiate import IMPLEMENTATIONS, as_array, value_and_gradients
 
 from dann import layers
-from dann.gradients.estimators import SwishSign
+from dann.gradients import binary_sign
+from dann.gradients.estimators import SwishSign, get_estimator
 from dann.layers import BinarySign, GradientReversal
 from dann.schedules import GaninSchedule
 
@@ -138,3 +139,25 @@ def test_layer_trains_compiled_and_is_saved(case, reloaded):
     assert loaded.get_layer(layer.name).get_config() == layer.get_config()
     assert_all_equal(model.get_weights(), loaded.get_weights())
     assert_all_equal(as_array(loaded(inputs)), as_array(model(inputs)))
+
+
+@pytest.mark.parametrize("name", ["ede", "reste"])
+def test_each_call_in_a_step_has_its_sharpness(name):
+    """Compares the gradient of the sum of two calls with two functions of the estimator."""
+    estimator = get_estimator(name)
+    inputs = np.array([-0.4, 0.05, 0.9], "float32")
+    sign = BinarySign(estimator=name)
+
+    def twice(x):
+        return sign(x, training=True) + 3.0 * sign(0.5 * x, training=True)
+
+    def add_functions(x):
+        first, second = (estimator.sharpness_at(step) for step in (0, 1))
+        return binary_sign(x, estimator=estimator, sharpness=first) + 3.0 * binary_sign(
+            0.5 * x, estimator=estimator, sharpness=second
+        )
+
+    _, (gradient,) = value_and_gradients(twice, inputs)
+    _, (expected,) = value_and_gradients(add_functions, inputs)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6)
+    assert np.any(gradient)

@@ -68,10 +68,7 @@ REFUSALS = {
         lambda: regret({"short": [1.0, 2.0]}, [0.5, 0.25, 0.75]),
         "score 'short' and the oracle",
     ),
-    "recommendation without source only": (
-        lambda: recommend({"dann": [LOGITS]}),
-        "source_only",
-    ),
+    "recommendation without source only": (lambda: recommend({"dann": [LOGITS]}), "source_only"),
 }
 
 
