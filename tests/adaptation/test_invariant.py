@@ -173,3 +173,16 @@ def test_nuisance_out_of_range_gives_nan():
     wrong = {**Y, "site": np.array([0, 1, 2, 0, 1, 0, 1])}
     logs, _ = step(build_small_model(SITE), "graph", X, wrong)
     assert np.isnan(logs["site/loss"])
+
+
+def test_class_weights_equal_label_sample_weights():
+    factors = {0: 2.0, 2: 0.5}
+    weights = {name: np.ones(7, "float32") for name in ("label", "site")}
+    weights["label"] = np.array([factors.get(label, 1.0) for label in MASKED["label"]], "float32")
+    y = {name: MASKED[name] for name in weights}
+    logs = []
+    for options in ({"class_weight": factors}, {"sample_weight": weights}):
+        model = build_small_model(SITE)
+        model.compile(keras.optimizers.SGD(0.0))
+        logs.append(model.fit(X, y, batch_size=7, verbose=0, **options).history)
+    assert logs[0] == {name: pytest.approx(value) for name, value in logs[1].items()}

@@ -186,3 +186,11 @@ def test_frames_are_read_like_files(files, delimiter):
     mixed = csv_table(files[0], frames[1])
     assert_same_inputs(mixed, expected)
     assert mixed.name == "a → target"
+
+
+def test_nuisance_used_as_group_keeps_missing_values(tmp_path):
+    sites = np.array(["a", "b", "c", "d", "e", ""])[np.arange(60) % 6]
+    table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) // 6 % 2, "site": sites})
+    table.to_csv(tmp_path / "a.csv", index=False)
+    domains = csv_table(tmp_path / "a.csv", None, "label", nuisances=["site"], groups="site")
+    assert domains.nuisances.kinds == {"site": 5}

@@ -14,6 +14,7 @@ from support.training_step import MODES
 import dann
 from dann.diagnostics import certify
 from dann.gradients import reverse_gradient
+from dann.layers import GradientReversal
 from dann.schedules import WarmStart
 
 IMPLEMENTATIONS = ["stop_gradient"] + ["op_override"] * (keras.backend.backend() == "tensorflow")
@@ -158,3 +159,10 @@ def test_function_is_certified_in_every_mode(mode):
 )
 def test_fault_in_a_function_is_named(function, strength, state):
     assert certify(function, INPUTS, strength=strength)["reversal/state"] == state
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_layer_that_reverses_two_tensors_is_certified(mode):
+    certificate = certify(GradientReversal(0.3), [INPUTS, 2 * INPUTS[:, :2]], mode=mode)
+    assert certificate["reversal/state"] == "working"
+    assert certificate["reversal/ratio"] == pytest.approx(0.3, rel=1e-6)

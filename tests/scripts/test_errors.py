@@ -98,8 +98,9 @@ def test_help_and_wrong_commands_import_no_keras(command, scripts, tmp_path):
     assert last_lines[0] == "1" or arguments == ["--help"]
 
 
-def test_run_needs_no_unicode_in_its_output(tmp_path, run_well, with_features):
-    output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+@pytest.mark.parametrize("encoding", ["ascii", None])
+def test_run_needs_no_output(encoding, tmp_path, run_well, with_features):
+    output = encoding and io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     run_well("train.py", SHORT, with_features(tmp_path), output)
     assert (tmp_path / "run/summary.json").is_file()
 

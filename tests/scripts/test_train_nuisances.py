@@ -2,12 +2,14 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas
 import pytest
-from support.configs import minimal_domains
+from support.configs import compose_config, minimal_domains
 
+from dann.config import building
 from dann.data.nuisances import Nuisances
 from dann.diagnostics.leakage import Leakage
 from dann.training.report import find_confounded_nuisances
@@ -123,3 +125,26 @@ def test_class_of_one_site_causes_a_warning():
         "nuisance site: 100% of class yes have the value x (67% of all examples). Hiding site "
         "hides this class, too"
     ]
+
+
+def test_stopped_run_resumes_with_equal_results(folder, finished, run_well, monkeypatch):
+    monkeypatch.setattr("dann.training.evaluation.leakage", lambda *_: {})  # takes seconds
+    parts = folder / "parts"
+    shutil.copytree(folder / "run", parts)
+    (parts / "summary.json").unlink()
+    (parts / "checkpoints/step-4.npz").unlink()
+    resumed = [*finished[0], "hydra.run.dir=parts", "resume=true"]
+    output = run_well("train.py", resumed, folder)
+    assert re.findall(r"^epoch (\d)/2", output, re.MULTILINE) == ["2"]
+    files = [folder / run / "predictions.csv" for run in ("run", "parts")]
+    assert files[0].read_text() == files[1].read_text()
+
+
+def test_each_nuisance_may_have_a_strength():
+    cfg = compose_config("method=invariant", "method.strength={site: 0.5, age: 2}")
+    kinds = Nuisances({"site": 3, "age": "number"}, {}, {})
+    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 2, kinds))
+    assert {name: float(layer.strength) for name, layer in model.reversals.items()} == {
+        "site": 0.5,
+        "age": 2,
+    }

@@ -1,9 +1,11 @@
 """Calls that are refused, and the words that the user needs."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
-from checkpoints import SOURCE, TARGET, build_checkpoint
+from checkpoints import SOURCE, TARGET, build_checkpoint, identity_model
 
 import dann
 from dann.selection import (
@@ -16,7 +18,13 @@ from dann.selection import (
     regret,
 )
 
+SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 LOGITS = Outputs(target_logits=np.eye(3))
+
+
+@keras.saving.register_keras_serializable("tests")
+def custom_loss(labels, logits):
+    return SIGMOIDS(labels, logits)
 
 
 def score(model=None, **arguments):
@@ -29,11 +37,14 @@ def sigmoid_model():
     return keras.Model(network.input, keras.layers.Activation("sigmoid")(network.output))
 
 
-def multi_label_model():
+def multi_label_model(loss=SIGMOIDS):
     model = build_checkpoint(20)
-    model.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+    model.compile("sgd", loss)
     x = {"source": SOURCE[0][:8], "target": TARGET[:8]}
-    model.fit(x, np.array([[1, 1, 0]] * 8, "float32"), verbose=0)
+    with warnings.catch_warnings(record=True) as messages:
+        warnings.simplefilter("always")
+        model.fit(x, np.array([[1, 1, 0]] * 8, "float32"), verbose=0)
+    assert loss is SIGMOIDS or "BinaryAccuracy" in str(messages[0].message)
     return model
 
 
@@ -54,6 +65,12 @@ REFUSALS = {
     ),
     "sigmoid outputs": (lambda: score(sigmoid_model(), scores=["info_max"]), "num_classes=2"),
     "several labels": (lambda: score(multi_label_model(), scores=["info_max"]), "several labels"),
+    "a number": (
+        lambda: score(
+            identity_model(classes=1), source=None, target=TARGET[:, :1], scores=["entropy"]
+        ),
+        "num_classes=2",
+    ),
     "several numbers": (
         lambda: score(regression_model(), source=None, scores=["entropy"]),
         "loss='mse' and 2 outputs",
@@ -68,7 +85,10 @@ REFUSALS = {
         lambda: regret({"short": [1.0, 2.0]}, [0.5, 0.25, 0.75]),
         "score 'short' and the oracle",
     ),
-    "recommendation without source only": (lambda: recommend({"dann": [LOGITS]}), "source_only"),
+    "recommendation without source only": (
+        lambda: recommend({"dann": [LOGITS]}),
+        "source_only",
+    ),
 }
 
 
@@ -77,3 +97,10 @@ def test_refusals_name_the_cause(case):
     call, words = REFUSALS[case]
     with pytest.raises((KeyError, TypeError, ValueError), match=words):
         call()
+
+
+def test_several_labels_are_saved_with_the_model(tmp_path):
+    multi_label_model(custom_loss).save(tmp_path / "a.keras")
+    model = keras.models.load_model(tmp_path / "a.keras")
+    with pytest.raises(ValueError, match="several labels"):
+        score(model, scores=["entropy"])

@@ -119,3 +119,9 @@ def test_frames_and_layers_as_heads_are_scored():
     frame = pandas.DataFrame(x, columns=["a", "b"])
     plain = compute_scores(model, source=(x, y), target=x)
     assert compute_scores(model, source=(frame, y), target=frame) == pytest.approx(plain)
+
+
+def test_single_target_example_has_no_mixtures():
+    names = ["entropy", "mix_val"]
+    scores = compute_scores(identity_model(), source=None, target=UNIFORM[:1], scores=names)
+    assert list(scores) == ["entropy"]

@@ -18,7 +18,7 @@ from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair, arrays
 from dann.selection import compute_outputs, info_max, probe_domains
-from dann.training import run_figures
+from dann.training import RunDirectory, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
 from dann.training.report import describe_trust, format_accuracies
@@ -175,3 +175,41 @@ def test_balanced_accuracy_weighs_rare_classes_equally():
     labels, predicted = np.random.default_rng(0).integers(0, 5, (2, 40))
     expected = balanced_accuracy_score(labels, predicted)
     assert compute_accuracies(labels, predicted)["balanced_accuracy"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [("uint8", 1), ("float32", 3)])
+@pytest.mark.parametrize("scale", [1, 255])
+def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, figures):
+    pixels = np.arange(4 * 6 * 5 * channels).reshape(4, 6, 5, channels) % 256 / 255
+    test = images, _ = (scale * pixels).astype(dtype), np.arange(4) % 2
+    pair = DomainPair("a", "a", test, test, images, test, 2)
+    run_figures.save_samples(pair, tmp_path / "samples.png")
+    source, target = (axes.images[0].get_array() for axes in figures[0].axes)
+    np.testing.assert_array_equal(source, target)
+    picture = np.asarray(source).reshape(14, 60, channels)
+    for place, index in enumerate(np.linspace(0, 3, 20).astype(int)):
+        row, column = divmod(place, 10)
+        tile = picture[7 * row : 7 * row + 7, 6 * column : 6 * column + 6]
+        np.testing.assert_allclose(tile[:6, :5], images[index] / scale, atol=1e-6)
+        assert tile[6].min() == tile[:, 5].min() == 1  # white gaps
+
+
+@pytest.mark.parametrize(("scale", "length"), [(0.0, 5), (1e-30, 5), (1e30, 5), (1.0, 1)])
+def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
+    features = scale * np.random.default_rng(0).normal(size=(48, length))
+    run_figures.save_features([("a", features)], domains, seed=0, path=tmp_path / "features.png")
+    assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
+
+
+def test_failed_figure_is_a_warning(domains, tmp_path, monkeypatch, capsys):
+    failure = mock.Mock(side_effect=RuntimeError("no memory left"))
+    monkeypatch.setattr(run_figures, "save_curves", failure)
+    names = ["$\\frac", "x$", "_^"]  # not to be parsed as formulas
+    pair = dataclasses.replace(domains, source="a$_{$b", class_names=names)
+    summary = train_small(tmp_path, pair, build_model(DANN))
+    assert "warning: no figure curves: no memory left" in capsys.readouterr().err
+    run = RunDirectory(tmp_path)
+    figures = sorted(path.stem for path in run.figures.iterdir())
+    assert figures == ["confusion", "features", "samples"]
+    assert run.summary() == summary
+    assert run.classifier().output_shape == (None, 3)
