@@ -38,7 +38,7 @@ class ComparedRun(NamedTuple):
 
 @dataclasses.dataclass
 class Task:
-    """What the runs of a comparison share.
+    """The data and the settings that all runs of a comparison share.
 
     Args:
         domains: The data.
