@@ -1,4 +1,4 @@
-"""Functions that run as TensorFlow graphs of their own."""
+"""Functions that run as separate TensorFlow graphs."""
 
 import functools
 from collections.abc import Callable
@@ -7,10 +7,10 @@ import tensorflow as tf
 
 
 def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
-    """Wraps a function so that it runs as a TensorFlow graph of its own for every caller.
+    """Wraps a function so that it always runs as a separate TensorFlow graph.
 
     `tf.config.run_functions_eagerly(True)` runs every `tf.function` eagerly, so the graph in which
-    a gradient is overridden would not exist. A concrete function stays a graph.
+    a gradient is overridden would not exist. Concrete functions run as graphs even then.
 
     Args:
         function: Function of tensors. A variable is read and gets the gradient of its value.
@@ -20,8 +20,8 @@ def as_graph_function(function: Callable, autograph: bool = True) -> Callable:
         A function of the same tensors.
     """
 
-    # One function per rank: a single one would be traced for an unknown rank when the rank changes,
-    # and most optimizers of Keras fail on a gradient without a rank.
+    # One function per rank. A single function would be traced for an unknown rank when the rank
+    # changes, and most optimizers of Keras fail on a gradient without a rank.
     @functools.cache
     def function_for(ranks):
         return tf.function(function, reduce_retracing=True, autograph=autograph)

@@ -25,11 +25,13 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
 
     In TensorFlow 1 this was `with graph.gradient_override_map({"Sign": "QuantizeGrad"}):`.
     TensorFlow 2 silently ignores that context manager in eager mode and whenever the gradient tape
-    is in the same function as the operation, as in Keras' `fit`. Here `function` becomes a graph of
-    its own, and the override works in eager mode, in `tf.function` with the tape inside or outside,
-    under XLA, in `fit`, and under `tf.config.run_functions_eagerly(True)`. Python values that
-    `function` or a gradient reads are constant after the first call, in eager mode too: TensorFlow
-    looks for overridden gradients only in graphs. Read values that change from a `tf.Variable`.
+    is in the same function as the operation, as in Keras' `fit`. Here `function` becomes a separate
+    graph, so the override works in eager mode, in `tf.function` with the tape inside or outside,
+    under XLA, in `fit`, and under `tf.config.run_functions_eagerly(True)`.
+
+    TensorFlow looks for overridden gradients only in graphs. Python values that `function` or a
+    gradient reads are therefore constant after the first call for each rank and dtype, in eager
+    mode too. Store values that change in a `tf.Variable`.
 
     If a `SavedModel` is differentiated after loading, its gradient functions must use only
     `upstream`, because TensorFlow traces them with `op=None`.
@@ -94,7 +96,7 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
 
 
 def _register(gradient):
-    """Returns the name under which TensorFlow finds the gradient."""
+    """Returns the name of a gradient in TensorFlow's registry; registers a function."""
     if isinstance(gradient, str):
         if not _is_registered(gradient):
             raise LookupError(
@@ -115,7 +117,7 @@ def _register(gradient):
 
 
 def _is_registered(name):
-    """Returns whether TensorFlow finds a gradient of this name; its registry is not public."""
+    """Returns whether a gradient of this name is registered, although the registry is private."""
     with tf.Graph().as_default() as graph:
         inputs = tf.constant(0.0)
         with graph.gradient_override_map({"Identity": name}):
@@ -148,9 +150,9 @@ _overridden_sign = override_op_gradients(tf.sign, {"Sign": _pass_through})
 def reverse_op_gradient(inputs: Any, strength: Any) -> Any:
     """Computes `reverse_gradient` by the overridden gradient of an `IdentityN` operation.
 
-    `IdentityN(x, strength * x)` returns `x`. Its overridden gradient passes `-upstream` to the
-    second input, and the product turns that into `-strength * upstream` for `x`. The gradient
-    function reads no input of the operation, so it can be saved.
+    The function returns the first output of `IdentityN(x, strength * x)`. The overridden gradient
+    passes `-upstream` to the second input, and the product turns it into `-strength * upstream`
+    for `x`. The gradient function reads no input of the operation, so it can be saved.
     """
     return _overridden_swap(inputs, tf.stop_gradient(strength) * inputs)
 

@@ -1,4 +1,4 @@
-"""Functions whose backward pass is replaced by one that the caller chooses."""
+"""Functions with a backward pass that the caller chooses."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,8 +16,8 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
     - forward: `y = forward(*inputs)`
     - backward: `dL/dinputs = backward(dL/dy, *inputs)`
 
-    Eager calls run both functions anew. A compiled function reads their Python values while it is
-    traced, so a value that changes between calls, such as a strength, should be an input or a
+    Each eager call runs both functions again. A compiled function reads Python values only while it
+    is traced, so a value that changes between calls, such as a strength, should be an input or a
     variable.
 
     On TensorFlow the function is also correct under `tf.autodiff.ForwardAccumulator`, where a bare
@@ -29,12 +29,12 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
 
     Args:
         forward: Function of one or more tensors that returns one tensor. It must take trainable
-            variables, such as the weights of a layer, as inputs, or they would get no gradient.
+            variables, such as the weights of a layer, as inputs. Otherwise they get no gradient.
         backward: Function `(upstream, *inputs)` that returns one gradient tensor per input, in the
-            shape of the input; several gradients as a tuple. Gradients are cast to the type of the
-            input. `upstream` has the shape of the output.
-        name: Name of the new function, under which it must be registered with Keras to be saved in
-            a file. Defaults to the joined names of `forward` and `backward`.
+            shape of the input; several gradients as a tuple. Each gradient is cast to the type of
+            its input. `upstream` has the shape of the output.
+        name: Name of the new function. To save a model that contains the function, register it with
+            Keras under this name. Defaults to the joined names of `forward` and `backward`.
 
     Returns:
         A function of the same tensors and variables, which it takes by position.
@@ -80,10 +80,10 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
 
 
 def override_pure_gradient(forward: Callable, backward: Callable) -> Callable:
-    """Overrides the gradient of a function that depends only on its inputs, for this package.
+    """Overrides the gradient of a function that depends only on its inputs. For internal use.
 
-    Unlike `override_gradient`, it does not search for variables that `forward` reads, and on
-    TensorFlow all calls share the traces of one graph, in eager mode too.
+    Unlike `override_gradient`, this function does not search for variables that `forward` reads. On
+    TensorFlow, all calls share the traces of one graph, in eager mode too.
 
     Args:
         forward: Function of one or more tensors that returns one tensor.
@@ -96,7 +96,12 @@ def override_pure_gradient(forward: Callable, backward: Callable) -> Callable:
 
 
 def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -> None:
-    """Raises an error unless the gradients of `function` are tensors in the shapes of `inputs`."""
+    """Checks that the gradients of `function` are tensors in the shapes of `inputs`.
+
+    Raises:
+        TypeError: If a gradient is not a tensor.
+        ValueError: If the number of gradients or a shape differs.
+    """
     name = getattr(function, "__name__", repr(function))
     if len(gradients) != len(inputs):
         raise ValueError(
@@ -124,12 +129,12 @@ class NamedFunction:
     Args:
         function: Function to call.
         name: Name of the function. Defaults to `None`: the joined names of its parts.
-        *parts: Functions that it is made of.
+        *parts: Functions that `function` combines.
 
     Raises:
-        TypeError: When saved, if another function or none is registered under its name, because
-            loading would not return this function.
-        ValueError: If Keras has an activation of this name, which loading would return.
+        TypeError: When saved, if the function itself is not registered under its name, because
+            loading would not return it.
+        ValueError: If Keras has an activation of this name, which loading would return instead.
     """
 
     def __init__(self, function: Callable, name: str | None, *parts: Callable):
@@ -180,7 +185,7 @@ def reject_symbols(inputs: Sequence[Any]) -> None:
 
 
 def floating_tensor(inputs: Any) -> Any:
-    """Returns `inputs` as a tensor of the Keras backend after a check of its data type.
+    """Converts `inputs` to a floating-point tensor of the Keras backend.
 
     Raises:
         TypeError: If the data type is not floating, because integers silently get no gradient.
@@ -236,7 +241,7 @@ def _combine_on_tensorflow(forward, gradient, is_pure):
         inputs = [tf.convert_to_tensor(value) for value in inputs]  # reads variables
         if tf.executing_eagerly():
             return overridden(*inputs)
-        # Not cached: each trace of the caller reads the current Python values of both functions.
+        # Not cached, so that each trace of the caller reads the current Python values.
         return tf.function(overridden, autograph=False)(*inputs)
 
     return as_graph_function(overridden, autograph=False) if is_pure else call
@@ -251,11 +256,11 @@ def _combine_on_torch(forward, gradient, is_pure):
 
 
 def _combine_on_jax(forward, gradient, is_pure):
-    """Returns a function as `jax.custom_gradient` does, with correct second derivatives.
+    """Returns a function like `jax.custom_gradient`, but with correct second derivatives.
 
-    `keras.ops.custom_gradient` is `jax.custom_gradient` on JAX. When its gradient is differentiated
-    again, it uses the derivative of `forward`. Here the forward rule calls the function with the
-    overridden gradient, as the tapes of TensorFlow do.
+    On JAX, `keras.ops.custom_gradient` is `jax.custom_gradient`. If its gradient is differentiated
+    again, JAX uses the derivative of `forward`. Here the forward rule calls the function with the
+    overridden gradient, so every order of derivatives uses the override, as on TensorFlow.
     """
     import jax  # pyright: ignore[reportMissingImports]
 
@@ -264,7 +269,7 @@ def _combine_on_jax(forward, gradient, is_pure):
         return forward(*inputs)
 
     def run_forward(state, *inputs):
-        # `jax.grad` of a Python number gets here as a number without a shape.
+        # `jax.grad` of a Python number passes a number without a shape.
         return overridden(state, *inputs), (state, [jax.numpy.asarray(x) for x in inputs])
 
     def run_backward(residuals, upstream):
@@ -291,6 +296,7 @@ def _read_state():
     """Returns the values of Keras variables in the current scopes, by the ids of the variables."""
     with keras.StatelessScope() as scope:
         state, outer = {}, scope.original_scope
+    # From the innermost to the outermost scope: values of inner scopes take precedence.
     while outer:
         state, outer = {**outer.state_mapping, **state}, outer.original_scope
     return {key: ops.stop_gradient(value) for key, value in state.items()}

@@ -1,4 +1,4 @@
-"""Trainable variables that a function reads instead of taking them as inputs."""
+"""Finds trainable variables that a function reads instead of taking them as inputs."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ elif keras.backend.backend() == "torch":
     from torch.overrides import TorchFunctionMode  # pyright: ignore[reportMissingImports]
 
     class _ParameterWatch(TorchFunctionMode):
-        """Records which leaf tensors with gradients the functions of PyTorch get."""
+        """Records the leaf tensors with `requires_grad` that PyTorch functions receive."""
 
         def __init__(self, names):
             super().__init__()
@@ -27,11 +27,15 @@ elif keras.backend.backend() == "torch":
 
 
 class ReadRecorder(keras.StatelessScope):
-    """Scope that records which Keras variables are read and defers all assignments."""
+    """Scope that records the Keras variables that are read, and defers all assignments.
+
+    Attributes:
+        variables: The variables that were read, by id, because `==` would compare their values.
+        updates: Deferred assignments, pairs of a variable and its new value.
+    """
 
     def __init__(self):
         super().__init__()
-        # By id, because `==` compares the values of variables.
         self.variables: dict[int, keras.Variable] = {}
         self.updates: list[tuple[keras.Variable, Any]] = []
 
@@ -46,10 +50,11 @@ class ReadRecorder(keras.StatelessScope):
 
 
 def record_reads(function: Callable, inputs: Sequence[Any]) -> tuple[Any, dict[int, str]]:
-    """Calls a function and records which trainable variables it reads.
+    """Calls a function and records the trainable variables that it reads.
 
-    A function that reads a trainable variable, instead of taking it as an input, would silently
-    give it no gradient. Variables are those of Keras, `tf.Variable` and `torch.nn.Parameter`.
+    A trainable variable that `function` reads, instead of taking it as an input, would silently get
+    no gradient. The function finds Keras variables, `tf.Variable` and `torch.nn.Parameter`.
+    Assignments to Keras variables take effect after the call.
 
     Args:
         function: Function of tensors.
@@ -65,18 +70,18 @@ def record_reads(function: Callable, inputs: Sequence[Any]) -> tuple[Any, dict[i
     variables = scope.variables.values()
     names = {id(variable): variable.path for variable in variables if variable.trainable}
     if watched:
-        # Keras variables contain variables of the backend, which count as trainable when frozen.
+        # A frozen Keras variable wraps a backend variable that still counts as trainable.
         with _watch_variables() as in_keras:
             for variable in variables:
                 ops.add(variable, 0)
-        known = in_keras.keys() | set(map(id, inputs))
-        names.update({key: name for key, name in watched.items() if key not in known})
+        ignored_ids = in_keras.keys() | set(map(id, inputs))
+        names.update({key: name for key, name in watched.items() if key not in ignored_ids})
     return outputs, names
 
 
 @contextlib.contextmanager
 def _watch_variables() -> Iterator[dict[int, str]]:
-    """Yields a dict that gets the names of the backend's variables that the block reads."""
+    """Yields a dict; after the block it contains the backend variables that the block read."""
     names: dict[int, str] = {}
     if keras.backend.backend() == "tensorflow":
         with tf.GradientTape() as tape:
@@ -91,7 +96,7 @@ def _watch_variables() -> Iterator[dict[int, str]]:
 
 
 def reject_reads(names: Mapping[int, str]) -> None:
-    """Raises a `ValueError` if there are names of variables that `forward` reads."""
+    """Raises a `ValueError` that lists the variables that `forward` reads, if there are any."""
     if names:
         raise ValueError(
             "Expected `forward` to take trainable variables as inputs, because `backward` returns "

@@ -54,14 +54,18 @@ def reverse_gradient(inputs: Any, strength: Any = 1.0, implementation: str = "ov
     inputs = floating_tensor(inputs)
     if not (ops.is_tensor(strength) or isinstance(strength, keras.Variable)):
         check_strength(strength)
-    # In the type of the inputs, so that the products keep that type.
+    # Cast to the type of the inputs, so that the products keep that type.
     strength = ops.cast(ops.stop_gradient(ops.convert_to_tensor(strength)), inputs.dtype)
     check_choice("implementation", implementation, IMPLEMENTATIONS)
     return IMPLEMENTATIONS[implementation](inputs, strength)
 
 
 def check_strength(strength: Any) -> float:
-    """Returns `strength` as a float if it is a finite number of at least 0."""
+    """Returns `strength` as a float.
+
+    Raises:
+        ValueError: If `strength` is not a finite number of at least 0.
+    """
     hint = (
         "because the reversal itself negates the gradient; functions also take a tensor or a "
         "variable, layers a schedule of `dann.schedules`"
@@ -85,7 +89,7 @@ def reject_synonyms(arguments: Mapping[str, Any], synonyms: Mapping[str, str] = 
 
 
 def _carry_reversal(inputs, strength):
-    # A zero with the derivative `-strength`, free of overflow for finite inputs.
+    # The carrier is 0 and has the derivative `-strength`. It cannot overflow for finite inputs.
     return straight_through(inputs, -strength * (inputs - ops.stop_gradient(inputs)))
 
 

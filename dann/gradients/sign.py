@@ -23,12 +23,12 @@ def binary_sign(
 
     Subnormal numbers count as zero if the device flushes them.
 
-    The docstrings of the other estimators give their slopes, which are also 0 at the infinities and
-    at NaN. `"ternary"` and `"dorefa"` have more than two values, and `"magnitude_aware"` scales the
-    sign. The gradients of all implementations are equal to the last bit if the slope takes no
+    The docstring of each estimator contains its slope, which is also 0 at the infinities and at
+    NaN. `"ternary"` and `"dorefa"` have more than two values, and `"magnitude_aware"` scales the
+    sign. All implementations return the same gradient to the last bit if the slope needs no
     arithmetic (`"htanh"`, `"identity"`, `"magnitude_aware"`, `"stochastic"`, `"ternary"`,
-    `"dorefa"` of activations). Otherwise they are equal up to a few roundings of float32 and the
-    final rounding to the type of the inputs.
+    `"dorefa"` of activations). Otherwise the gradients are equal up to a few roundings of float32
+    and the final rounding to the type of the inputs.
 
     Args:
         inputs: Floating-point tensor of any shape.

@@ -17,9 +17,9 @@ def straight_through(value: Any, carrier: Any) -> Any:
     - forward: `y = stop_gradient(value) + (carrier - stop_gradient(carrier)) = value`
     - backward: `dL/dcarrier = dL/dy`
 
-    This is the first choice where both tensors can be computed side by side: every operation runs
-    once, random numbers are drawn once, and all variables that `carrier` depends on get gradients.
-    It works on every Keras backend and under every transformation.
+    Prefer this function where both tensors can be computed side by side: every operation runs once,
+    random numbers are drawn once, and all variables that `carrier` depends on get gradients. It
+    works on every Keras backend and under every transformation.
 
     The term in parentheses is exactly 0 where `carrier` is finite, so `y` equals `value` exactly.
     Where `carrier` is infinite or NaN, `y` is NaN; and `-0.0` becomes `+0.0`.
@@ -62,7 +62,7 @@ def straight_through(value: Any, carrier: Any) -> Any:
 
 
 def _carry(constant, carrier):
-    # The term in parentheses is 0 and has the derivative of the carrier.
+    # In this order, because `carrier + (constant - carrier)` would round the value.
     return constant + (carrier - ops.stop_gradient(carrier))
 
 
@@ -87,12 +87,12 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
         surrogate: Function of the same tensors, whose result broadcasts to the shape of the result
             of `forward`. Only its derivative matters, not its value. It must read every trainable
             variable that `forward` reads, or both functions must take the variable as an input.
-        name: Name of the new function, under which it must be registered with Keras to be saved in
-            a file. Defaults to the joined names of `forward` and `surrogate`.
+        name: Name of the new function. To save a model that contains the function, register it with
+            Keras under this name. Defaults to the joined names of `forward` and `surrogate`.
 
     Returns:
-        A function of the same tensors. It works on every Keras backend, under every
-        transformation, and needs nothing registered.
+        A function of the same tensors. It works on every Keras backend and under every
+        transformation, without registration.
 
     Raises:
         ValueError: When called, if only `forward` reads a trainable variable.
@@ -114,7 +114,7 @@ def surrogate_gradient(forward: Callable, surrogate: Callable, name: str | None 
         inputs = tuple(x.value if isinstance(x, keras.Variable) else x for x in inputs)
         carrier = surrogate(*inputs)
         value, names = record_reads(forward, inputs)
-        if names:  # the surrogate must read them too
+        if names:  # the surrogate must read the same variables
             with ReadRecorder():  # discards the assignments of the second call
                 _, names_in_surrogate = record_reads(surrogate, inputs)
             reject_reads({k: name for k, name in names.items() if k not in names_in_surrogate})

@@ -6,19 +6,19 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("dann")
 class BatchNormalization(keras.layers.BatchNormalization):
-    """Batch normalization in 50 to 67% of the time of the Keras layer on TensorFlow.
+    """Batch normalization with fused operations, faster than the Keras layer on TensorFlow.
 
     In a training step, Keras computes batch normalization by a dozen operations, each over all
-    activations. This layer has one fused operation forward and one backward, with the same values
-    and gradients up to rounding. With the mean `m` and the variance `v` of the batch over all axes
-    but the last:
+    activations. This layer uses one fused operation in the forward pass and one in the backward
+    pass, with the same values and gradients up to rounding. With the mean `m` and the variance `v`
+    of the batch over all axes but the last:
 
     - `y = gamma * (x - m) / sqrt(v + epsilon) + beta`
     - `moving = momentum * moving + (1 - momentum) * m`, and the same for `v`
 
-    The code of Keras runs outside of training, on JAX and PyTorch, for inputs `(batch, features)`,
-    where the fused operation is no faster, for types other than float32, and with a mask,
-    `synchronized=True`, `renorm=True` or an axis other than the last.
+    The layer falls back to the code of Keras outside of training, on JAX and PyTorch, for inputs
+    `(batch, features)`, where the fused operation is no faster, for types other than float32, and
+    with a mask, `synchronized=True`, `renorm=True` or an axis other than the last.
 
     To load a file with this layer, import `dann` first. `with_keras_batch_normalization`
     returns a network that loads without `dann`; the classifier of a run is saved in this form.

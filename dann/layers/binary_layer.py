@@ -49,10 +49,10 @@ class BinaryLayer(keras.layers.Layer):
     Each call quantizes the kernel. `kernel` is the latent kernel, which trains; `binary_kernel()`
     returns the quantized kernel.
 
-    A subclass computes `f` in `apply`. `channel_axes` are the axes of the output channels of its
-    kernel, and `constraint` is the name of the attribute with the constraint of the kernel. The
-    scale of the kernel multiplies the outputs, so the layer sums products of signs, which are
-    integers.
+    A subclass computes `f` in `apply`. Its attribute `channel_axes` contains the axes of the output
+    channels of the kernel, and `constraint` the name of the attribute with the constraint of the
+    kernel. The scale of the kernel multiplies the outputs, so the sums of products of signs are
+    exact integers.
 
     Args:
         *args: Positional arguments of the Keras layer.
@@ -64,7 +64,7 @@ class BinaryLayer(keras.layers.Layer):
             `None`. Defaults to `"htanh"`.
         implementation: Implementation of the gradients: `"override"` (default), `"stop_gradient"`
             or `"op_override"`; see `dann.gradients.binary_sign`.
-        clip: Whether `WeightClip` keeps latent weights in [-1, 1]. A constraint of the caller
+        clip: Whether `WeightClip` limits latent weights to [-1, 1]. A constraint of the caller
             replaces it. Defaults to `True`.
         **kwargs: Keyword arguments of the Keras layer with its defaults: `"glorot_uniform"` and a
             bias, which is redundant before batch normalization.
@@ -144,7 +144,7 @@ class BinaryLayer(keras.layers.Layer):
             inputs = self.input_sign(inputs, training=training)
         outputs: Any = self.apply(inputs, self.kernel_sign(self._latent(), training=training))
         scale = self.kernel_scale()
-        # The scale multiplies the outputs, so that the sums above are exact integers.
+        # The scale multiplies the outputs, because the sums of signs above are exact integers.
         if scale is not None:
             scale = self._broadcast(ops.stop_gradient(scale), len(outputs.shape))
             outputs = ops.multiply(outputs, scale)

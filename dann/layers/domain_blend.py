@@ -14,12 +14,12 @@ class DomainBlend(keras.layers.Layer):
     - `"sum"`: `y = (1 - m) x_s + m x_t`, the domain mixup
 
     The labeled source images then have the background of target images. Before the blend, the
-    layer shifts the target images cyclically in height and in width, by random distances between a
-    third and two thirds of the side that it draws per batch. This moves objects of the target from
-    the center to the edges, away from the objects of the source.
+    layer shifts the target images cyclically in height and width, by distances between a third and
+    two thirds of the side, drawn once per batch. This moves objects of the target from the center
+    to the edges, away from the objects of the source.
 
-    As `"blend"` in the `augmentation` of a method, the layer runs after the augmentation of both
-    domains; see `dann.adaptation.AdversarialModel`.
+    To use the layer in a method, pass it as `augmentation={"blend": layer}`; see
+    `dann.adaptation.AdversarialModel`. It runs after the augmentation of both domains.
 
     Args:
         factor: Largest weight `m` of the target image, above 0 and at most 1. Defaults to `1.0`.

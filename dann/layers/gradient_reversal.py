@@ -18,8 +18,8 @@ class GradientReversal(keras.layers.Layer):
     - forward: `y = x`
     - backward: `dL/dx = -strength * dL/dy`
 
-    Between a feature extractor and a discriminator, it lets one loss train both against each other:
-    the discriminator descends the loss and the extractor ascends it.
+    Between a feature extractor and a discriminator, the layer makes both train against each other
+    with one loss: the discriminator descends the loss, and the extractor ascends it.
 
     The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
     and stores the strength of the latest call in the non-trainable weight `strength`. A schedule
@@ -30,7 +30,7 @@ class GradientReversal(keras.layers.Layer):
 
     Args:
         strength: A number of at least 0, a schedule of `dann.schedules` or
-            `keras.optimizers.schedules`, or a function from the step, a float, to the strength. The
+            `keras.optimizers.schedules`, or a function from the step (a float) to the strength. The
             function must use operations of Keras and be registered with
             `@keras.saving.register_keras_serializable()`. Defaults to `1.0`.
         implementation: Implementation of the gradient: `"override"` (default), `"stop_gradient"`
@@ -103,7 +103,7 @@ class GradientReversal(keras.layers.Layer):
     def call(self, inputs, training=False):
         if training:
             if self.schedule:
-                # Functions of the step would refuse to combine int64 and floats.
+                # In float32, because operations of Keras do not combine int64 and floats.
                 step = ops.cast(self.step.value, "float32")
                 self._strength.assign(ops.cast(self.schedule(step), "float32"))
             self.step.assign_add(1)

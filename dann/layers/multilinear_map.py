@@ -10,8 +10,8 @@ from dann.checks import check_integer, check_shape
 class MultilinearMap(keras.layers.Layer):
     """Returns the products of all features with all predictions.
 
-    The input of a discriminator then depends on the distribution of the features within each class.
-    A discriminator of features and predictions that are concatenated may ignore the predictions.
+    A discriminator of these products depends on the distribution of the features within each class.
+    A discriminator of concatenated features and predictions may ignore the predictions.
 
     With features `f` of length `F` and predictions `g` of length `C`
 

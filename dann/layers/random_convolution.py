@@ -94,7 +94,7 @@ class RandomConvolution(keras.layers.Layer):
     def _draw_kernel(self, channels, dtype):
         """Returns a kernel of a random size, padded with zeros to the largest size."""
         largest = max(self.kernel_sizes)
-        masks = np.zeros((len(self.kernel_sizes), largest, largest, 1, 1))
+        masks = np.zeros((len(self.kernel_sizes), largest, largest, 1, 1))  # one kernel per size
         for mask, size in zip(masks, self.kernel_sizes, strict=True):
             start = (largest - size) // 2
             # This standard deviation preserves the variance of the images.

@@ -6,7 +6,7 @@ import keras
 def add_state(
     layer: keras.Layer, name: str, dtype: str, value: float, shape: Sequence[int] = ()
 ) -> keras.Variable:
-    """Adds a non-trainable weight that the layer assigns itself, such as its count of steps."""
+    """Adds a non-trainable weight that the layer itself assigns, such as a step counter."""
     return layer.add_weight(
         name=name,
         shape=shape,

@@ -1,8 +1,9 @@
 """Backbones and heads as functional models.
 
-Every backbone for images returns a functional model from images `(batch, height, width, channels)`,
-integer or float, to features `(batch, num_features)`. It maps pixels from `input_range` to [-1, 1].
-It raises a `ValueError` if `input_shape` is not the shape of images or is too small.
+Every backbone function for images returns a functional model from images
+`(batch, height, width, channels)`, integer or float, to features `(batch, num_features)`. The model
+maps pixels from `input_range` to [-1, 1]. The function raises a `ValueError` if `input_shape` is
+not the shape of images or is too small.
 """
 
 from dann.networks.application import application_backbone

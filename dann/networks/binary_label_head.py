@@ -23,15 +23,15 @@ def binary_label_head(
     """Builds a label predictor of binary layers, from features to one logit per class.
 
     Each hidden layer is binary, has no bias, and is followed by batch normalization. The last layer
-    takes the signs of the last hidden layer, or without hidden layers the features. The features of
-    most binary backbones are signs already.
+    receives the signs of the last hidden layer or, without hidden layers, the features, which most
+    binary backbones return as signs.
 
     Args:
         num_features: Length of the features.
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers. Defaults to `(100, 100)`, as in the DANN paper.
-        binary: Whether the network is binary. `False` builds its full-precision
-            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision counterpart: the
+            same layers with ReLU instead of the sign. Defaults to `True`.
         binary_logits: Whether the last layer is binary too and followed by batch normalization, as
             in BinaryNet. Defaults to `False`: a layer in full precision with a bias.
         input_estimator: Estimator for the inputs of the layers: a name or an object of

@@ -33,8 +33,8 @@ def binary_lenet_backbone(
         input_shape: Height, width (at least 16 each) and channels of the images.
         filters: Channels of the two convolutions. Defaults to `(32, 48)`, as in the paper; a binary
             network gains from more channels.
-        binary: Whether the network is binary. `False` builds its full-precision
-            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision counterpart: the
+            same layers with ReLU instead of the sign. Defaults to `True`.
         first_layer: `"float"` (default) for a first layer in full precision, `"binary_kernel"` for
             a binary kernel on the images, or `"binary"` for a binary kernel on their signs.
         input_estimator: Estimator for the inputs of the layers: a name or an object of

@@ -30,8 +30,8 @@ def binary_mlp_backbone(
         input_shape: Shape of one example, which is flattened if it has more than one axis.
         hidden_units: Widths of the layers; the last width is the number of features. Defaults to
             three layers of 4096 units, as in BinaryNet for MNIST.
-        binary: Whether the network is binary. `False` builds its full-precision
-            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision counterpart: the
+            same layers with ReLU instead of the sign. Defaults to `True`.
         first_layer: `"binary_kernel"` (default) for a binary kernel on the inputs, as in BinaryNet;
             `"binary"` for a binary kernel on their signs; `"float"` for a layer in full precision.
         input_estimator: Estimator for the inputs of the layers: a name or an object of

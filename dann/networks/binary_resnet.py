@@ -37,8 +37,8 @@ def binary_resnet_backbone(
             images.
         filters: Channels of each stage.
         blocks: Number of blocks per stage, at least 1. Defaults to `2`.
-        binary: Whether the network is binary. `False` builds its full-precision
-            counterpart: the same layers with ReLU instead of the sign. Defaults to `True`.
+        binary: Whether the network is binary. `False` builds its full-precision counterpart: the
+            same layers with ReLU instead of the sign. Defaults to `True`.
         first_layer: `"float"` (default) for a first layer in full precision, `"binary_kernel"` for
             a binary kernel on the images, or `"binary"` for a binary kernel on their signs.
         input_estimator: Estimator for the inputs of the layers: a name or an object of

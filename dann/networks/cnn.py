@@ -28,7 +28,7 @@ def cnn_backbone(
         input_shape: Height, width (at least `2 ** len(filters)` each) and channels of the images.
         filters: Channels of each stage.
         units: Number of features.
-        dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
+        dropout: Fraction of features dropped in training, in [0, 1). Defaults to `0.0`.
         input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
         name: Name of the model.
         convolutions: Number of convolutions per stage, at least 1. Defaults to `1`.

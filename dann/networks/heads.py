@@ -29,7 +29,7 @@ def label_head(
             a map separately, like a convolution of size 1.
         num_classes: Number of classes, at least 2.
         hidden_units: Widths of the hidden layers, each followed by a ReLU.
-        dropout: Share of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
+        dropout: Fraction of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
         name: Name of the model.
         batch_norm: Whether batch normalization follows each hidden layer, before its ReLU. Defaults
             to `False`.

@@ -15,8 +15,8 @@ from dann.layers import BatchNormalization, BinaryConv2D, BinaryDense, BinarySig
 class LayerFactory:
     """Factory for the layers of a binary network or of its full-precision counterpart.
 
-    Binary layers binarize their inputs themselves. The counterpart has ReLUs instead, and so has a
-    network in which only the kernels are binary.
+    Binary layers binarize their own inputs. The counterpart, and a network with binary kernels
+    only, have ReLUs instead.
 
     Args:
         binary: Whether the network is binary.

@@ -30,8 +30,8 @@ def lenet_backbone(
         input_shape: Height, width (at least 16 each) and channels of the images.
         filters: Channels of the two convolutions. Defaults to `(20, 50)`.
         units: Number of units of the dense layer. Defaults to `500`.
-        dropout: Share of channels, and of units of the dense layer, dropped in training, in [0, 1).
-            Defaults to `0.5`.
+        dropout: Fraction of channels, and of units of the dense layer, dropped in training, in
+            [0, 1). Defaults to `0.5`.
         bottleneck_units: Number of units of the bottleneck, 256 in the Transfer-Learning-Library.
             Defaults to `None`: without a bottleneck, the dense layer computes the features.
         initializer: Default initial weights of `"keras"` (default) or `"torch"`.

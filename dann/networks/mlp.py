@@ -21,7 +21,7 @@ def mlp_backbone(
         input_shape: Shape of one example, which is flattened if it has more than one axis.
         hidden_units: Widths of the layers, each followed by a ReLU; the last width is the number of
             features.
-        dropout: Share of units dropped in training, in [0, 1). Defaults to `0.0`.
+        dropout: Fraction of units dropped in training, in [0, 1). Defaults to `0.0`.
         input_range: Smallest and largest value of the inputs, which are mapped to [-1, 1]. Defaults
             to `None`: inputs are not rescaled.
         name: Name of the model.

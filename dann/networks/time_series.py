@@ -29,7 +29,7 @@ def time_series_backbone(
         input_shape: Number of time steps and number of channels.
         filters: Channels of each stage; the last number is the number of features.
         kernel_sizes: Kernel size of each stage in time steps.
-        dropout: Share of features dropped in training, in [0, 1). Defaults to `0.0`.
+        dropout: Fraction of features dropped in training, in [0, 1). Defaults to `0.0`.
         name: Name of the model.
 
     Returns:

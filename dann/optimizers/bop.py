@@ -21,11 +21,11 @@ class Bop(keras.optimizers.Optimizer):
     - `w = -w` where `|m| > threshold` and `m` has the sign of `w`, so that the flip lowers the loss
 
     Bop trains only the kernels of binary layers, which are marked by `variable.binary = True`.
-    Their estimator must pass a gradient at -1 and +1, as `"htanh"` does and `"approx_sign"` does
-    not. Use `dann.optimizers.PerVariable` to train all other variables with another optimizer.
+    Their estimator must have a gradient at -1 and +1: `"htanh"` has one, `"approx_sign"` does not.
+    Use `dann.optimizers.PerVariable` to train all other variables with another optimizer.
 
     Args:
-        learning_rate: The paper's adaptivity rate gamma, the share of the newest gradient in `m`:
+        learning_rate: The paper's adaptivity rate gamma, the weight of the newest gradient in `m`:
             a number in (0, 1], or a schedule. Defaults to `1e-4`.
         threshold: The paper's tau, which `|m|` must exceed for a flip: a number of at least 0, or a
             schedule. Higher thresholds cause fewer flips. Defaults to `1e-8`.
@@ -78,7 +78,7 @@ class Bop(keras.optimizers.Optimizer):
 
     @threshold.setter
     def threshold(self, threshold):
-        if self.built:  # a compiled training step would not notice the change
+        if self.built:  # a compiled training step would ignore the change
             raise ValueError(
                 "Expected `threshold` to be set before training. Received: a new threshold of a "
                 "built `Bop`. Pass a schedule, or compile the model with a new `Bop`"

@@ -19,13 +19,13 @@ def faster_heads(
     (label head, discriminator, ...) at `factor` times this rate. The only other difference is that
     `global_clipnorm` limits the norm of each of the two groups separately.
 
-    Freeze and unfreeze layers first: the optimizer is made for the variables that are trainable
-    when this function is called.
+    Freeze and unfreeze layers first: the optimizer trains the variables that are trainable when
+    this function is called.
 
     Args:
         model: Model to compile with the returned optimizer.
-        optimizer: A single Keras optimizer, which is not changed. Only its config is copied: its
-            state and its exclusions from weight decay are not.
+        optimizer: A single Keras optimizer, which does not change. The function copies its config,
+            but neither its state nor its exclusions from weight decay.
         factor: Ratio of the heads' learning rate to the backbone's, above 0. Defaults to `10.0`,
             the usual choice.
 

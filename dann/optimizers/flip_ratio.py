@@ -5,14 +5,14 @@ from dann.optimizers.per_variable import is_binary
 
 
 class FlipRatio(keras.callbacks.Callback):
-    """Logs the share of weights that changed their sign in an epoch, for each binary layer.
+    """Logs the fraction of weights that changed their sign in an epoch, for each binary layer.
 
-    The share falls as the binary weights settle. A layer without flips has stopped learning. A
+    The fraction falls as the binary weights settle. A layer without flips has stopped learning. A
     layer that keeps flipping many of its weights needs a lower learning rate or, with
     `dann.optimizers.Bop`, a higher threshold.
 
-    At the end of each epoch the shares, in [0, 1], are added to the logs as `flips/<layer>`, where
-    the callbacks that come *after* this one in the list find them. A weight that changed its sign
+    At the end of each epoch, the fractions, in [0, 1], are added to the logs as `flips/<layer>`;
+    only callbacks that come *after* this one in the list see them. A weight that changed its sign
     twice in the epoch counts as unchanged. Layers with the same name are counted together. The
     model must be built.
 
@@ -36,13 +36,13 @@ class FlipRatio(keras.callbacks.Callback):
         """Returns the signs of the trainable binary kernels; scripts call it before training.
 
         Raises:
-            ValueError: If there are none.
+            ValueError: If the model has no such kernels.
         """
         signs = _compute_signs(model)
         if not signs:
             raise ValueError(
                 "`FlipRatio` needs a built model with trainable binary layers. Received: "
-                f"{model.name}, which has none. Build the model first, or leave the callback out"
+                f"{model.name}, which has none. Build the model first, or remove the callback"
             )
         return signs
 

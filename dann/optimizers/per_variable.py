@@ -25,9 +25,9 @@ class PerVariable(keras.optimizers.MultiOptimizer):
     (`global_clipnorm` limits the norm over the variables of that optimizer), moving averages of the
     weights, and gradient accumulation.
 
-    The rules are applied once, when `build` receives the variables. After that, and in a saved
-    model, variables are identified by their position among the trainable variables. Their paths,
-    which `keras.optimizers.OptimizerMap` uses, change when a model is loaded.
+    The rules are applied once, when `build` receives the variables. Afterwards, and in a saved
+    model, each variable is identified by its position among the trainable variables, because the
+    paths that `keras.optimizers.OptimizerMap` uses change when a model is loaded.
 
     Args:
         optimizers: The optimizers by rule. A rule is `"binary"`, for the kernels of binary layers,

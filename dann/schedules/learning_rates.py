@@ -60,7 +60,7 @@ class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
         }
 
 
-# Files contain the name `Scaled`.
+# Saved models refer to this class as `Scaled`.
 @keras.saving.register_keras_serializable("dann", name="Scaled")
 class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
     """Multiple of another learning rate schedule.

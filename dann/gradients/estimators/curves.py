@@ -69,9 +69,8 @@ class ScheduledEstimator(Estimator):
     """Estimator whose sharpness rises from `low` to `high` during training.
 
     A layer computes the sharpness from the number of its calls with `training=True`, which is the
-    number of training steps if each step calls the layer once. It stores both in non-trainable
-    weights, as `GradientReversal` stores its strength. In a function the sharpness is an argument
-    that defaults to `high`.
+    number of training steps if each step calls the layer once. The layer stores both numbers in
+    non-trainable weights. Functions take the sharpness as an argument that defaults to `high`.
 
     Args:
         total_steps: Length of the run in calls with `training=True`, above 0.
@@ -195,6 +194,6 @@ class ReSTE(ScheduledEstimator):
     def _parts(self, inputs, o):
         magnitude = ops.abs(inputs)
         is_outer = magnitude > self.inner_bound
-        # The slope of the root is infinite at 0 and would reach the gradient of the other branch.
+        # The slope of the root is infinite at 0, and `where` alone would multiply it by 0: NaN.
         safe = ops.where(is_outer, magnitude, ops.full_like(magnitude, self.inner_bound))
         return is_outer, safe, self.inner_bound ** ((1 - o) / o)

@@ -22,8 +22,8 @@ class Estimator(ConfigMixin, abc.ABC):
     - backward: `dL/dx = slope(x) * dL/dy` where `gradient_mask(x)`, else `0`
 
     `implementation="override"` uses `slope`; `implementation="stop_gradient"` differentiates
-    `curve`, a function with that slope. Subclasses store the arguments of their constructor in
-    attributes of the same names.
+    `surrogate_curve`, a function with this slope. Subclasses store the arguments of their
+    constructor in attributes of the same names.
 
     Attributes:
         arguments: Names of the arguments of the constructor.
@@ -80,7 +80,7 @@ class Estimator(ConfigMixin, abc.ABC):
         return self.codes(inputs) if scale is None else scale * self.codes(inputs)
 
     def backward(self, upstream: Any, inputs: Any, *runtime_inputs: Any) -> Any:
-        """Returns the gradient of the inputs, in at least float32 until the last rounding."""
+        """Returns the gradient of the inputs, computed in at least float32."""
         mask, wide = self._widen(inputs)
         # A slope in float16 could overflow or lose its small values.
         gradient = ops.cast(upstream, wide.dtype) * self.slope(wide, *runtime_inputs)
@@ -125,12 +125,12 @@ class Estimator(ConfigMixin, abc.ABC):
             zeros = [ops.zeros_like(tensor) for tensor in runtime_inputs]
             return self.backward(upstream, inputs, *runtime_inputs), *zeros
 
-        def replace(*inputs):
+        def apply_surrogate(*inputs):
             return straight_through(self.forward(*inputs), self.surrogate(*inputs))
 
         return {
             "override": override_pure_gradient(self.forward, backward),
-            "stop_gradient": replace,
+            "stop_gradient": apply_surrogate,
         }
 
     def _widen(self, inputs):

@@ -20,8 +20,8 @@ class Quantizer(StraightThrough):
     - backward: the derivative of the function, or its own `keras.ops.custom_gradient`
 
     Layers accept the function instead of a name, as the layers of larq accept quantizers. The
-    function must work on a tensor of any shape and return a tensor of that shape. It must be
-    registered with Keras, so that files can name it.
+    function must accept a tensor of any shape and return a tensor of the same shape. It must be
+    registered with Keras, so that saved models can refer to it.
 
     Args:
         function: A function, or a `keras.layers.Layer` without weights.
@@ -46,7 +46,7 @@ class Quantizer(StraightThrough):
     def __init__(self, function: Callable[[Any], Any]):
         self.function = function
         check_registered("quantizer", function)
-        # Values from -2 to 2 show whether the quantizer has two levels.
+        # The outputs for values from -2 to 2 show whether the quantizer has two levels.
         probe = np.linspace(-2, 2, 10, dtype="float32")
         values: Any = ops.convert_to_numpy(function(ops.convert_to_tensor(probe)))
         if getattr(function, "weights", None):
@@ -75,14 +75,14 @@ def get_estimator(identifier: Any) -> Estimator:
     """Returns an estimator by name, config, object or function.
 
     Args:
-        identifier: A name, an `Estimator`, the config of one as Keras serializes it, or a function
-            or layer that quantizes; see `Quantizer`.
+        identifier: A name, an `Estimator`, the serialized config of an estimator, or a function or
+            layer that quantizes; see `Quantizer`.
 
     Returns:
         The estimator.
 
     Raises:
-        ValueError: If `identifier` is none of these, or no estimator has that name.
+        ValueError: If `identifier` has another type, or no estimator has this name.
 
     Example:
 
@@ -103,9 +103,9 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
     """Returns the estimator of a kernel by name, config, object or function.
 
     Args:
-        identifier: Identifier for `get_estimator`. A `MagnitudeAware`, by name or as an object, is
-            replaced by one with the axes of the kernel; the name `"dorefa"` means an object for
-            kernels.
+        identifier: Identifier for `get_estimator`. A `MagnitudeAware` estimator, by name or as an
+            object, is replaced by one with the axes of the kernel. The name `"dorefa"` is replaced
+            by `DoReFa(mode="kernel")`.
         axes: Axes of the output channels of the kernel.
 
     Returns:
@@ -130,8 +130,8 @@ def get_kernel_estimator(identifier: Any, axes: Sequence[int]) -> Estimator:
 def standardize_estimator(identifier: Any) -> str | Estimator | None:
     """Returns a name or `None` unchanged, and the estimator for any other identifier.
 
-    A layer stores the result. Keras recognizes objects that layers share by their address, so if a
-    layer created a new estimator for each config, a file could confuse it with another object.
+    A layer stores the result and uses it in every config. Keras identifies objects that layers
+    share by their address in memory, so a new object per config could be confused with another one.
 
     Args:
         identifier: Identifier for `get_estimator`, or `None`.

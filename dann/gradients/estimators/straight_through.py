@@ -12,7 +12,7 @@ from dann.gradients.estimators.estimator import Estimator, register_estimator
 
 
 class StraightThrough(Estimator):
-    """Estimator with slope 1 where `gradient_mask` is true, without arithmetic on gradients."""
+    """Estimator with slope 1 where `gradient_mask` is true; copies gradients without arithmetic."""
 
     def slope(self, inputs: Any, *runtime_inputs: Any) -> Any:
         return ops.ones_like(inputs)
@@ -59,7 +59,7 @@ _HTANH = Htanh()
 
 @register_estimator("identity")
 class Identity(StraightThrough):
-    """`"identity"`: the sign with the gradient of the identity, the first such estimator.
+    """`"identity"`: the sign with the gradient of the identity, without a bound on `|x|`.
 
     - forward: `y = +1` where `x >= 0`, else `-1`
     - backward: `dL/dx = dL/dy` at every finite `x`; `0` at the infinities and NaN
@@ -120,7 +120,7 @@ class MagnitudeAware(StraightThrough):
 
     def _finite_scale(self, inputs):
         scale = ops.stop_gradient(self.scale(inputs))
-        # Where the scale is infinite or NaN the gradient is 0.
+        # False for infinity and NaN, so the gradient is 0 there.
         return ops.where(scale < float("inf"), scale, ops.zeros_like(scale))
 
 
@@ -272,7 +272,8 @@ class DoReFa(Estimator):
         steps = 2**self.bits - 1
         scaled = steps * fractions
         floor = ops.floor(scaled)
-        # `floor(a + 1/2)` would round the largest number below a half up.
+        # Not `floor(a + 1/2)`, which would round the largest number below a half up.
         increment = ops.cast(scaled - floor >= 0.5, scaled.dtype)
-        # A compiler may replace a division by a constant by this product; eager levels are equal.
+        # A product, because a compiler may replace a division by a constant by this product, and
+        # eager and compiled levels must be equal.
         return (floor + increment) * (1 / steps)
