@@ -34,7 +34,7 @@ METHODS: Registry[type] = Registry(register_with_keras=True)
 
 
 class AdversarialModel(PairModel):
-    """A classifier that learns from labeled source data and unlabeled target data.
+    """Base class of the methods: a classifier of labeled source data and unlabeled target data.
 
     `fit` accepts pairs `({"source": images, "target": images}, source_labels)`, such as the batches
     of `dann.data.pair`. `model(images)`, `predict` and `evaluate` accept images and return logits
@@ -42,36 +42,38 @@ class AdversarialModel(PairModel):
 
     Without a `loss`, `compile` uses sparse categorical cross-entropy from logits. In training the
     logs contain `label/loss`, `strength`, and the terms of the method and of the regularizers.
-    `loss` includes losses that layers add, except for layers of the method's own networks.
+    `loss` includes losses that layers add, except for layers in the method's own networks.
 
-    Pairs may have a third part, `"target_labeled"`: the few target images with labels. Their
-    labels follow the source labels, and their loss is part of the label loss.
+    Pairs may have a third part, `"target_labeled"`: a few target images with labels. These labels
+    follow the source labels, and the label loss covers both.
 
-    To write a method, create its networks in the constructor, from `self.feature_shape` and
-    `self.num_classes`, set `terms` and `arguments`, and override `method_losses`.
+    To write a method, derive a class from this one. Create the networks of the method in the
+    constructor, from `self.feature_shape` and `self.num_classes`, set `terms` and `arguments`, and
+    override `method_losses`.
 
     Args:
         backbone: A built Keras model or layer from one or several inputs to features `(batch,
             num_features)`. Some methods also accept maps `(batch, ..., num_features)`.
         num_classes: Number of classes. Required without a `label_head`.
         label_head: A Keras model or layer from features to logits. Defaults to
-            `dann.networks.label_head`, for maps to one layer that classifies each position.
+            `dann.networks.label_head`; for maps, to a single layer that classifies each position.
         strength: Strength of the gradient reversal: a number of at least 0, a schedule of
             `dann.schedules`, or `None` for a method without a reversal. Defaults to `0.1`, the
             final strength in the training script.
         implementation: Implementation of the reversal; see `dann.layers.GradientReversal`. Defaults
             to `"override"`.
-        joint_forward: Whether the backbone runs once on both domains, so that its batch
-            normalization uses their joint statistics. `False` runs it on each domain separately and
-            weights the losses that layers add by the sizes of the domains; training then refuses
-            batch normalization in the backbone, unless it is frozen. Defaults to `True`.
-        augmentation: Keras layers for training, one or a list for each of the keys `"source"` and
-            `"target"`. The key `"blend"` is a layer from `[source, target]` to the source, such as
-            `dann.layers.DomainBlend`. Defaults to none.
+        joint_forward: Whether the backbone runs once on both domains together, so that its batch
+            normalization uses joint statistics. With `False`, the backbone runs on each domain
+            separately, losses that layers add are weighted by the sizes of the domains, and
+            training rejects batch normalization that is not frozen. Defaults to `True`.
+        augmentation: Keras layers that change the training inputs: a dict with a layer or a list of
+            layers for the keys `"source"` and `"target"`. The key `"blend"` may contain a layer
+            from `[source, target]` to the source, such as `dann.layers.DomainBlend`. Defaults to
+            none.
         regularizers: One or several objects of `dann.adaptation.Regularizer`. Defaults to none.
         task_radius: Radius of smooth training (SDAT), such as 0.02; see
             `dann.adaptation.smooth_task`. Defaults to `0.0`, which turns it off.
-        **kwargs: `name`, `dtype` and `trainable`, as in `keras.Model`.
+        **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 
     Raises:
         TypeError: If a network is not a Keras model or layer, or an argument is unknown.
@@ -104,7 +106,7 @@ class AdversarialModel(PairModel):
         inputs, features = trace_features(backbone, self.supports_maps)
         self.feature_shape = tuple(features.shape)
         self.label_head = make_label_head(label_head, self.feature_shape, num_classes)
-        # Keras must not track this model, because it already tracks its layers.
+        # Hidden from Keras, which already tracks the layers of this model.
         classifier = keras.Model(inputs, self.label_head(features), name="classifier")
         object.__setattr__(self, "classifier", classifier)
         # The bound method hides the layer from Keras, which would save the networks within it.
@@ -142,8 +144,8 @@ class AdversarialModel(PairModel):
         Args:
             batch: The batch.
             reversal: Function that reverses the gradient of features, called as
-                `reversal(features, training=training)`: `self.reversal`, or the replacement of a
-                diagnostic.
+                `reversal(features, training=training)`. It is `self.reversal`, or a replacement
+                that a diagnostic passes.
             training: Whether this is a training step.
         """
         return {}
@@ -184,7 +186,7 @@ class AdversarialModel(PairModel):
         return augment_pair(inputs, layers, *dtypes) if layers else inputs
 
     def augmentation_layers(self) -> dict[str, Any]:
-        """Returns the augmentation by the names of the parts of a pair, and `"blend"`."""
+        """Returns the augmentation layers by part of a pair, and under `"blend"`."""
         return self.augmentation
 
     def extract_features(self, inputs: dict, training: bool) -> dict[str, Any]:
@@ -203,23 +205,23 @@ class AdversarialModel(PairModel):
         return Batch(inputs, features, logits)
 
     def classify(self, features: dict, training: bool) -> dict[str, Any]:
-        """Returns the logits of each part in one pass; skips the target if no loss needs it."""
+        """Returns the logits of each part, from one pass; skips the target if no loss reads it."""
         uses_target = any(term.needs_target_logits for term in (self, *self.regularizers))
         parts = {name: x for name, x in features.items() if name != "target" or uses_target}
         return run_jointly(self.label_head, parts, training)
 
     def prepare_labels(self, labels: Any, weights: Any, for_loss: bool) -> tuple[Any, Any]:
-        """Returns labels and sample weights for the loss and the metrics of `compile`.
+        """Returns labels and sample weights for the loss or the metrics of `compile`.
 
         Args:
             labels: Labels from `fit` or `evaluate`.
             weights: Sample weights or `None`.
-            for_loss: Whether they are for the loss, a mean over the batch, or for the metrics.
+            for_loss: `True` for the loss, which is a mean over the batch; `False` for the metrics.
         """
         return labels, weights
 
     def label_loss(self, labels: Any, logits: Any, weights: Any = None) -> Any:
-        """Returns the compiled loss as a scalar, the mean over all examples of the step."""
+        """Returns the compiled loss, a scalar: the mean over all examples of the step."""
         labels, weights = self.prepare_labels(labels, weights, for_loss=True)
         check_label_format(labels, logits, self.loss)
         weights = expand_sample_weights(weights, logits)
@@ -257,7 +259,8 @@ class AdversarialModel(PairModel):
                 )
             label_loss = self.label_loss(y, y_pred, sample_weight)
             return divide_by_replicas(sum_losses(self.losses, label_loss))
-        layer_losses = list(self.losses)  # a copy, because the method may run the layers again
+        # A copy, because a second pass through the layers would clear the losses.
+        layer_losses = list(self.losses)
         if training and self.task_radius:
             terms, layer_losses = compute_smooth_terms(self, x, y, sample_weight)
         else:

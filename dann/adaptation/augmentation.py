@@ -7,8 +7,8 @@ from keras import ops
 
 from dann.adaptation.batch import is_continuous, select_parts
 
-# Keras does not compile a model with one of these layers, because XLA lacks TensorFlow's operation
-# for them. On JAX they consist of operations that XLA supports.
+# Keras does not compile models with these layers, because XLA lacks an operation that they use on
+# TensorFlow. On JAX, the layers consist of operations that XLA supports.
 _COMPILED_BY_JAX = (
     keras.layers.RandomPerspective,
     keras.layers.RandomRotation,
@@ -24,14 +24,14 @@ def augment_pair(
     dtype: str,
     input_dtype: str,
 ) -> dict[str, Any]:
-    """Applies each domain's augmentation layer, then blends the source with the target.
+    """Applies the augmentation layer of each domain, then blends the source with the target.
 
-    Floats and bytes are cast to `dtype` first. Larger integers, which may be word indices and which
-    half precision would round, are cast to the input type of the network if it is a float. Other
-    tensors, and parts without a layer, are unchanged.
+    Floats and bytes are cast to `dtype` first. Larger integers may be word indices, which half
+    precision would round, so they are cast to the input type of the network if that type is a
+    float. Other tensors, and parts without a layer, are returned unchanged.
 
     Args:
-        pair: The pair.
+        pair: Inputs by part, `"source"`, `"target"` and optionally `"target_labeled"`.
         layers: Layers from `make_layers`.
         dtype: Type of the numbers that a layer receives.
         input_dtype: Type of the network's inputs.
@@ -60,9 +60,9 @@ def _cast(part, dtype, input_dtype):
 
 
 def make_layers(augmentation: dict[str, Any]) -> dict[str, keras.Layer]:
-    """Returns one layer per key of `augmentation`; joins a list in a `keras.Sequential`.
+    """Returns one layer per key of `augmentation`.
 
-    Omits empty lists.
+    A list of layers becomes a `keras.Sequential`; an empty list is omitted.
 
     Raises:
         ValueError: If a key is unknown.

@@ -24,8 +24,8 @@ class Batch(NamedTuple):
     Attributes:
         inputs: Inputs of the network, augmented in training.
         features: Features `(batch, num_features)` or feature maps `(batch, ..., num_features)`.
-        logits: Class logits `(batch, num_classes)` or maps of logits. The target's logits are
-            absent unless the method or a regularizer needs them.
+        logits: Class logits `(batch, num_classes)` or maps of logits. The logits of the target are
+            missing unless the method or a regularizer needs them.
         raw_inputs: Inputs before augmentation.
         labels: Labels of the source, followed by the labels of the labeled target.
         weights: Sample weights of the labeled examples, or `None`.
@@ -59,7 +59,7 @@ class Batch(NamedTuple):
         return upcast_half(network(features, training=training))
 
     def domain_terms(self, scores: Any, smoothing: float, weights: Any = None) -> dict[str, Any]:
-        """Returns the loss and the accuracy of a discriminator, the `DOMAIN_TERMS`, as scalars.
+        """Returns the loss and the accuracy of a discriminator, scalars by `DOMAIN_TERMS`.
 
         With the domain label `d`, 0 for source and 1 for target, and weights `w`:
 
@@ -75,7 +75,7 @@ class Batch(NamedTuple):
         source, target = self.split_domains(scores)
         domain = ops.concatenate([ops.zeros_like(source), ops.ones_like(target)])
         smoothed = domain * (1 - 2 * smoothing) + smoothing
-        # A new tensor, because Keras would use the input of a sigmoid as the logits.
+        # A new tensor, because Keras replaces the output of a sigmoid by the input of the sigmoid.
         joined = ops.concatenate([source, target])
         losses = keras.losses.binary_crossentropy(smoothed, joined, from_logits=True)
         is_correct = ops.equal(joined > 0, domain > 0.5)
@@ -86,7 +86,7 @@ class Batch(NamedTuple):
 
 
 def check_smoothing(value: Any) -> float:
-    """Returns `domain_label_smoothing` if it is from 0 to 0.5."""
+    """Returns `domain_label_smoothing` as a float; raises a `ValueError` outside of 0 to 0.5."""
     return check_number("domain_label_smoothing", value, low=0, high=0.5)
 
 
@@ -107,7 +107,7 @@ def join_labeled_parts(values: dict[str, Any]) -> Any:
 
 
 def run_jointly(network: keras.Layer, parts: dict[str, Any], training: bool) -> dict[str, Any]:
-    """Runs a network once on all parts and returns its outputs under the same names."""
+    """Runs a network once on all parts together, and returns the outputs by part."""
     if len(parts) == 1:
         return {name: network(part, training=training) for name, part in parts.items()}
     tensors = [keras.tree.flatten(part) for part in parts.values()]
@@ -116,7 +116,7 @@ def run_jointly(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
         raise ValueError(
             "Expected examples of one shape, because the backbone runs once on all domains. "
             f"Received: shapes {dict(zip(parts, shapes, strict=True))}. For domains of different "
-            "lengths give the method `joint_forward=False`."
+            "lengths, pass `joint_forward=False` to the method."
         )
     joined = keras.tree.map_structure(lambda *leaves: ops.concatenate(leaves), *parts.values())
     outputs = network(joined, training=training)
@@ -127,14 +127,15 @@ def run_jointly(network: keras.Layer, parts: dict[str, Any], training: bool) -> 
 def run_separately(
     network: keras.Layer, parts: dict[str, Any], training: bool, add_loss: Callable[[Any], None]
 ) -> dict[str, Any]:
-    """Runs a network once per part and returns its outputs under the same names.
+    """Runs a network once per part, and returns the outputs by part.
 
-    Losses that layers add are means over one part. Weighted by the parts' shares of the examples,
-    they sum to the mean over a joint pass; `add_loss` receives the difference.
+    Losses that layers add are means over one part. Their mean, weighted by the number of examples
+    of each part, equals the loss of a joint pass. `add_loss` receives the difference between the
+    weighted loss and the loss that Keras has already added.
 
     Raises:
-        ValueError: If features differ in shape, or if several parts train a backbone with batch
-            normalization.
+        ValueError: If features differ in shape, or if a backbone with batch normalization trains on
+            several parts.
     """
     if training and len(parts) > 1:
         _reject_batch_normalization(network)
@@ -159,8 +160,8 @@ def run_separately(
 def _reject_batch_normalization(network):
     """Raises a `ValueError` if a network trains with the statistics of its batches.
 
-    Each domain would be normalized by its own statistics in training, but by one moving average in
-    inference, so that the accuracy of inference could be at chance.
+    Training would normalize each domain by its own statistics, but inference by one moving average
+    of both, so the accuracy could be at chance.
     """
     names = [
         layer.name
@@ -184,8 +185,8 @@ def count_examples(inputs: Any) -> Any:
 def split_rows(tensor: Any, sizes: Sequence[Any]) -> list[Any]:
     """Splits a tensor along its first axis into consecutive parts of the given sizes.
 
-    Parts of one static size are one operation, whose gradient writes each number once. The gradient
-    of a slice writes the whole tensor, once per slice.
+    Equal static sizes need a single operation, whose gradient writes each number once. The gradient
+    of a slice writes the whole tensor, so slices are slower.
     """
     if all(isinstance(size, int) and size == sizes[0] for size in sizes):
         parts: Any = ops.split(tensor, len(sizes))
@@ -195,7 +196,7 @@ def split_rows(tensor: Any, sizes: Sequence[Any]) -> list[Any]:
 
 
 def is_continuous(tensor: Any) -> bool:
-    """Returns whether layers may change the numbers: floats, or bytes such as pixels."""
+    """Returns whether a tensor contains floats or bytes, such as pixels, but no indices."""
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     return keras.backend.is_float_dtype(dtype) or dtype in ("uint8", "int8")
 

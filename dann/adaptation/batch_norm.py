@@ -13,13 +13,13 @@ from dann.data.examples import Examples, OrderedBatches
 def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -> keras.Model:
     """Returns a copy of a network with the batch statistics of the target (AdaBN).
 
-    In the copy, the moving mean and variance of every batch normalization are the mean and the
-    (biased) variance of its inputs over all target examples. The layers are adapted in the order of
-    the network: the inputs of a layer are computed in inference mode, with all earlier layers
-    adapted. The result therefore does not depend on `batch_size`. All other weights are unchanged.
-    Steps with a Keras mask are excluded.
+    In the copy, the moving mean and variance of each layer of batch normalization are the mean and
+    the (biased) variance of the layer's inputs over all target examples. The layers are adapted in
+    the order of the network: the inputs of a layer are computed in inference mode, after all
+    earlier layers are adapted. The result therefore does not depend on `batch_size`. All other
+    weights are unchanged. Masked time steps are excluded.
 
-    The copy is a plain Keras model. Adaptation takes one pass over the inputs per layer of batch
+    The copy is a plain Keras model. Adaptation needs one pass over the inputs per layer of batch
     normalization, and no labels.
 
     Args:
@@ -28,7 +28,8 @@ def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -
         batch_size: Number of examples per batch. Defaults to `256`.
 
     Raises:
-        ValueError: If the network has no batch normalization, or some within a custom layer.
+        ValueError: If the network has no batch normalization, or if a custom layer contains batch
+            normalization.
 
     Example:
 
@@ -42,38 +43,40 @@ def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -
         - [Li et al., 2017](https://arxiv.org/abs/1603.04779), algorithm 1.
     """
     classifier: Any = getattr(network, "classifier", network)
-    measured: list[_MeasuredNormalization] = []
+    normalizations: list[_MeasuredNormalization] = []
 
     def copy_layer(layer):
         if not isinstance(layer, keras.layers.BatchNormalization):
             return type(layer).from_config(layer.get_config())
-        measured.append(_MeasuredNormalization.from_config(layer.get_config()))
-        return measured[-1]
+        normalizations.append(_MeasuredNormalization.from_config(layer.get_config()))
+        return normalizations[-1]
 
-    # Keras copies the layers in the order in which the network calls them.
-    copy = keras.models.clone_model(classifier, clone_function=copy_layer, recursive=True)
+    # Keras copies the layers in the order in which the network calls them. The loop below relies on
+    # this order.
+    clone = keras.models.clone_model(classifier, clone_function=copy_layer, recursive=True)
     layers = classifier._flatten_layers()  # Keras has no public name for this list
     total = sum(isinstance(layer, keras.layers.BatchNormalization) for layer in layers)
-    if not measured or len(measured) < total:
+    if not normalizations or len(normalizations) < total:
         raise ValueError(
             "Expected a network with layers of batch normalization, none of them within a custom "
             f"layer. Received: {classifier.name!r} with {total} such layers, "
-            f"{total - len(measured)} of them within a custom layer."
+            f"{total - len(normalizations)} of them within a custom layer."
         )
-    copy.set_weights(classifier.get_weights())
+    clone.set_weights(classifier.get_weights())
     batches = OrderedBatches(Examples({"inputs": inputs}, "target"), batch_size)
-    for layer in measured:
+    for layer in normalizations:
         layer.moments = np.zeros((3, *layer.moving_mean.shape))
         for (batch,) in batches:
-            copy(batch, training=False)
+            clone(batch, training=False)
         count, sums, squares = layer.moments
-        mean = sums / count
+        mean = sums / count  # (channels,)
         layer.moving_mean.assign(mean)
         layer.moving_variance.assign(squares / count - mean**2)
         layer.moments = None
-    adapted = copy_network(classifier)
-    adapted.set_weights(copy.get_weights())
-    return adapted
+    # A second copy, because the clone contains private layers that cannot be saved.
+    result = copy_network(classifier)
+    result.set_weights(clone.get_weights())
+    return result
 
 
 class _MeasuredNormalization(keras.layers.BatchNormalization):
@@ -87,7 +90,7 @@ class _MeasuredNormalization(keras.layers.BatchNormalization):
 
     def call(self, inputs, training=None, mask=None):
         if self.moments is not None:
-            # float64, because the variance is a difference of large numbers
+            # In float64, because the variance is a difference of large numbers.
             values = np.moveaxis(to_numpy(inputs), self.axis, -1).astype("float64")
             is_valid = np.ones(values.shape[:-1], bool) if mask is None else to_numpy(mask)
             rows = values[is_valid]  # (examples and positions, channels)

@@ -35,12 +35,13 @@ class CDAN(AdversarialModel):
     In training the logs also contain `domain/loss` and `domain/accuracy`.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
-        domain_head: As in `DANN`, but its inputs are the products, `min(num_features * num_classes,
-            max_units)` of them.
-        domain_label_smoothing: As in `DANN`. Defaults to `0.0`.
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
+        domain_head: Network from `min(num_features * num_classes, max_units)` products to one
+            logit, or a function that builds it; see `DANN`.
+        domain_label_smoothing: Probability that the domain labels assign to the wrong domain; see
+            `DANN`. Defaults to `0.0`.
         entropy_conditioning: Whether certain predictions have larger weights. Defaults to `False`.
         max_units: Maximum number of products. Above it, random projections replace the products.
             Defaults to `4096`.

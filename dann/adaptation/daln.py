@@ -13,8 +13,8 @@ class DALN(AdversarialModel):
     """Discriminator-free adversarial learning network.
 
     The classifier itself is the critic. The nuclear norm of a batch of predictions is large if the
-    predictions are certain and diverse. The classifier learns to increase it on the source relative
-    to the target. Through a gradient reversal the backbone learns features with equal norms.
+    predictions are certain and diverse. The classifier learns to make the norm larger on the source
+    than on the target. Through a gradient reversal, the backbone learns features with equal norms.
 
     With features `f`, label head `c`, `Z_s`, `Z_t` the batches of `softmax(c(f(x)))`, of `n_s` and
     `n_t` rows, and `CE` the cross-entropy from logits, one step descends
@@ -25,10 +25,11 @@ class DALN(AdversarialModel):
     In training the logs also contain `discrepancy/loss`, which is `-W`.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
-        strength: As in `AdversarialModel`. Defaults to `1.0`, as in the paper.
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
+        strength: Strength of the gradient reversal; see `AdversarialModel`. Defaults to `1.0`, as
+            in the paper.
         **options: The other options of `AdversarialModel`.
 
     Example:
@@ -57,7 +58,8 @@ class DALN(AdversarialModel):
         super().__init__(backbone, num_classes, label_head, strength=strength, **options)
 
     def method_losses(self, batch, reversal, training):
-        logits = batch.apply_reversed(self.label_head, reversal, training)
+        logits = batch.apply_reversed(self.label_head, reversal, training)  # (2 batch, classes)
+        # ||Z_s||_* / n_s and ||Z_t||_* / n_t
         source, target = (
             nuclear_norm(ops.softmax(part)) / ops.cast(count_examples(part), part.dtype)
             for part in batch.split_domains(logits)
@@ -72,8 +74,8 @@ def nuclear_norm(matrix: Any) -> Any:
     - backward: `d||Z||_* / dZ = U V^T`, over the singular values above 0
 
     This backward pass is also correct if singular values are equal, where the derivative of the
-    decomposition is not finite. If the matrix is rank deficient, it is the subgradient that is 0 on
-    the null space. The value is computed as `sum(U V^T * Z)`, with `U V^T` as a constant.
+    decomposition is not finite. For a rank-deficient matrix, the result is the subgradient that is
+    0 on the null space. The value is computed as `sum(U V^T * Z)`, with `U V^T` as a constant.
 
     Args:
         matrix: Floating-point tensor `(rows, columns)`.

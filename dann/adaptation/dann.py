@@ -11,8 +11,8 @@ from dann.adaptation.options import MethodOptions
 class DANN(AdversarialModel):
     """Domain-adversarial neural network.
 
-    A discriminator learns to distinguish the domains by their features. Through a gradient reversal
-    the backbone learns features by which the domains cannot be distinguished.
+    A discriminator learns to distinguish the domains by their features. Through a gradient
+    reversal, the backbone learns features that do not distinguish the domains.
 
     With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for target
     and `CE`, `BCE` the cross-entropies from logits, one step descends
@@ -22,9 +22,8 @@ class DANN(AdversarialModel):
     - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
     The paper adds the means of the two domains (equation 9). Here, as in the released code of the
-    paper, `D` is the mean over all examples, which is half of that sum if the domains have equally
-    many examples. The strength scales only the gradient of the features. The discriminator always
-    learns at its full rate.
+    paper, `D` is the mean over all examples, which is half of this sum for batches of equal size.
+    The strength scales only the gradient of the features, not the gradient of the discriminator.
 
     With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
     for target, which keeps it from becoming certain (environment label smoothing, ELS).
@@ -36,9 +35,9 @@ class DANN(AdversarialModel):
     In training the logs also contain `domain/loss` and `domain/accuracy`.
 
     Args:
-        backbone: As in `AdversarialModel`; features may be maps.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
+        backbone: Network from inputs to features, which may be maps; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
         domain_head: A Keras model or layer from features to one logit, above 0 for the target, or a
             function from the number of features to such a head. Defaults to
             `dann.networks.domain_head`, which scores each position of maps separately.

@@ -18,9 +18,10 @@ from dann.checks import check_integer
 class DIRTT(AdversarialModel):
     """Decision-boundary iterative refinement training with a teacher: a second stage.
 
-    It continues to train the classifier of another method on the target alone, without labels. The
-    decision boundary moves out of the regions where target examples are dense. Each step keeps the
-    predictions close to those of the teacher, an earlier state of the classifier.
+    The method continues to train the classifier of another method on the target alone, without
+    labels. The decision boundary moves out of the regions where target examples are dense. In each
+    step, the predictions stay close to the predictions of the teacher, an earlier state of the
+    classifier.
 
     With probabilities `p` of the classifier and `q` of the teacher, one step descends
 
@@ -30,30 +31,31 @@ class DIRTT(AdversarialModel):
     - `V`: virtual adversarial training of `radius`; see `VirtualAdversarial`
 
     `K`, `H` and `V` are three regularizers of the model. At the first training step and after every
-    `refresh_steps` steps the teacher copies the classifier's weights; the authors' code uses a
-    moving average of them. In between, the teacher is constant and runs in inference mode. The
-    teacher and the number of steps are saved weights.
+    `refresh_steps` steps, the teacher copies the weights of the classifier; the authors' code uses
+    a moving average of these weights. Otherwise the teacher is constant. It runs in inference mode.
+    The weights of the teacher and the number of steps are saved with the model.
 
     Start from a trained first stage, with `from_model`: refining random weights only makes wrong
-    predictions certain. `fit` accepts pairs. Training does not use their source; `label/loss` and
+    predictions certain. `fit` accepts pairs but does not train on the source; `label/loss` and
     `accuracy` measure the classifier on the source in inference mode. The logs also contain
     `teacher/loss`, `entropy/loss` and `vat/loss`, each before its factor.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
         radius: Length of the perturbation in the units of the inputs, above 0.
         target_weight: Factor of `H` and of `V`, at least 0. Defaults to `0.01`.
         teacher_weight: Factor of `K`, at least 0. Defaults to `0.01`.
         refresh_steps: Training steps between two updates of the teacher, at least 1. Defaults to
             `500`; the authors use 5,000 for MNIST to SVHN.
-        seed: Seed of the virtual adversarial directions. Defaults to a random one.
-        **options: Options of `AdversarialModel` except those of a gradient reversal. The teacher
-            receives the augmented images. `regularizers` are added to those of the method.
+        seed: Seed of the virtual adversarial directions. Defaults to a random seed.
+        **options: Options of `AdversarialModel` except `strength`, `implementation` and
+            `task_radius`. The teacher receives the augmented images. The loss also includes
+            `regularizers`.
 
     Raises:
-        TypeError: If `strength`, `implementation` or a `task_radius` above 0 is given.
+        TypeError: If `options` contains `strength`, `implementation` or a `task_radius` above 0.
         ValueError: If a number is out of range, or a batch contains a labeled target.
 
     Example:
@@ -100,7 +102,7 @@ class DIRTT(AdversarialModel):
 
     @classmethod
     def from_model(cls, model: AdversarialModel, **kwargs: Any) -> "DIRTT":
-        """Returns the second stage of a trained model, which is not changed.
+        """Returns the second stage of a trained model; the trained model does not change.
 
         Args:
             model: The trained model of the first stage.
@@ -139,7 +141,7 @@ class DIRTT(AdversarialModel):
         if "target_labeled" in inputs:
             raise ValueError(
                 "Expected pairs without a labeled target, because `DIRTT` uses no labels. "
-                "Received: a labeled target. Give its labels to the first stage."
+                "Received: a labeled target. Pass its labels to the first stage."
             )
         return {
             "source": self.backbone(inputs["source"], training=False),
@@ -177,11 +179,13 @@ class _TeacherConsistency(Regularizer):
         self.layers = (self.teacher,)
 
     def before_step(self, model):
+        # A decay of 1 keeps the teacher, a decay of 0 copies the classifier.
         is_constant = self.teacher.step.value % self.refresh_steps != 0
         self.teacher.update(model.classifier, ops.cast(is_constant, "float32"))
 
     def losses(self, model, batch, reversal, training):
         teacher_logits = upcast_half(self.teacher(batch.inputs["target"]))
+        # Equation 14: KL(q || p) for each target example, (batch,)
         log_p, log_q = map(ops.log_softmax, (batch.logits["target"], teacher_logits))
         divergence = ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1)
         return {"teacher/loss": ops.mean(divergence)}

@@ -10,10 +10,11 @@ from dann.adaptation.options import ReversalOptions
 from dann.checks import check_choice
 from dann.schedules import StrengthSchedule
 
-# For a convex function `phi` of the ratio `u` of the densities with `phi(1) = 0`, whose conjugate
-# is `phi*(t) = sup_u (u t - phi(u))`: the activation `g`, which maps the output `v` of the critic
-# into the domain of `phi*`, and `v -> phi*(g(v))`, simplified to keep rounding errors small. As in
-# the paper's table, Pearson's `phi` is also defined for negative `u`.
+# An f-divergence is defined by a convex function `phi` of the ratio `u` of two densities, with
+# `phi(1) = 0`; its conjugate is `phi*(t) = sup_u (u t - phi(u))`. Each entry contains two functions
+# of the output `v` of the critic: the activation `g(v)`, whose values are in the domain of `phi*`,
+# and `phi*(g(v))`, simplified to reduce rounding errors. As in the table of the paper, Pearson's
+# `phi` is also defined for negative `u`.
 DIVERGENCES = {
     # phi = u log u;  g = v;  phi*(t) = exp(t - 1)
     "kl": (lambda v: v, lambda v: ops.exp(v - 1)),
@@ -40,9 +41,9 @@ DIVERGENCES = {
 class FDAL(AdversarialModel):
     """f-domain-adversarial learning.
 
-    A critic with one output per class learns to estimate an f-divergence between the domains from
-    its output for the predicted class. Through a gradient reversal the backbone learns features for
-    which the divergence is small.
+    A critic with one output per class learns to estimate an f-divergence between the domains by its
+    output for the predicted class. Through a gradient reversal, the backbone learns features with a
+    small divergence.
 
     With features `f`, label head `c`, critic `h`, `k = argmax c(f(x))`, `g` and `phi*` the
     activation and the conjugate of the divergence (see `DIVERGENCES`) and `CE` the
@@ -55,13 +56,13 @@ class FDAL(AdversarialModel):
     In training the logs also contain `divergence/loss`, which is `-d`.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
-        strength: As in `AdversarialModel`. Defaults to `0.05`, as in
-            `scripts/train.py method=fdal`.
-        critic: Functional model with the label head's shapes. Defaults to a new one with the label
-            head's layers.
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
+        strength: Strength of the gradient reversal; see `AdversarialModel`. Defaults to `0.05`, as
+            in `scripts/train.py method=fdal`.
+        critic: Functional model with the input and output shapes of the label head. Defaults to a
+            new model with the layers of the label head.
         divergence: `"pearson"` (default), `"jensen_shannon"`, `"kl"`, `"neyman"`, `"reverse_kl"`,
             `"squared_hellinger"` or `"total_variation"`. `"kl"`, `"neyman"`, `"reverse_kl"` and
             `"squared_hellinger"` grow exponentially with the critic's output, so they require a

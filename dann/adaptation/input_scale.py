@@ -17,16 +17,16 @@ _STRUCTURAL = keras.layers.InputLayer, keras.layers.Flatten, keras.layers.Reshap
 def warn_about_scale(network: Any, data: Any) -> None:
     """Warns if inputs of `fit` are outside the range that the network expects.
 
-    The range is judged by the first `Rescaling` layer of the network, or by a dense or
-    convolutional layer that receives the inputs unchanged. The inputs of a domain fit if their
-    standard deviation after a rescaling is from 0.01 to 10, and before a dense or convolutional
-    layer at most 10. Bytes divided by 127.5 fit; numbers from 0 to 1 divided by 127.5 do not, and
-    training could stay at chance.
+    The expected range follows from the first `Rescaling` layer of the network, or from a dense or
+    convolutional layer that receives the inputs unchanged. After a rescaling, the standard
+    deviation of the inputs of a domain must be from 0.01 to 10; before a dense or convolutional
+    layer, it must be at most 10. For example, bytes divided by 127.5 are in this range, but numbers
+    from 0 to 1 divided by 127.5 are not, and training could stay at chance.
 
     Args:
         network: Backbone.
         data: Pairs, a dict by domain, or an array-like `(n, ...)`. At most 64 rows of each domain
-            are read. Datasets, and several inputs, are not judged.
+            are read. Datasets, and networks with several inputs, are not checked.
     """
     scale, lowest = _find_scale(network)
     for inputs in _list_inputs(data) if scale else ():
@@ -48,7 +48,7 @@ def warn_about_scale(network: Any, data: Any) -> None:
 
 
 def _find_scale(network):
-    """Returns the factor of the inputs, 0 if unknown, and the smallest deviation after it."""
+    """Returns the factor of the inputs, 0 if unknown, and the smallest scaled deviation."""
     graph = list(_iterate_graph(network))
     for layer in graph or getattr(network, "layers", ()):
         if isinstance(layer, keras.layers.Rescaling):

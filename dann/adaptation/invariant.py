@@ -34,19 +34,19 @@ _CLASS_LOSSES = keras.losses.SparseCategoricalCrossentropy, *ONE_HOT_LOSSES, *MU
 class Invariant(AdversarialModel):
     """A classifier whose features hide nuisances, such as the speaker, the batch or the age.
 
-    `fit` accepts no pairs. It accepts inputs and a dict of labels, `fit(x, {"label": y, "speaker":
-    s, "age": a})`, or a dataset or `PyDataset` of such batches. Missing values, -1 for a class and
-    NaN for any value, are left out of their own loss only. An unlabeled target is therefore the
-    rows without a label. `evaluate` also accepts `y` alone and returns the loss and the metrics of
-    the labels.
+    `fit` accepts inputs and a dict of labels, `fit(x, {"label": y, "speaker": s, "age": a})`, or a
+    dataset or `PyDataset` of such batches, but no pairs. Missing values are -1 for a class and NaN
+    for any value; an example with a missing value is excluded only from the loss of this value. The
+    rows of an unlabeled target are therefore rows without a label. `evaluate` also accepts `y`
+    alone, and returns the loss and the metrics of the labels.
 
-    A `label_head` that returns a dict of outputs has a label for each output, in addition to the
-    nuisances: `fit(x, {"digit": d, "size": z, "speaker": s})`. `compile` then accepts a dict of
-    losses, and dicts of metrics and `loss_weights`, as in Keras.
+    A `label_head` may return a dict of outputs. The labels then contain an entry for each output,
+    in addition to the nuisances: `fit(x, {"digit": d, "size": z, "speaker": s})`. `compile` accepts
+    dicts of losses, metrics and `loss_weights`, as in Keras.
 
     With features `f`, label head `c` and a head `h_n` after the reversal for each nuisance `n`,
 
-    - `L = mean CE(c(f(x)), y)`, or the loss given to `compile`
+    - `L = mean CE(c(f(x)), y)`, or the loss of `compile`
     - `D_n = mean w_n CE(h_n(f(x)), n)` for `K` values
     - `D_n = mean w_n (h_n(f(x)) - z)^2` for a number, `z = (n - mean) / std`
 
@@ -61,27 +61,27 @@ class Invariant(AdversarialModel):
     features depend on a nuisance given the label, and `f` and the nuisance become independent
     within each class (equalized odds). `D_n` then also excludes examples without a label.
 
-    In training the logs also contain, for each nuisance, `speaker/loss` and, for `K` values,
-    `speaker/accuracy` and `speaker/chance`, the accuracy of always predicting the most frequent
-    value. Both are weighted as the loss is. For a number, the loss at chance is 1. To measure how
-    much of a nuisance the features still contain, use `dann.diagnostics.leakage`: a head may be at
-    chance because it fails to learn.
+    In training, the logs also contain `speaker/loss` for a nuisance `speaker` and, if it has `K`
+    values, `speaker/accuracy` and `speaker/chance`, the accuracy of always predicting the most
+    frequent value. Accuracy and chance use the weights of the loss. For a number, the loss at
+    chance is 1. A head may be at chance because it fails to learn; `dann.diagnostics.leakage`
+    measures how much information about a nuisance the features still contain.
 
     Metrics ignore examples without a label. Regularizers treat all examples as target examples.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`, or a network that returns a dict of logits.
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits, or to a dict of logits; see `AdversarialModel`.
         nuisances: Kind of each nuisance by name: the number of values, at least 2, or `"number"`.
-        strength: As in `AdversarialModel`, or a dict with the strength of each nuisance, which can
-            be read and set as `model.reversals["speaker"].strength`. Defaults to `1.0`.
-        heads: Keras models or layers by nuisance, from features (with `condition_on_label` from
+        strength: Strength of the reversal (see `AdversarialModel`), or a dict with the strength of
+            each nuisance; `model.reversals["speaker"].strength` can be set. Defaults to `1.0`.
+        heads: Keras models or layers by nuisance, from features (with `condition_on_label`, from
             `(num_features + 1) * num_classes` products) to `K` logits or one number. Defaults to
             one hidden layer of 100 units.
         condition_on_label: Whether the heads also receive the label. Defaults to `False`.
-        balanced: One or several nuisances with classes, for which rare values count as much as
-            frequent ones. Defaults to none.
+        balanced: Name or names of categorical nuisances for which rare values count as much as
+            frequent values. Defaults to none.
         **options: The other options of `AdversarialModel`; `joint_forward` has no effect.
 
     Raises:
@@ -209,6 +209,7 @@ class Invariant(AdversarialModel):
         if len(label.shape) < 2 or label.shape[-1] != self.num_classes:
             label = ops.one_hot(ops.cast(flatten(label), "int32"), self.num_classes)
         features = ops.concatenate([features, ops.ones_like(features[:, :1])], axis=-1)
+        # (batch, num_features + 1, 1) * (batch, 1, num_classes)
         products = features[:, :, None] * ops.cast(label, features.dtype)[:, None]
         return ops.reshape(products, (-1, features.shape[-1] * self.num_classes)), mask
 

@@ -64,8 +64,9 @@ def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
 def get_logits_metrics(metrics: Any, loss: Any) -> Any:
     """Returns the metrics for `compile`, with a multi-label accuracy for a multi-label loss.
 
-    Keras would choose an accuracy that compares labels with probabilities; a logit predicts its
-    class if it is above 0. Keras chooses the other accuracies by the shapes of labels and outputs.
+    For `"accuracy"`, Keras would choose a metric that compares labels with probabilities. A logit
+    predicts its class if it is above 0, so the metric here has this threshold. With other losses,
+    Keras chooses the right metric by the shapes of labels and outputs.
     """
     if isinstance(loss, dict):
         return {
@@ -84,12 +85,13 @@ def get_logits_metrics(metrics: Any, loss: Any) -> Any:
 
 
 def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
-    """Checks that labels are class numbers or one value per output, as the loss requires.
+    """Checks that labels have the format that the loss requires.
 
-    Keras would broadcast a number over all outputs.
+    Labels are class numbers or contain one value per output. Without this check, Keras would
+    broadcast a class number over all outputs.
 
     Raises:
-        ValueError: If labels have the other format.
+        ValueError: If the loss requires the other format.
         TypeError: If labels are missing, a dict or strings.
     """
     if isinstance(logits, dict):
@@ -143,7 +145,7 @@ def _check_values(labels, model):
     elif isinstance(loss, MULTI_LABEL_LOSSES) and not ((labels >= 0) & (labels <= 1)).all():
         raise ValueError(
             f"Expected labels from 0 to 1 with {type(loss).__name__}. Received: labels from "
-            f"{labels.min()} to {labels.max()}. For class numbers give `num_classes` and no loss."
+            f"{labels.min()} to {labels.max()}. For class numbers pass `num_classes` and no loss."
         )
     elif labels.ndim > 1 and labels.shape[-1] == model.num_classes > 1:
         sums = labels.sum(axis=-1)  # 0 for an example without weight

@@ -14,7 +14,7 @@ class MCD(AdversarialModel):
     """Maximum classifier discrepancy, in one step.
 
     Two heads learn the labels of the source and learn to differ on the target. Through a gradient
-    reversal the backbone learns features on which they agree.
+    reversal, the backbone learns features on which the heads agree.
 
     With features `f`, heads `c1` and `c2`, `p1`, `p2` their probabilities and `L` the compiled
     loss, one step descends
@@ -23,22 +23,21 @@ class MCD(AdversarialModel):
       `M = mean_t |p1(x_t) - p2(x_t)|` is also a mean over the classes
     - for `f`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) + strength * M`
 
-    The paper alternates between the two, with several steps for the features. With a reversal both
-    happen in one step. The classifier is `c1`.
+    The paper alternates between these steps, with several steps for the features. With a reversal,
+    both happen in one step. The classifier is `c1`.
 
     In training the logs also contain `second_label/loss`, the label loss of `c2`, and
     `discrepancy/loss`, which is `-M`.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
-        strength: As in `AdversarialModel`. Defaults to `10.0`, as in
-            `scripts/train.py method=mcd`. The paper uses 1,
-            with several steps for the features.
-        second_head: Functional model with the label head's shapes. Defaults to a new one with the
-            label head's layers. Their initializers must not be constants, because heads that start
-            with equal weights stay equal.
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
+        strength: Strength of the gradient reversal; see `AdversarialModel`. Defaults to `10.0`, as
+            in `scripts/train.py method=mcd`. The paper uses 1, with several steps for the features.
+        second_head: Functional model with the input and output shapes of the label head. Defaults
+            to a new model with the layers of the label head. The initializers must not be
+            constants, because heads that start with equal weights stay equal.
         **options: The other options of `AdversarialModel`.
 
     Example:
@@ -74,6 +73,7 @@ class MCD(AdversarialModel):
         logits = self.second_head(join_labeled_parts(batch.features), training=training)
         label_loss = self.label_loss(batch.labels, upcast_half(logits), batch.weights)
         target = reversal(batch.features["target"], training=training)
+        # p1 and p2, (batch, classes) each, through the reversal
         first, second = (
             ops.softmax(upcast_half(head(target, training=training)))
             for head in (self.label_head, self.second_head)

@@ -24,8 +24,8 @@ WEIGHTINGS = ("soft", "hard")
 class MDAN(AdversarialModel):
     """Multisource domain adversarial network: DANN with several sources.
 
-    Each source has its own discriminator against the target. Sources with a large label loss and a
-    small discriminator loss have large weights.
+    Each source has its own discriminator, which distinguishes it from the target. Sources with a
+    large label loss and a small discriminator loss have large weights.
 
     `E_i` is the mean label loss of source `i`. `D_i` is the loss of its discriminator: the mean of
     two binary cross-entropies from logits, over the examples of source `i` (domain label 0) and
@@ -37,29 +37,30 @@ class MDAN(AdversarialModel):
 
     With `domain_label_smoothing` `e` the discriminators learn the labels `e` and `1 - e` (ELS).
 
-    `weighting="soft"`: `w = softmax(gamma * (E - D))`, so that the features descend
-    `log(sum_i exp(gamma * (E_i - D_i))) / gamma`. `weighting="hard"`: 1 for the source with the
-    largest `E_i - D_i` and 0 for the others, the maximum in the paper's bound. With one source the
-    method is DANN.
+    With `weighting="soft"`, `w = softmax(gamma * (E - D))`, so that the features descend
+    `log(sum_i exp(gamma * (E_i - D_i))) / gamma`. With `weighting="hard"`, `w` is 1 for the source
+    with the largest `E_i - D_i` and 0 for the other sources; this is the maximum in the bound of
+    the paper. With one source, the method is DANN.
 
-    Pairs for `fit` contain `"source_domain"`, integers `(batch,)` from 0 to `num_sources - 1`, such
-    as those of `dann.data.join_sources`. Without it, or with one source, all examples belong to
-    source 0. A number out of range makes the loss NaN. A source without an example in the batch has
-    weight 0 in that step.
+    Pairs for `fit` contain `"source_domain"`, integers `(batch,)` from 0 to `num_sources - 1`;
+    `dann.data.join_sources` makes such pairs. Without this entry, or with one source, all examples
+    belong to source 0. A number out of range makes the loss NaN. A source without an example in the
+    batch has weight 0 in this step.
 
-    Features may be maps, as in `DANN`. Each mean then includes the positions.
+    Features may be maps; see `DANN`. Each mean then includes the positions.
 
     In training the logs also contain `domain/loss`, which is `sum_i w_i D_i`, and the mean
     `domain/accuracy` of all discriminators.
 
     Args:
-        backbone: As in `AdversarialModel`; features may be maps.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
+        backbone: Network from inputs to features, which may be maps; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
         domain_head: Functional model from features to one logit per source, above 0 for the
-            target. A head with a single logit is copied, with new weights for each source.
-            Defaults to such copies of `dann.networks.domain_head`.
-        domain_label_smoothing: As in `DANN`, for each discriminator. Defaults to `0.0`.
+            target. A head with a single logit is copied for each source, with new weights.
+            Defaults to copies of `dann.networks.domain_head`.
+        domain_label_smoothing: Probability that the domain labels assign to the wrong domain; see
+            `DANN`. Defaults to `0.0`.
         num_sources: Number of sources, at least 1. Defaults to `1`.
         weighting: `"soft"` (default) or `"hard"`.
         gamma: Sharpness of the soft weights, above 0. Defaults to `10.0`.
@@ -204,7 +205,7 @@ def _copy_per_source(head, features, count):
 def _average_domains(source_values, target_values, source_one_hot):
     """Returns, per discriminator `i`, the average of two means, `(num_sources,)`.
 
-    The means are over the rows of source `i` and over all rows of the target.
+    One mean is over the rows of source `i`, the other over all rows of the target.
     """
     axes = tuple(range(len(source_values.shape) - 1))
     shape = (-1, *(1 for _ in axes[1:]), source_values.shape[-1])

@@ -18,9 +18,9 @@ LOG_OFFSET = 1e-6  # keeps the logarithm finite if the adversarial head is certa
 class MDD(AdversarialModel):
     """Margin disparity discrepancy, for classification and for regression.
 
-    An adversarial head with the label head's shape learns to agree with it on the source and to
-    disagree on the target. Through a gradient reversal the backbone learns features on which that
-    is impossible.
+    An adversarial head learns to agree with the label head on the source and to disagree with it on
+    the target. Through a gradient reversal, the backbone learns features on which the heads cannot
+    disagree on the target alone.
 
     With features `f`, label head `c`, adversarial head `a`, `L` the compiled loss and `CE` the
     cross-entropy from logits, one step descends
@@ -41,22 +41,23 @@ class MDD(AdversarialModel):
       with bounded gradients
     - `disparity="squared_error"`: `(a(f(x)) - c(f(x)))**2`
 
-    Regression has no margin; with `gamma=1`, `-D` is the plain disparity discrepancy. In both cases
-    the output of the label head receives no gradient from `D`.
+    Regression has no margin; with `gamma=1`, `-D` is the plain disparity discrepancy. The label
+    head never receives a gradient from `D`.
 
     In training the logs also contain `disparity/loss`, which is `D`.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`; in regression it returns predictions.
-        strength: As in `AdversarialModel`. Defaults to `0.1`. The authors' code and
-            `scripts/train.py` raise the strength gradually to 0.1, with
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits or, for regression, to predictions; see
+            `AdversarialModel`.
+        strength: Strength of the gradient reversal; see `AdversarialModel`. Defaults to `0.1`. The
+            authors' code and `scripts/train.py` raise the strength gradually to 0.1, with
             `dann.schedules.WarmStart(high=0.1)`.
-        adversarial_head: Functional model with the label head's shapes. Defaults to a new one with
-            the label head's layers.
-        gamma: Weight of the source's part of `D`, above 0; the exponential of the margin. Defaults
-            to `4.0`.
+        adversarial_head: Functional model with the input and output shapes of the label head.
+            Defaults to a new model with the layers of the label head.
+        gamma: Factor of the source's part of `D`, above 0. Its logarithm is the margin. Defaults to
+            `4.0`.
         disparity: `"margin"` (default), `"absolute_error"` or `"squared_error"`.
         **options: The other options of `AdversarialModel`.
 
@@ -108,9 +109,10 @@ class MDD(AdversarialModel):
             ops.stop_gradient(batch.logits[name]) for name in ("source", "target")
         )
         if self.disparity == "margin":
-            log_p = ops.log_softmax(source)
+            # Section 4: cross-entropy on the source, and its complement on the target.
+            log_p = ops.log_softmax(source)  # (batch, classes)
             source_disparity = -ops.sum(predict_one_hot(source_logits) * log_p, axis=-1)
-            # 1 - softmax_k as a sum over the other classes, which does not cancel.
+            # 1 - softmax_k, computed as a sum over the other classes to avoid cancellation.
             complement = ops.sum(
                 (1 - predict_one_hot(target_logits)) * ops.softmax(target), axis=-1
             )

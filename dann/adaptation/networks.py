@@ -16,8 +16,8 @@ ADAPT_SYNONYMS = {"encoder": "backbone", "task": "label_head", "discriminator": 
 class TrackedCall(keras.layers.Layer):
     """Runs a function as one layer call, so that Keras keeps the losses of all layers within.
 
-    Keras clears the losses of a network whenever the network is the outermost layer of a call. A
-    step on JAX runs only the model's `call`, in which each pass of the backbone would be outermost.
+    Keras clears the losses of a network whenever the network is the outermost layer of a call. On
+    JAX, a step runs only the `call` of the model, so the backbone would be outermost in each pass.
     """
 
     def __init__(self, *networks: keras.Layer):
@@ -89,13 +89,14 @@ def make_label_head(head: Any, feature_shape: Sequence[int | None], num_classes:
     """Returns the label head, built for features of a shape.
 
     Args:
-        head: Keras model or layer. `None` makes `dann.networks.label_head`, for maps a single layer
-            that classifies each position.
+        head: Keras model or layer. `None` creates `dann.networks.label_head`; for maps, a single
+            layer that classifies each position.
         feature_shape: Shape of the features.
-        num_classes: Number of classes, or `None` if a head is given.
+        num_classes: Number of classes. May be `None` if `head` is not `None`.
 
     Raises:
-        ValueError: If both are `None`, or the number of outputs of the head is not `num_classes`.
+        ValueError: If `head` and `num_classes` are `None`, or the head does not have `num_classes`
+            outputs.
     """
     if num_classes is not None:
         num_classes = check_integer("num_classes", num_classes, low=1)
@@ -123,10 +124,10 @@ def make_domain_head(
     """Returns the domain head, built for features of a shape.
 
     Args:
-        head: Keras model or layer, or a function from the number of input features to one. `None`
-            makes `dann.networks.domain_head`, which scores each position of maps separately.
-        feature_shape: Shape of the head's inputs. The output of a given head may cover each
-            position of maps, regions, or the whole example.
+        head: Keras model or layer, or a function from the number of input features to a head. Its
+            output may cover each position of maps, regions, or the whole example. `None` creates
+            `dann.networks.domain_head`, which scores each position of maps separately.
+        feature_shape: Shape of the inputs of the head.
         num_outputs: Accepted numbers of outputs.
         name: Name of a default head.
 
@@ -147,12 +148,12 @@ def make_domain_head(
 
 
 def make_second_head(name: str, head: Any, model: Any) -> Any:
-    """Returns a head with the label head's shapes and its own weights.
+    """Returns a head with the shapes of the label head but different weights.
 
     Args:
         name: Name of the argument, and of a default head.
-        head: Keras model or layer. `None` makes one with the layers of the label head.
-        model: The method, whose `label_head` it reads.
+        head: Keras model or layer. `None` creates a network with the layers of the label head.
+        model: The method, with `label_head`, `feature_shape` and `logits_shape`.
 
     Raises:
         ValueError: If the head is the label head itself, or its output shape differs.
@@ -180,7 +181,7 @@ def copy_network(network: Any) -> Any:
 
 
 def _trace_built_network(network):
-    """Returns symbolic inputs of the shapes that a network was built for, and its outputs."""
+    """Returns symbolic inputs with the shapes for which a network was built, and its outputs."""
     config = network.get_build_config() if network.built else None
     shapes = (config or {}).get("input_shape")
     if not shapes:
@@ -202,7 +203,7 @@ def _make_inputs(shapes, name=None):
 
 
 def _output_shape(name, head, features):
-    """Returns the output shape of a head, or a dict of shapes; Keras rejects unfit features."""
+    """Returns the output shape of a head, or a dict of shapes; rejects a head of probabilities."""
     activation = _last_activation(check_network(name, head))
     if activation in (keras.activations.softmax, keras.activations.sigmoid):
         raise ValueError(
@@ -216,7 +217,7 @@ def _output_shape(name, head, features):
 
 
 def _last_activation(network: Any) -> Callable | None:
-    """Returns the function that a network's last layer applies, or `None` if it is unknown."""
+    """Returns the activation function of the last layer of a network, or `None` if unknown."""
     last_layer = network
     while (isinstance(last_layer, keras.Sequential) or get_graph(last_layer)) and last_layer.layers:
         last_layer = last_layer.layers[-1]
@@ -237,5 +238,5 @@ def _change_seeds(config: Any) -> Any:
 
 
 def _example_shape(features: Sequence[int | None]) -> Any:
-    """Returns the shape of one example's features, with unknown size for maps."""
+    """Returns the shape of the features of one example; maps have unknown sizes."""
     return (*(None for _ in features[1:-1]), features[-1])

@@ -63,11 +63,11 @@ class Nuisance(NamedTuple):
         values = ops.cast(values, "int32")
         one_hot = ops.one_hot(values, logits.shape[-1], dtype="float32")  # (batch, K)
         counts = self.statistics + ops.matmul(mask, one_hot)
-        frequencies = counts
+        value_counts = counts
         if self.is_balanced:
-            # w = N / (K N_k), over the K values that occurred so far.
-            frequencies = ops.cast(counts > 0, "float32")
-            num_values = ops.maximum(ops.sum(frequencies), 1)
+            # w = N / (K N_k), for the K values that have occurred so far.
+            value_counts = ops.cast(counts > 0, "float32")
+            num_values = ops.maximum(ops.sum(value_counts), 1)
             balance_weights = ops.sum(counts) / (num_values * ops.maximum(counts, 1))
             weights = weights * ops.matmul(one_hot, balance_weights)
         # A compiled step cannot raise an error, so a value out of range gives NaN.
@@ -78,7 +78,7 @@ class Nuisance(NamedTuple):
         terms = {
             "loss": ops.mean(weights * losses),
             "accuracy": ops.sum(weights * is_correct) / ops.maximum(ops.sum(weights), EPSILON),
-            "chance": ops.max(frequencies) / ops.maximum(ops.sum(frequencies), 1),
+            "chance": ops.max(value_counts) / ops.maximum(ops.sum(value_counts), 1),
         }
         return terms, counts
 
@@ -105,16 +105,15 @@ def flatten(values: Any) -> Any:
 
 
 def split_missing(values: Any, is_class: bool) -> tuple[Any, Any]:
-    """Replaces missing values by 0 and returns which examples are complete.
+    """Replaces missing values by 0, and returns a mask of the examples without missing values.
 
     Args:
-        values: Tensor `(batch, ...)`. NaN counts as missing; if `is_class`,
-            negative numbers also count as missing.
+        values: Tensor `(batch, ...)`. NaN is a missing value; if `is_class`, so are negative
+            numbers.
         is_class: Whether the values are class numbers.
 
     Returns:
-        The values, and a float32 mask `(batch,)`: 1 for each example without a missing value, 0 for
-        the other examples.
+        The values, and a float32 mask `(batch,)`: 0 for each example with a missing value, else 1.
     """
     values = ops.convert_to_tensor(values)
     if keras.backend.standardize_dtype(values.dtype) == "bool":  # TensorFlow does not compare bools
@@ -128,12 +127,12 @@ def split_missing(values: Any, is_class: bool) -> tuple[Any, Any]:
 
 
 def normalize_mask(mask: Any) -> Any:
-    """Returns weights that turn a mean over all examples into a mean over the complete ones."""
+    """Returns `mask / mean(mask)`; weighted by it, a batch mean covers only unmasked examples."""
     return mask / ops.maximum(ops.mean(mask), EPSILON)
 
 
 def apply_sample_weights(mask: Any, weights: Any, name: str) -> Any:
-    """Returns a mask `(batch,)` times the sample weights, which may be a dict or `None`."""
+    """Returns the product of a mask `(batch,)` and sample weights, a tensor, a dict or `None`."""
     sample_weights = weights.get(name) if isinstance(weights, Mapping) else weights
     return mask if sample_weights is None else mask * flatten(sample_weights)
 
@@ -141,7 +140,7 @@ def apply_sample_weights(mask: Any, weights: Any, name: str) -> Any:
 def class_sample_weights(
     y: Mapping[str, Any], class_weight: Mapping[int, float]
 ) -> dict[str, np.ndarray]:
-    """Returns sample weights by name: for `"label"` the weight of its class, otherwise 1."""
+    """Returns sample weights by name: for `"label"` the class weight of each example, else 1."""
     weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
     labels = np.asarray(y["label"])
     if labels.ndim > 1 and labels.shape[1] > 1:
@@ -151,7 +150,7 @@ def class_sample_weights(
 
 
 def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` for labels or nuisances in memory with values of an unexpected type.
+    """Raises a `ValueError` for labels or nuisances in memory with invalid values.
 
     Args:
         y: Values by name.
@@ -162,8 +161,9 @@ def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
         if values.dtype.kind not in "biuf":
             raise ValueError(
                 f"Expected values of {name!r} to be numbers. Received: {values.dtype}. "
-                "`np.unique(values, return_inverse=True)[1]` numbers strings. Missing values are "
-                "NaN; in pandas use `values.to_numpy('float64', na_value=np.nan)`."
+                "`np.unique(values, return_inverse=True)[1]` converts strings to class numbers. "
+                "Missing values are NaN; in pandas use `values.to_numpy('float64', "
+                "na_value=np.nan)`."
             )
         if kind != NUMBER:
             check_class_range(f"values of {name!r}", values[values >= 0], kind)

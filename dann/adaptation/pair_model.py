@@ -86,7 +86,7 @@ class PairModel(keras.Model):
         kwargs = {"shuffle": False, **kwargs, "steps_per_epoch": steps}
         history: Any = super().fit(dataset, y, *args, **kwargs)
         if x.num_batches and x.is_indexed:
-            x.start += steps * len(history.epoch)  # the next `fit` continues with these batches
+            x.start += steps * len(history.epoch)  # the next `fit` continues after these batches
         return history
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
@@ -115,9 +115,10 @@ class PairModel(keras.Model):
             )
 
     def _repeat_pairs(self, pairs, name, kwargs):
-        """Returns the number of steps, as Keras rounds it up, and endless batches from `start`.
+        """Returns the number of steps, rounded up like in Keras, and endless batches.
 
-        Keras reads batches ahead, so a finite sequence would lose its position.
+        The batches begin at `start`. Keras reads batches ahead, so a finite sequence would lose its
+        position.
         """
         steps = kwargs.get(name) or pairs.num_batches
         if steps is None:
@@ -144,7 +145,7 @@ class PairModel(keras.Model):
         return super().make_train_function(force)
 
     def export(self, filepath, *args, **kwargs):
-        # Keras exports to ONNX only models that were called, but `fit` calls the layers separately.
+        # Keras exports only models that were called to ONNX, but `fit` calls the layers separately.
         self.classifier(self.classifier.input)
         # Keras would export a subclassed model with the input shapes of its first call, a pair.
         return self.classifier.export(filepath, *args, **kwargs)
@@ -157,8 +158,8 @@ class PairModel(keras.Model):
             values |= {"strength": strength, "implementation": self.reversal.implementation}
         serialize = keras.saving.serialize_keras_object
         config = {name: serialize(value) for name, value in values.items()}
-        # If the class is not registered, the error of Keras prints the config. The entry
-        # `load_after` then tells the user to import the package.
+        # If the class is not registered, the error of Keras prints the config, so the entry
+        # `load_after` shows how to import the package.
         return {**super().get_config(), "load_after": "import dann", **config}
 
     @classmethod
@@ -200,9 +201,9 @@ class PairModel(keras.Model):
 
 
 def _check_inputs(parts):
-    """Raises a `ValueError` for arrays with NaN, or whose columns differ between the domains.
+    """Raises a `ValueError` for arrays that contain NaN or differ in columns between the domains.
 
-    A NaN input does not always reach the loss (`max` or ReLU can drop it), so inputs are checked.
+    The loss does not reveal every NaN, because `max` and ReLU can drop it.
     """
     specs = {
         name: Examples({"inputs": part}, name).input_spec()
@@ -224,9 +225,9 @@ def _list_columns(data):
 
 
 def _check_call(expected_call, has_wrong_types, *arguments):
-    """Raises a `TypeError` for arguments in the order of scikit-learn or of other packages.
+    """Raises a `TypeError` for arguments in the order of scikit-learn or other packages.
 
-    Keras's third positional argument is an integer or a string.
+    In Keras, the third positional argument is an integer or a string.
     """
     third_argument = arguments[2] if len(arguments) > 2 else None
     if has_wrong_types or not isinstance(third_argument, int | str | None):

@@ -12,8 +12,8 @@ from keras import ops
 
 from dann.data.examples import Examples, OrderedBatches
 
-# Tracing a network takes about as long as compiled code saves over this number of batches. The rule
-# depends on the call alone, so that a resumed training computes the same bits.
+# Tracing a network takes about the time that compiled code saves over this number of batches. The
+# rule depends only on the call, so that a resumed run computes the same bits.
 _MIN_COMPILED_BATCHES = 8
 _COMPILED: weakref.WeakKeyDictionary[Any, Callable] = weakref.WeakKeyDictionary()
 
@@ -21,9 +21,9 @@ _COMPILED: weakref.WeakKeyDictionary[Any, Callable] = weakref.WeakKeyDictionary(
 def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
     """Returns the outputs of a network in inference mode, computed batch by batch.
 
-    The network runs on one device of this process, with copies of its variables. The variables
-    themselves may be spread over several devices or processes, and do not change. From 8 batches
-    on, the network is compiled, once for all calls.
+    The network runs on one device of this process, with copies of its variables, which may be
+    distributed over several devices or processes. For 8 or more batches, the network is compiled,
+    once for all calls.
 
     Args:
         network: A built Keras model or layer, such as the `backbone` of a method.
@@ -72,10 +72,10 @@ def _compile(network):
 
 @contextlib.contextmanager
 def final_weights(model: Any) -> Iterator[None]:
-    """Temporarily replaces the weights by the final weights if training stopped now.
+    """Temporarily sets the weights that training would return if it stopped now.
 
-    With `use_ema=True`, the optimizer sets the weights to their averages at the end of `fit`. On
-    exit, restores the training weights exactly.
+    With `use_ema=True`, the optimizer replaces the weights by their averages at the end of `fit`.
+    On exit, the training weights are restored exactly.
 
     Args:
         model: Compiled model.

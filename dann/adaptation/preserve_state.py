@@ -8,8 +8,8 @@ import keras
 def preserve_state(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
     """Returns a scope that discards everything a model or layer assigns to its variables.
 
-    Every scope begins with the same seeds, so two passes draw the same noise. The scope collects
-    the losses that layers add.
+    Each scope begins with the current seeds, so two passes in two scopes draw the same noise. The
+    scope collects the losses that layers add.
 
     Args:
         model: The model or layer.

@@ -12,12 +12,12 @@ from typing import Any
 import keras
 from keras import ops
 
-# Settings of Keras optimizers that change the gradients before the replicas sum them.
+# Settings of Keras optimizers that change the gradients before TensorFlow sums them over replicas.
 _PER_REPLICA = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps")
 
 
 def _count_current_replicas():
-    """Returns how many replicas share a batch in the current scope or step."""
+    """Returns the number of replicas that share a batch in the current scope or step."""
     if keras.backend.backend() != "tensorflow":
         return 1
     import tensorflow as tf
@@ -26,9 +26,9 @@ def _count_current_replicas():
 
 
 def divide_by_replicas(loss: Any) -> Any:
-    """Returns the loss that a replica descends: its mean loss over the number of replicas.
+    """Divides the mean loss of a replica by the number of replicas.
 
-    The gradients of the replicas are summed, so together they descend the mean of their losses.
+    TensorFlow sums the gradients of the replicas, so together they descend the mean of the losses.
     """
     count = _count_current_replicas()
     return loss if count == 1 else ops.divide(loss, count)
@@ -57,7 +57,7 @@ def average_over_replicas(tensors: Sequence[Any]) -> list[Any]:
 
 
 def count_devices(model: keras.Model) -> int:
-    """Returns how many devices share each batch that a model trains on."""
+    """Returns the number of devices that share each batch of a model."""
     if keras.backend.backend() == "jax":
         distribution = keras.distribution.distribution()
         return 1 if distribution is None else distribution.num_model_replicas
@@ -65,7 +65,7 @@ def count_devices(model: keras.Model) -> int:
 
 
 def count_replicas(model: keras.Model) -> int:
-    """Returns how many replicas TensorFlow's strategy makes of a model; 1 without a strategy."""
+    """Returns the number of replicas of a model in TensorFlow's strategy; 1 without a strategy."""
     strategy = getattr(model, "distribute_strategy", None)
     return 1 if strategy is None else strategy.num_replicas_in_sync
 
@@ -102,7 +102,7 @@ def _list_optimizers(optimizer):
 
 @contextlib.contextmanager
 def use_each_device_separately() -> Iterator[None]:
-    """Suspends the distribution of JAX, for batch sizes that the devices do not divide."""
+    """Suspends the distribution of JAX, for batches that the devices cannot share equally."""
     distribution = keras.distribution.distribution()
     keras.distribution.set_distribution(None)
     try:

@@ -17,19 +17,19 @@ from dann.autodiff import gradients
 def compute_smooth_terms(
     model: Any, x: Any, labels: Any, sample_weight: Any
 ) -> tuple[dict[str, Any], list]:
-    """Returns the terms of a step at the nearby weights where the task's loss is largest.
+    """Returns the terms of a step at the nearby weights where the task loss is largest.
 
-    With the trainable weights `w`, the task's loss `L(w)`, which is the loss of all labels plus
+    With the trainable weights `w`, the task loss `L(w)`, which is the sum of the label losses and
     the losses that layers add, and the radius `model.task_radius`,
 
     - `epsilon = radius * dL/dw / ||dL/dw||`, with the norm over all weights together
     - value: `losses(w + epsilon)`; gradient with respect to `w`: `dlosses/dw` at `w + epsilon`
 
-    Both passes draw the same noise (dropout, augmentation). A step changes the state of the model
-    as one pass does and takes about twice as long.
+    Both passes draw the same noise (dropout, augmentation). A step updates the state of the model
+    only once and takes about twice as long.
 
     Returns:
-        The terms, as in `AdversarialModel.loss_terms`, and the losses that layers added.
+        The terms of `AdversarialModel.loss_terms`, and the losses that layers added.
 
     Reference:
         - [Rangwani et al., 2022](https://arxiv.org/abs/2206.08213), the objective of SDAT, which
@@ -44,7 +44,7 @@ def compute_smooth_terms(
             batch = model(x, training=True)._replace(labels=labels, weights=sample_weight)
         finally:
             model.is_second_pass = False
-        # The scope collects losses of outputs. It does not collect penalties of weights.
+        # The scope collects the losses of outputs but not the penalties of weights.
         penalties = [w.regularizer(w.value) for w in weights if w.regularizer is not None]
         layer_losses = [*scope.losses, *penalties]
         states_before = [scope.get_current_value(state) for state in states]

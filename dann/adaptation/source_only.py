@@ -16,14 +16,14 @@ class SourceOnly(AdversarialModel):
     target, and `fit` requires pairs.
 
     Args:
-        backbone: As in `AdversarialModel`; features may be maps.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
-        **options: Options of `AdversarialModel` except those of a gradient reversal.
-            `joint_forward` applies to pairs with a labeled target.
+        backbone: Network from inputs to features, which may be maps; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
+        **options: Options of `AdversarialModel` except `strength`, `implementation` and
+            `task_radius`. `joint_forward` applies to pairs with a labeled target.
 
     Raises:
-        TypeError: If `strength`, `implementation` or a `task_radius` above 0 is given.
+        TypeError: If `options` contains `strength`, `implementation` or a `task_radius` above 0.
     """
 
     supports_maps = True
@@ -53,13 +53,13 @@ class SourceOnly(AdversarialModel):
 class TargetOnly(SourceOnly):
     """An oracle instead of a method: trains on the labels of the target.
 
-    It estimates the best accuracy that adaptation could reach with this network; the literature
-    calls it "train on target". It learns like `SourceOnly`, from pairs whose labeled part is the
-    target: `dann.data.DomainPair.oracle().batches(...)` returns such pairs, and
+    The oracle estimates the best accuracy that adaptation could reach with this network; the
+    literature calls it "train on target". It learns like `SourceOnly`, from pairs whose labeled
+    part is the target: `dann.data.DomainPair.oracle().batches(...)` returns such pairs, and
     `dann.training.train_run` uses them.
 
-    The arguments are the same as in `SourceOnly`. Only the target's augmentation
-    layers are applied.
+    The arguments are the same as in `SourceOnly`. Only the augmentation layers of the target are
+    applied.
     """
 
     def augmentation_layers(self):

@@ -16,8 +16,8 @@ from dann.checks import check_integer, check_number
 class WDGRL(AdversarialModel):
     """Wasserstein distance guided representation learning.
 
-    A critic estimates the distance between the features of the domains, and the backbone reduces
-    it.
+    A critic estimates the Wasserstein distance between the features of the domains, and the
+    backbone learns features with a small distance.
 
     With features `f`, label head `c`, critic `d` and the penalty points `h`, which are all features
     and one random interpolation between each `f(x_s)` and an `f(x_t)`,
@@ -32,23 +32,23 @@ class WDGRL(AdversarialModel):
 
     The paper takes `critic_steps` steps of the critic on one batch and then one step of the other
     networks. Here every step has a new batch, and the backbone and the label head receive a nonzero
-    gradient only on every `critic_steps`-th step. They learn from fewer batches, so a run requires
-    `critic_steps` times the steps. On the other steps the optimizer applies a gradient of 0:
-    momentum and Adam continue with their averages, and so does weight decay. A loss that runs
-    `classifier`, such as `VirtualAdversarial`, trains on every step.
+    gradient only on every `critic_steps`-th step, so a run needs `critic_steps` times as many
+    steps. On the other steps, the optimizer applies a gradient of 0 to them; momentum, the averages
+    of Adam and weight decay still change the weights. A loss that runs `classifier`, such as
+    `VirtualAdversarial`, trains on every step.
 
     In training the logs also contain `critic/loss`, `critic/distance` (`W`) and `critic/penalty`.
 
     Args:
-        backbone: As in `AdversarialModel`.
-        num_classes: As in `AdversarialModel`.
-        label_head: As in `AdversarialModel`.
-        domain_head: The critic: functional model from features to one number, higher for the
+        backbone: Network from inputs to features; see `AdversarialModel`.
+        num_classes: Number of classes. Required without a `label_head`.
+        label_head: Network from features to logits; see `AdversarialModel`.
+        domain_head: The critic, a functional model from features to one number, higher for the
             source. Defaults to `dann.networks.domain_head`.
         gradient_penalty: Factor of the penalty, at least 0. Defaults to `10.0`.
         critic_steps: Steps of the critic per step of the other networks, at least 1. Defaults to
             `5`.
-        seed: Seed of the interpolation. Defaults to a random one.
+        seed: Seed of the interpolation. Defaults to a random seed.
         **options: Options of `AdversarialModel`.
 
     Example:

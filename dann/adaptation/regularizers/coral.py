@@ -10,9 +10,9 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 class CORAL(Regularizer):
     """Deep CORAL: brings the covariances of source and target features together.
 
-    With the covariance `C = (X'X - (1'X)'(1'X) / n) / (n - 1)` of the features `X` of a domain,
-    `(n, d)`, the loss is `||C_s - C_t||_F^2 / (4 d^2)`. There is no adversary: with
-    `dann.SourceOnly` it is the method of the paper. Positions of feature maps count as examples.
+    With the covariance `C = (X'X - (1'X)'(1'X) / n) / (n - 1)` of the features `X`, `(n, d)`, of
+    each domain, the loss is `||C_s - C_t||_F^2 / (4 d^2)`. The regularizer needs no adversary; with
+    `dann.SourceOnly`, it is the method of the paper. Positions of feature maps count as examples.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.

@@ -13,10 +13,10 @@ REGULARIZERS: Registry[type["Regularizer"]] = Registry(register_with_keras=True)
 class Regularizer(ConfigMixin):
     """A loss on the target that can be added to any method.
 
-    A subclass sets `name`, lists the `arguments` of its constructor, stores them in attributes of
-    these names, and overrides `losses`. Random generators and counters belong in Keras layers
-    listed in `layers`, which are saved with the model. Layers that depend on the networks of the
-    model are created in `attach`.
+    A subclass sets `name`, lists the names of its constructor arguments in `arguments`, stores the
+    arguments in attributes of the same names, and overrides `losses`. Put random generators and
+    counters in Keras layers and list these in `layers`, so that they are saved with the model.
+    Create layers that depend on the networks of the model in `attach`.
 
     Args:
         weight: Factor of the loss, at least 0. Defaults to `1.0`.
@@ -86,7 +86,7 @@ def check_regularizers(
         if len(shape) > 2 and not regularizer.supports_maps:
             raise ValueError(
                 f"Expected logits `(batch, num_classes)`, because `{type(regularizer).__name__}` "
-                f"compares whole examples. Received: logits of shape {tuple(shape)}. Give a "
+                f"compares whole examples. Received: logits of shape {tuple(shape)}. Pass a "
                 "`label_head` that pools, or remove the regularizer."
             )
     names = [regularizer.name for regularizer in regularizers]

@@ -20,15 +20,15 @@ class SelfEnsembling(Regularizer):
     - `S = mean_t [max_k q_k > threshold] * mean_k (p_k - q_k)^2`, where `q` is constant
 
     `S` does not prevent classes from disappearing. A second term therefore pulls the mean
-    prediction `m = mean_t p` of a batch towards `C` equal shares, in proportion to the share `s =
-    mean_t [max_k q_k > threshold]` of certain teacher predictions:
+    prediction `m = mean_t p` of a batch of `C` classes towards `1 / C`, multiplied by the fraction
+    `s = mean_t [max_k q_k > threshold]` of certain teacher predictions:
 
-    - `B = s * sum_k BCE(m_k, 1 / C)`, with the binary cross-entropy `BCE(m, y) = -y log m - (1 - y)
-      log(1 - m)`
+    - `B = s * sum_k BCE(m_k, 1 / C)`, with the binary cross-entropy
+      `BCE(m, y) = -y log m - (1 - y) log(1 - m)`
     - loss: `S + balance * B`
 
-    A share of a class below 1e-7 is treated as 1e-7 and receives no gradient: `B` preserves a
-    class but cannot restore one.
+    A mean prediction below 1e-7 is treated as 1e-7 and receives no gradient: `B` preserves a class
+    but cannot restore one.
 
     Before training step `n`, counted from 0, every weight `v` of the teacher, including moving
     statistics, moves towards the classifier's weight `w`:
@@ -36,10 +36,10 @@ class SelfEnsembling(Regularizer):
     - `v = d v + (1 - d) w` with `d = min(decay, n / (n + 1))`
 
     The teacher starts as a copy of the classifier and averages all steps until `n / (n + 1)`
-    reaches `decay`. The teacher runs in inference mode. Its weights have the dtypes of the
-    classifier's weights, so in pure bfloat16 small updates can round to zero. The teacher and the
-    step counter are saved with the model. After training, `teacher.network` is a Keras
-    model with the averaged weights.
+    reaches `decay`. It runs in inference mode. Its weights have the dtypes of the classifier's
+    weights, so in pure bfloat16 small updates can round to zero. The teacher and the step counter
+    are saved with the model. After training, `teacher.network` is a Keras model with the averaged
+    weights.
 
     Without augmentation or dropout the two networks hardly differ, and the loss has little effect.
 
@@ -47,14 +47,14 @@ class SelfEnsembling(Regularizer):
         weight: Factor of the loss, at least 0. Defaults to `3.0`, as in the authors' code.
         threshold: Confidence above which a prediction of the teacher is used, in [0, 1). Defaults
             to `0.968`, as in the authors' code.
-        decay: Share of the teacher that each step retains, in [0, 1). Defaults to `0.99`.
+        decay: Weight of the old average in each update, in [0, 1). Defaults to `0.99`.
         balance: Factor of `B`, at least 0. Defaults to `0.005`, as in the authors' code. Use `0.0`
-            for targets whose classes have different frequencies.
+            for targets with unequal class proportions.
 
     Raises:
         NotImplementedError: If the classifier cannot be copied because a custom class has no
             `get_config`.
-        ValueError: If the regularizer is given to a second model: each teacher has one classifier.
+        ValueError: If a second model uses the regularizer: each teacher has one classifier.
 
     Example:
 
@@ -103,7 +103,7 @@ class SelfEnsembling(Regularizer):
         self.teacher.update(model.classifier, ops.minimum(self.decay, step / (step + 1)))
 
     def losses(self, model, batch, reversal, training):
-        # A constant: on JAX the teacher of this step is a function of the classifier's weights.
+        # Without `stop_gradient`, gradients on JAX would flow through the update of the teacher.
         q = ops.stop_gradient(ops.softmax(upcast_half(self.teacher(batch.raw_inputs["target"]))))
         p = ops.softmax(batch.logits["target"])
         is_certain = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
@@ -119,7 +119,7 @@ class Teacher(keras.layers.Layer):
     """A network in inference mode whose weights follow another network; counts its updates.
 
     Args:
-        network: A network whose weights have the same shapes as those of the other network.
+        network: A copy of the other network.
     """
 
     def __init__(self, network: keras.Model, **kwargs):

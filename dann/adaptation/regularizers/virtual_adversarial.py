@@ -7,7 +7,8 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS, Regularizer
 from dann.autodiff import gradients
 from dann.checks import check_number
 
-# Length of the first perturbation as a share of the radius. Half precision would round 0.01 away.
+# Length of the first perturbation as a fraction of the radius. Half precision would lose 0.01 when
+# it is added to the inputs.
 INITIAL_RADIUS_FRACTION, INITIAL_RADIUS_FRACTION_HALF = 0.01, 1.0
 
 
@@ -25,7 +26,8 @@ class VirtualAdversarial(Regularizer):
     VADA's radius of 3.5 for inputs between -1 and 1 corresponds to about 450 for images of 0 to
     255, even if the network begins with a `Rescaling` layer.
 
-    In half precision, mixed or not, `r = radius * d`, because a hundredth would be rounded away.
+    In half precision, mixed or not, `r = radius * d`, because a sum of `x` and a hundredth of it
+    would be rounded to `x`.
 
     With several inputs, such as an image and numbers, all floating-point and 8-bit inputs are
     perturbed together, and the radius is the norm of the joint perturbation. For maps of logits the
@@ -40,10 +42,10 @@ class VirtualAdversarial(Regularizer):
             no default fits all inputs.
         source_weight: Factor of the same loss on the source, which is added to the target's loss
             before `weight` multiplies both. Defaults to `0.0`; VADA uses 0 or 100.
-        seed: Seed of the directions. Defaults to a random one.
+        seed: Seed of the directions. Defaults to a random seed.
 
     Raises:
-        TypeError: If `radius` is not given.
+        TypeError: If `radius` is missing.
         ValueError: In training, if no input can be perturbed, because all inputs are strings or
             integers of more than one byte, such as token indices.
 
@@ -126,6 +128,7 @@ class VirtualAdversarial(Regularizer):
         initial = [
             fraction * self.radius * direction for direction in _normalize_per_example(noise)
         ]
+        # Algorithm 1: g at the random initial perturbation, one power iteration.
         directions = _normalize_per_example(gradients(scaled_divergence, initial))
         perturbations = [ops.stop_gradient(self.radius * direction) for direction in directions]
         return ops.mean(divergence(log_probabilities(perturbations)))
@@ -134,7 +137,7 @@ class VirtualAdversarial(Regularizer):
 def _normalize_per_example(tensors):
     """Scales the tensors of each example together to length 1; zeros remain zeros."""
     rows = [ops.reshape(x, (ops.shape(x)[0], -1)) for x in tensors]
-    joined = ops.concatenate(rows, axis=1)
+    joined = ops.concatenate(rows, axis=1)  # (batch, numbers of all tensors)
     # First divided by the largest number, because the squares of small numbers may underflow.
     largest = ops.maximum(ops.max(ops.abs(joined), axis=1, keepdims=True), 1e-30)
     squares = ops.sum(ops.square(joined / largest), axis=1, keepdims=True)
