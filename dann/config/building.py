@@ -96,8 +96,8 @@ def check_targets(node: Any, names: Collection[str] | None = None) -> None:
     """Checks every `_target_` of a config node, at any depth.
 
     Args:
-        node: As in `instantiate`.
-        names: As in `instantiate`.
+        node: A node of a config, or a plain container.
+        names: Names that a `_target_` may have. Defaults to `None`: `get_target_names()`.
 
     Raises:
         ConfigError: If a `_target_` is not on the allow-list, or a text contains `${`.
@@ -129,8 +129,8 @@ def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> 
 
     Args:
         cfg: The composed config.
-        standardizer: Statistics of an earlier run, which replace those of the training data.
-            Defaults to `None`.
+        standardizer: The standardizer of an earlier run. Defaults to `None`: a new standardizer,
+            fitted to the training data.
 
     Raises:
         ConfigError: If `data` names anything but a reader.
@@ -146,7 +146,10 @@ def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> 
 
     domains = join_sources([load(source=name) for name in sources]) if sources else load()
     if standardize is not None:
-        domains = domains.standardize(standardizer or standardize)
+        if standardizer is None:
+            domains = domains.standardize(standardize)
+        else:
+            domains = domains.apply_standardizer(standardizer)
     if cfg.target_labeled:
         domains = domains.with_target_labeled(cfg.target_labeled, cfg.seed)
     if domains.balanced == cfg.balanced:
@@ -163,22 +166,22 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         domains: The data, whose nuisances `method=invariant` hides.
 
     Returns:
-        The model. The method receives the parts of the network that its constructor accepts, and
-        calls the domain head with the number of its inputs. A method with a `teacher` starts from
-        the weights of that model.
+        The model. The method receives the parts of the network that its constructor accepts; the
+        domain head is a function of the number of its inputs. A method with a `teacher` starts from
+        the weights of the teacher.
     """
-    # Other entries, such as `learning_rate`, are numbers that parts and the optimizer refer to.
+    # Entries such as `learning_rate` are numbers to which other parts of the config refer.
     network = {
         name: _build_part(f"network.{name}", part, functools.partial)
         for name, part in cfg.network.items()
         if OmegaConf.is_dict(part)
     }
-    is_image, is_standardized = len(domains.input_shape) == 3, domains.standardizer is not None
+    is_standardized = domains.standardizer is not None
     input_range = network["backbone"].keywords.get("input_range")
-    if input_range == "auto" or (input_range is None and is_image and is_standardized):
-        # Networks map images from this range to [-1, 1], so standardized images do not change.
+    if input_range == "auto" or (input_range is None and domains.has_images and is_standardized):
+        # The network maps this range to [-1, 1], so it does not rescale standardized images again.
         image_range = (-1, 1) if is_standardized else (0, 255)
-        input_range = image_range if is_image else None
+        input_range = image_range if domains.has_images else None
         network["backbone"] = functools.partial(network["backbone"], input_range=input_range)
     backbone = network["backbone"](input_shape=domains.input_shape)
     features, num_classes = backbone.output_shape[-1], domains.num_classes
@@ -214,7 +217,7 @@ def count_steps(cfg: DictConfig, domains: DomainPair) -> None:
     """Sets `cfg.trainer.steps` and `steps_per_epoch` if `cfg.trainer.epochs` is set.
 
     An epoch is one pass over the source, in full batches. Schedules that refer to `trainer.steps`
-    follow.
+    change with it.
 
     Raises:
         ValueError: If the number of steps or epochs is below 1.
@@ -276,7 +279,7 @@ def _build_part(
 
 
 def _start_from_teacher(model: Any, path: pathlib.Path) -> Any:
-    """Copies the weights of a classifier, given by its run or its `.keras` file, to a model."""
+    """Copies the weights of a classifier to a model; `path` is a run or a `.keras` file."""
     path = path.expanduser()
     if path.suffix != ".keras":
         path = RunDirectory(path).classifier_file

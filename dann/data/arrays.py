@@ -26,36 +26,36 @@ def arrays(
     """Pairs two domains of arrays: images, time series, table rows or texts.
 
     Inputs `(n, ...)` have at least two axes and any numeric type; floats of more than 32 bits
-    become float32. Texts are strings `(n,)`, on TensorFlow, for a backbone that begins with
-    `keras.Input((), dtype="string")` and `keras.layers.TextVectorization`. Labels `(n,)` are
+    become float32. On TensorFlow, inputs may also be strings `(n,)`, for a backbone that begins
+    with `keras.Input((), dtype="string")` and `keras.layers.TextVectorization`. Labels `(n,)` are
     integers, or strings that name the classes.
 
-    A missing test set is drawn at random. The source's test set has the class proportions of the
-    source. The target's test set is drawn from its labeled examples regardless of their class, or
-    from all examples if none is labeled. Parts must not share memory if one is trained on and the
-    other is tested on, so one array can be both domains only if both test sets are passed. The
-    contents of different arrays are not compared.
+    A missing test set is drawn at random. The test set of the source has the class proportions of
+    the source. The test set of the target is drawn from its labeled examples, regardless of their
+    class, or from all examples if none is labeled. Training and test parts must not share memory,
+    so one array can be both domains only if both test sets are passed. The contents of different
+    arrays are not compared.
 
     Args:
         source: Arrays `(inputs, labels)`.
-        target: An array of inputs, or `(inputs, labels)`. Labels are used only by the test and by
-            oracles; an unknown label is -1, or an empty string.
+        target: An array of inputs, or `(inputs, labels)`. Only the test and oracles use these
+            labels; an unknown label is -1, or an empty string.
         source_test: Arrays `(inputs, labels)`. Defaults to `None`: a share of the source.
         target_test: Arrays `(inputs, labels)`, or inputs, that are not in `target`. Defaults to
             `None`: a share of the target.
-        test_share: Share of the examples to draw for a test set, in (0, 1). Defaults to `0.2`.
+        test_share: Fraction of the examples to draw for a test set, in (0, 1). Defaults to `0.2`.
         seed: Seed of the draws.
         source_name: Name of the source.
         target_name: Name of the target.
-        class_names: Name of each class, by label. Defaults to `None`: the source's labels in order
-            if they are strings; else classes have no names, and there are as many as the largest
-            label of the source plus one.
+        class_names: Name of each class, by label. Defaults to `None`: the labels of the source, in
+            order, if they are strings. Otherwise classes have no names, and their number is the
+            largest label of the source plus one.
         groups: The group of each source example, `(n,)`, and of each target example, `(m,)`, such
-            as persons or recordings; either may be `None`. Test sets then consist of whole groups,
-            a `test_share` of all groups, and no group is in a training set and in a test set.
-            Without groups, windows of one recording in both sets would make the test almost as easy
-            as the training. Unlabeled examples of groups in the test set are dropped. Defaults to
-            `None`: each example is drawn on its own.
+            as persons or recordings; either may be `None`. Each test set then consists of whole
+            groups, a fraction `test_share` of all groups, and no group is in both a training set
+            and a test set. Use groups for windows of one recording, which are too similar for a
+            fair test. Unlabeled examples of groups in the test set are dropped. Defaults to `None`:
+            each example is drawn separately.
 
     Raises:
         ValueError: If a part is empty or shares memory with a part that it must not overlap; there

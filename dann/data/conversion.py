@@ -7,7 +7,7 @@ import numpy as np
 
 
 def as_array(values: Any, domain: str) -> Any:
-    """Converts values to an array; returns array-likes that are read by index unchanged.
+    """Converts values to an array; array-likes that are read by index are returned unchanged.
 
     Args:
         values: Anything that `numpy.asarray` converts, such as a list of numbers, a pandas data
@@ -92,7 +92,7 @@ def reject_text_labels(labels: Any) -> None:
     if has_strings(labels) or getattr(labels.dtype, "name", "") == "string":
         raise ValueError(
             f"Expected labels to be numbers. Received: {labels.dtype} of shape {labels.shape}. "
-            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels"
+            "`numpy.unique(labels, return_inverse=True)` converts string labels to class numbers"
         )
 
 
@@ -121,6 +121,6 @@ def to_class_indices(labels: Any) -> np.ndarray:
         raise ValueError(
             "Expected labels to be one class number per example, or one-hot. "
             f"Received: {indices.dtype} of shape {indices.shape}. "
-            "`numpy.unique(labels, return_inverse=True)` numbers the classes of string labels"
+            "`numpy.unique(labels, return_inverse=True)` converts string labels to class numbers"
         )
     return indices.reshape(-1).astype("int64", copy=False)

@@ -38,27 +38,29 @@ def csv_table(
     nuisances: Sequence[str] | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> DomainPair:
-    """Pairs two CSV files or pandas data frames that have the same columns, in any order.
+    """Pairs two CSV files or pandas data frames with the same columns, in any order.
 
-    Files are in UTF-8 and have a header. A data frame is read as the file that its `to_csv(
-    index=False)` would write, so its index is not an input.
+    Files are in UTF-8 and have a header. A data frame is treated like the file that
+    `to_csv(index=False)` writes, so its index is not an input.
 
-    With `nuisances`, reads one labeled table, of which a part is held out; see `dann.Invariant`.
+    With `nuisances`, the function reads one labeled table and holds out a part of it; see
+    `dann.Invariant`.
 
     `pandas.read_csv` reads the files; cells that are empty or contain `NA`, `N/A`, `null`, `NaN`,
     `None` and so on are missing values. Missing numbers are replaced by the median, and numeric
-    columns are then standardized. A categorical column becomes one number per category, at most
-    1,000, and the last one represents all rarer categories; a missing cell is a category too, and a
-    category that no training row has becomes zeros. Medians, means, standard deviations and
-    categories come from the training rows of both domains, and do not depend on labels or on test
-    rows. A printed line lists the numeric and the categorical columns.
+    columns are then standardized. A categorical column becomes one-hot columns, at most 1,000, the
+    last of which represents all rarer categories. Missing cells form a category; a category without
+    a training row becomes zeros. Medians, means, standard deviations and categories are computed
+    from the training rows of both domains, without labels and test rows. A printed line lists the
+    numeric and the categorical columns.
 
     Spaces around column names, categories and labels are removed, and `1.0` is the same category or
-    label as `1`. Warns about categorical columns that reveal the domain, because many rows of
-    one domain have a category that the other domain lacks, such as `F` and `female`; and about
-    columns with nearly as many categories as rows, such as free text. The classes are the source's
-    labels, in order. Labels of the target may be missing, in some or all rows, and so may their
-    column. See `dann.data.arrays` for how test rows are drawn. No file may be used for both
+    label as `1`. The function warns about categorical columns that reveal the domain, because many
+    rows of one domain have a category that the other domain lacks, such as `F` and `female`; and
+    about columns with nearly as many categories as rows, such as free text.
+
+    The classes are the labels of the source, in order. The target may lack some labels, or the
+    whole column. See `dann.data.arrays` for how test rows are drawn. No file may be used for both
     training and testing; rows of different files are not compared.
 
     Args:
@@ -66,7 +68,7 @@ def csv_table(
         target: Path of the target's table, or a data frame. Defaults to `None`: one labeled table,
             the source.
         label: Name of the label column. Defaults to `"label"`.
-        categorical: Name or names of columns of numbers that are categories. All other columns
+        categorical: Name or names of numeric columns to treat as categories. All other columns
             whose cells are numbers or missing in every file are numeric. Defaults to none.
         drop: Name or names of columns that are not inputs, such as row numbers, dates or free text.
             Defaults to none.
@@ -90,9 +92,9 @@ def csv_table(
     Raises:
         OSError: If a file does not exist.
         ValueError: If a file is not a table in UTF-8; a file or frame is used for training and
-            testing; columns differ or do not exist; most cells of a column that is not listed as
-            categorical are numbers; a label of the source is missing; or a label of the target is
-            not a class of the source.
+            testing; columns differ or do not exist; most but not all cells of a column that is not
+            listed as categorical are numbers; a label of the source is missing; or a label of the
+            target is not a class of the source.
     """
     kinds = parse_nuisances(nuisances, target is not None)
     files = {"source": source, "target": target, "source test": source_test}
@@ -102,15 +104,13 @@ def csv_table(
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
     tables = {part: _read_table(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
-    dropped, categories = (
-        {names} if isinstance(names, str) else {*(names or ())} for names in (drop, categorical)
-    )
-    for name in sorted((dropped | categories).difference(*tables.values())):
+    dropped_names, categorical_names = _collect_names(drop), _collect_names(categorical)
+    for name in sorted((dropped_names | categorical_names).difference(*tables.values())):
         raise ValueError(
             "Expected `drop` and `categorical` to contain names of columns."
             f"{did_you_mean(name, list(tables['source']))} Received: {name!r}"
         )
-    roles, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds, *dropped}
+    roles, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds, *dropped_names}
     parts = {
         # A column that is both nuisance and group keeps its missing values as a nuisance.
         part: {
@@ -128,7 +128,7 @@ def csv_table(
                 f"Received: columns of only the source or only the {part} {sorted(different)}"
             )
     cells: Any = pandas.concat(tables)[names]
-    numbers = [name for name in names if name not in categories and _convert(cells, name)]
+    numbers = [name for name in names if name not in categorical_names and _convert(cells, name)]
     texts = [name for name in names if name not in numbers]
     cells[texts] = cells[texts].fillna("")
     summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
@@ -148,6 +148,11 @@ def csv_table(
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features = _encode(cells, train, numbers, texts)
     return pair.map_inputs(lambda rows: features[rows[:, 0]])
+
+
+def _collect_names(names) -> set[str]:
+    """Returns the set of a single name or of several names; `None` means no names."""
+    return {names} if isinstance(names, str) else {*(names or ())}
 
 
 def _overlap(frame, other):
@@ -184,7 +189,7 @@ def _read_table(table_or_path, delimiter) -> Any:
 
 
 def _warn_about_columns(cells, texts):
-    """Prints columns that reveal the domain, and columns that are hardly categories."""
+    """Prints warnings about columns that reveal the domain or contain free text."""
     is_target = cells.index.get_level_values(0).str.startswith("target")
     messages = [
         f"column {name!r} has no name in the header. If it contains row numbers,"
@@ -217,7 +222,11 @@ def _most_frequent(values):
 
 
 def _convert(cells: Any, name):
-    """Converts a column if all cells are numbers; refuses one in which only most cells are."""
+    """Converts a column of numbers and returns `True`; returns `False` for a column of text.
+
+    Raises:
+        ValueError: If most but not all cells are numbers.
+    """
     to_numeric: Any = pandas.to_numeric
     values = to_numeric(cells[name], errors="coerce").astype("float64")
     texts = cells[name][values.isna() & cells[name].notna()]

@@ -21,8 +21,9 @@ class DomainPair:
     """A labeled source and an unlabeled target, with a test set of each.
 
     Training reads `source_train`, the inputs `target_train` and, if present, `target_labeled`. The
-    labels in `target_test` and `target_train_labels` are for oracles: they only measure accuracies
-    and train the pair that `oracle()` returns. They never reach adaptation or model selection.
+    labels in `target_test` and `target_train_labels` are for oracles: only the measurement of
+    accuracies and the pair that `oracle()` returns use them. They never reach adaptation or model
+    selection.
 
     Inputs are arrays, or array-likes that `dann.data.pair` accepts.
 
@@ -40,8 +41,8 @@ class DomainPair:
             unknown. Defaults to `None`.
         target_labeled: Inputs and labels of the few target examples whose labels training may use
             (semi-supervised). Defaults to `None`.
-        balanced: Whether training batches contain equal parts of each source class. Defaults to
-            `False`.
+        balanced: Whether training batches contain equally many examples of each source class.
+            Defaults to `False`.
         source_domain: The domain of each source training example, integers `(n,)`, if the source
             consists of several domains; see `dann.data.join_sources`. Defaults to `None`.
         target_names: File or row number of each example of `target_train` and of `target_test`, for
@@ -109,11 +110,16 @@ class DomainPair:
         return tuple(self.source_train[0].shape[1:])
 
     @property
-    def identity(self) -> dict[str, list[float]]:
-        """Number of examples, and a weighted sum over 64 of them, of each training set.
+    def has_images(self) -> bool:
+        """`True` if an input has the axes of an image, `(height, width, channels)`."""
+        return len(self.input_shape) == 3
 
-        Other data, or another split of the same data, have other numbers. The sum is not a
-        checksum, because another computer may round inputs differently.
+    @property
+    def identity(self) -> dict[str, list[float]]:
+        """Number of examples, and a weighted sum over 64 examples, of each training set.
+
+        The numbers change if the data or their split change. Compare the sums with a tolerance,
+        because another computer may round inputs differently.
         """
         return {"source": _identify(self.source_train[0]), "target": _identify(self.target_train)}
 
@@ -155,7 +161,7 @@ class DomainPair:
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels, as an upper bound of the accuracy.
 
-        The labeled target takes the place of the source. Examples with unknown labels are dropped.
+        The labeled target replaces the source. Examples with unknown labels are dropped.
 
         Raises:
             ValueError: If no labels of `target_train` or of `target_test` are known.
@@ -186,7 +192,7 @@ class DomainPair:
         """
         return self._transform(function, function)
 
-    def standardize(self, mode: str | Standardizer) -> "DomainPair":
+    def standardize(self, mode: str) -> "DomainPair":
         """Returns the pair with inputs of mean 0 and variance 1, per column or channel.
 
         The `standardizer` of the result standardizes new examples with the same statistics. Several
@@ -194,12 +200,11 @@ class DomainPair:
         separately.
 
         Args:
-            mode: `"each"`, `"source"` or `"both"`; see `dann.data.Standardizer`. Or a standardizer
-                with statistics, for example of an earlier run.
+            mode: `"each"`, `"source"` or `"both"`; see `dann.data.Standardizer`.
 
         Raises:
-            ValueError: If the mode is unknown, inputs are strings or have other columns than the
-                standardizer, or the pair is standardized already.
+            ValueError: If the mode is unknown, inputs are strings, or the pair is standardized
+                already.
 
         Example:
 
@@ -212,14 +217,24 @@ class DomainPair:
         >>> domains.standardizer.transform(10 * x[:2]).shape  # new examples of the target
         (2, 3)
         """
+        standardizer = Standardizer(mode).fit(self.source_train[0], self.target_train)
+        return self.apply_standardizer(standardizer)
+
+    def apply_standardizer(self, standardizer: Standardizer) -> "DomainPair":
+        """Returns the pair with inputs that are standardized with existing statistics.
+
+        Args:
+            standardizer: A fitted standardizer, for example of an earlier run.
+
+        Raises:
+            ValueError: If inputs have other columns than the standardizer, or the pair is
+                standardized already.
+        """
         if self.standardizer is not None:
             raise ValueError(
                 "Expected a pair that is not standardized. Received: a pair with "
                 f"standardize={self.standardizer.mode!r}"
             )
-        standardizer: Any = mode
-        if not isinstance(mode, Standardizer):
-            standardizer = Standardizer(mode).fit(self.source_train[0], self.target_train)
         source = functools.partial(standardizer.transform, domain="source")
         return self._transform(source, standardizer.transform, standardizer=standardizer)
 
@@ -268,6 +283,7 @@ class DomainPair:
 
 
 def _identify(inputs):
+    """Returns the number of inputs, and the mean magnitudes of 64 inputs, weighted by 1 to 64."""
     rows = np.unique(np.linspace(0, len(inputs) - 1, 64).astype(int))
     values = np.asarray(inputs[rows])
     if values.dtype.kind not in "biuf":  # text

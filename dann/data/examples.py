@@ -82,8 +82,8 @@ class Examples:
         """Returns the structure of the inputs.
 
         Args:
-            ignore_spatial: Whether to leave out the lengths of all axes but the last, because
-                domains may differ in these. Defaults to `False`.
+            ignore_spatial: Whether to ignore the lengths of all axes but the last, in which domains
+                may differ. Defaults to `False`.
         """
         arrays = self.columns["inputs"]
         words = _map_arrays(lambda array: _describe_input(array, ignore_spatial), arrays)

@@ -32,13 +32,14 @@ _POOL = ThreadPoolExecutor(thread_name_prefix="decode")
 class ImageFiles(LazyArray):
     """Image files as an array-like uint8 `(n, height, width, channels)`.
 
-    Indexing, as in `images[3]`, `images[:8]` or `images[indices]`, decodes the images in several
-    threads. Each image is rotated by its EXIF orientation, its transparency is removed, and it is
-    resized: bilinear, antialiased when it shrinks, without preserving the aspect ratio. A much
-    larger JPEG is first shrunk by the decoder, to no less than the size. Uses the
-    first frame of an animation and the upper 8 bits of 16-bit images. Raises an error for images
-    with more bits or with floating-point values, because their range is unknown. Pillow refuses
-    images of more than 178,956,970 pixels.
+    Indexing, such as `images[3]`, `images[:8]` or `images[indices]`, decodes the images in several
+    threads. Each image is rotated by its EXIF orientation and resized, and its transparency is
+    removed. Resizing is bilinear, antialiased when it shrinks, and does not preserve the aspect
+    ratio. The decoder first shrinks a much larger JPEG, to no less than the final size.
+
+    An animation is represented by its first frame, a 16-bit image by its upper 8 bits. Images with
+    more bits or with floating-point values raise an error, because their range is unknown. Pillow
+    rejects images of more than 178,956,970 pixels.
 
     Args:
         paths: Paths of bmp, gif, jpg, png, ppm, tiff or webp files, with any file extension.
@@ -69,9 +70,12 @@ class ImageFiles(LazyArray):
         return images
 
     def check(self) -> None:
-        """Reads the header of every file; raises an error that names a file without a header.
+        """Reads the header of every file, without decoding images.
 
-        Images are not decoded, so an image with a valid header can still be unreadable.
+        An image with a valid header can still be unreadable.
+
+        Raises:
+            ValueError: If a file has no valid header; the message contains its path.
         """
         for first in range(0, len(self), _CHUNK):  # a pool keeps all its tasks in memory
             list(_POOL.map(_check_header, self.paths[first : first + _CHUNK]))
@@ -79,8 +83,8 @@ class ImageFiles(LazyArray):
     def cached(self, directory: str | os.PathLike) -> np.ndarray:
         """Decodes every image once into a file, and returns this file as a memory map.
 
-        The file's name is a digest of the shape of the images and of the paths, sizes and
-        modification times of their files. Changed images are therefore decoded again.
+        The name of the file is a digest of the shape of the images and of the paths, sizes and
+        modification times of their files, so changed images are decoded again.
         """
         status = [os.stat(path) for path in self.paths]
         files = [[p, s.st_size, s.st_mtime_ns] for p, s in zip(self.paths, status, strict=True)]
@@ -138,10 +142,10 @@ def _check_header(path):
 
 
 def _read_size(path):
-    """Returns the height and the width of an image as it is displayed."""
+    """Returns the height and the width of an image after the EXIF rotation."""
     with _open(path) as file:
-        is_turned = file.getexif().get(ExifTags.Base.Orientation, 1) > 4  # by 90 degrees
-        return file.size if is_turned else file.size[::-1]
+        is_rotated = file.getexif().get(ExifTags.Base.Orientation, 1) > 4  # by 90 degrees
+        return file.size if is_rotated else file.size[::-1]
 
 
 def _convert(image, size, mode):
@@ -162,8 +166,8 @@ def _convert(image, size, mode):
 def load_or_decode(path: pathlib.Path, shape: Sequence[int], chunks: Iterable[Any]) -> np.ndarray:
     """Returns images from a `.npy` file as a memory map; writes the file first if it is missing.
 
-    The file is written under another name and then renamed, so it is either complete or absent, and
-    only one of several processes writes it. Its size is printed first. An existing file is only
+    The file is written under another name and then renamed, so it is either complete or missing,
+    and only one of several processes writes it. The size is printed first. An existing file is only
     read, so its folder may belong to another user.
 
     Args:

@@ -36,10 +36,10 @@ def image_folder(
     folder of a domain; see `dann.data.image_paths.read_images`. A target needs no labels: its
     folder may contain images and no folders, its list file only paths.
 
-    The header of every file is read first. Each batch then decodes its own images, unless `cache`
-    is `True`; an image that is damaged after its header stops training at its batch. See
-    `dann.data.ImageFiles` for how images are resized. Labels of the target are used only by the
-    test and by oracles, and do not affect the split.
+    The header of every file is read first. Unless `cache` is `True`, each batch decodes its own
+    images, so an image that is damaged after its header stops training at its batch. See
+    `dann.data.ImageFiles` for how images are resized. Only the test and oracles use the labels of
+    the target, which do not affect the split.
 
     Args:
         root: Folder of the data set.
@@ -99,7 +99,7 @@ def image_folder(
     parts = {}
     for part, labels in images.items():
         names = _list_classes(labels)
-        # New target examples of other classes count as unlabeled.
+        # If new target examples have other classes, all of them count as unlabeled.
         is_labeled = bool(names) and (part != "target new" or {*names} <= {*common})
         paths = [path for path in labels if not is_labeled or str(labels[path]) in common]
         files = ImageFiles(paths, image_size)
@@ -117,7 +117,7 @@ def _absolute(path):
 
 
 def _list_classes(labels):
-    """Returns the names of the classes, folders in the order of text and numbers in their order."""
+    """Returns the names of the classes: folder names in lexical order, or numbers in order."""
     return [str(label) for label in sorted({*labels.values()} - {None})]
 
 

@@ -16,8 +16,9 @@ from dann.data.parts import NAME_CLASSES
 def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     """Joins pairs that share a target into one pair with all their sources.
 
-    Every method trains on the sources together; `dann.MDAN` also learns to distinguish them.
-    Batches contain equal parts of each source.
+    Batches contain equal parts of each source. `dann.MDAN` has a discriminator per source; other
+    methods treat the sources as one domain. The result has no `standardizer`, because the sources
+    may have different statistics: transform new target examples with the standardizer of a pair.
 
     Args:
         pairs: One pair per source, with the same target, input shape and classes.
@@ -27,8 +28,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
 
     Raises:
         ValueError: If `pairs` is empty, a pair has several sources already, or targets, input
-            shapes or classes differ. Only 64 training examples of the targets are
-            compared.
+            shapes or classes differ. Only 64 training examples of the targets are compared.
 
     Example:
 
@@ -59,7 +59,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
                 "Expected pairs that share one target, with the same split and scaling. "
                 f"Received: different target examples in the pair of {pair.source}. `csv_table` "
                 "scales by the rows of its source too; use `arrays` with inputs that are scaled "
-                "together"
+                "with the same statistics"
             )
     sizes = [len(pair.source_train[1]) for pair in pairs]
     return dataclasses.replace(

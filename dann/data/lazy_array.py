@@ -44,10 +44,9 @@ class LazyArray:
 
 
 def select_rows(values: Any, rows: np.ndarray) -> Any:
-    """Returns rows of an array-like; only an array in memory is copied.
+    """Returns rows of an array-like; copies only an array in memory.
 
-    A memory map or `dann.data.ImageFiles` is not read. The result reads its rows when they are
-    indexed.
+    For a memory map or `dann.data.ImageFiles`, the result reads the rows when they are indexed.
 
     Args:
         values: Array, or an array-like with `shape` and `dtype` that is indexed by row numbers.
@@ -60,10 +59,10 @@ def select_rows(values: Any, rows: np.ndarray) -> Any:
 
 
 def concatenate(arrays: Sequence[Any]) -> Any:
-    """Joins array-likes along the first axis; only arrays in memory are copied.
+    """Joins array-likes along the first axis; copies only arrays in memory.
 
     Args:
-        arrays: Array-likes that differ in their numbers of rows alone.
+        arrays: Array-likes that differ only in their numbers of rows.
     """
     if all(isinstance(array, np.ndarray) for array in arrays):
         return np.concatenate(arrays)

@@ -23,11 +23,12 @@ def npz(
 ) -> DomainPair:
     """Pairs two `.npz` files, as `numpy.savez(path, x=inputs, y=labels)` writes them.
 
-    A file contains inputs `x` and labels `y`. It may contain a test set `x_test` and `y_test`; if
-    not, a test set is drawn. Labels of the target are optional. Other keys are ignored.
+    A file contains inputs `x` and labels `y`, and optionally a test set `x_test` and `y_test`;
+    otherwise a test set is drawn. Labels of the target are optional. Other keys are ignored.
 
-    With `nuisances`, reads one labeled file, of which a part is held out; see `dann.Invariant`. A
-    file with `x_test` then also contains the nuisances of the test set, such as `site_test`.
+    With `nuisances`, the function reads one labeled file and holds out a part of it; see
+    `dann.Invariant`. A file with `x_test` then also contains the nuisances of the test set, such as
+    `site_test`.
 
     Args:
         source: Path of the source's file.

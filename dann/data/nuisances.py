@@ -35,10 +35,10 @@ class Nuisances(NamedTuple):
     value_names: Mapping[str, np.ndarray] = {}
 
     def decode(self, name: str, values: np.ndarray) -> np.ndarray:
-        """Returns class numbers as values of the table, `None` where missing, and numbers as is."""
+        """Returns the values of class numbers, `None` if missing; numbers are not changed."""
         if name not in self.value_names:
             return values
-        names = [*self.value_names[name], None]  # -1 is the last, `None`
+        names = [*self.value_names[name], None]  # -1 selects the appended `None`
         return np.array(names, object)[values]
 
 
@@ -83,7 +83,7 @@ class NuisanceTable(DomainPair):
 
 
 def parse_nuisances(nuisances: Any, has_target: bool) -> dict[str, Any]:
-    """Returns the requested kind of each nuisance by name, `None` where the values determine it.
+    """Returns the requested kind of each nuisance by name, or `None` if its values determine it.
 
     Args:
         nuisances: Name or names of the nuisances, or a dict from name to kind; `None` for none.
@@ -107,8 +107,8 @@ def encode_nuisances(
 ) -> Nuisances:
     """Encodes nuisances as numbers, and prints their kinds.
 
-    Strings, and integers of at most 20 distinct values, are classes, numbered in order. All other
-    values are numbers. `None` and NaN are missing values; in classes, -1 is too.
+    Strings, and integers with at most 20 distinct values, are classes, numbered in order. All other
+    values are numbers. `None` and NaN are missing values; among classes, so is -1.
 
     Args:
         kinds: By name the number of classes, at least the number of distinct values; `"number"`; or
@@ -164,5 +164,5 @@ def _encode(name, column, kind):
 
 
 def _fill(values, count, missing, dtype):
-    # Rows that `dropna` removed are filled again.
+    # `dropna` removed the rows of missing values; `reindex` adds them again.
     return values.reindex(range(count), fill_value=missing).to_numpy(dtype)

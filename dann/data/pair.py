@@ -34,8 +34,8 @@ def pair(
     with `len`, `shape` and a NumPy `dtype` that returns rows for an array of indices, such as a
     memory map or `dann.data.ImageFiles`; each batch then reads only its own rows.
 
-    Domains may differ in length or size, such as windows of 30 and of 20 steps, for a method with
-    `joint_forward=False` and a network without batch normalization that accepts both.
+    Domains may differ in length or size, such as windows of 30 and of 20 steps. The method then
+    needs `joint_forward=False`, and a network for any length without batch normalization.
 
     A domain can also be a dataset of batches `(inputs, labels)`: a `tf.data.Dataset`, a torch
     `DataLoader`, a `keras.utils.PyDataset`, a generator, or any other iterable. Its examples are
@@ -46,10 +46,10 @@ def pair(
     The number of batches per epoch is `len(source) // batch_size`. For a dataset, the number of
     examples is estimated as its length times the size of its first batch; without a length, the
     pairs repeat endlessly. Examples that do not fill a batch come first in the next epoch. A
-    smaller target is recycled; a larger one continues with new examples in the next epoch. Pass
-    endless pairs to models of other packages, whose `fit` would read the same batches in every
-    epoch. With `steps_per_execution` above 1, Keras rounds the number of batches per epoch up to a
-    multiple of it.
+    smaller target repeats within an epoch; a larger target continues with new examples in the next
+    epoch. With models of other packages, use endless pairs, because their `fit` would read the same
+    batches in every epoch. With `steps_per_execution` above 1, Keras rounds the number of batches
+    per epoch up to a multiple of `steps_per_execution`.
 
     Args:
         source: `(inputs, labels)`; or `(inputs, labels, weights)` with one weight for the label
@@ -60,12 +60,13 @@ def pair(
             examples of a smaller source.
         target_labeled: Target examples whose labels training may use (semi-supervised), in the
             form of the source, with weights if the source has weights. Each batch then also
-            contains `batch_size` of these, recycled. Needs a single process. Defaults to `None`.
+            contains `batch_size` of these examples, which repeat. Needs a single process. Defaults
+            to `None`.
         source_domain: The domain of each source example, integers `(n,)` from 0, if the source
             consists of several domains. Batches then contain equal parts of each domain, and
-            smaller domains are recycled. Needs arrays. Defaults to `None`.
-        balanced: Whether batches contain equal parts of each class of the source, recycling the
-            smaller classes. Needs arrays. Defaults to `False`.
+            smaller domains repeat. Needs arrays. Defaults to `None`.
+        balanced: Whether batches contain equal parts of each class of the source; smaller classes
+            then repeat. Needs arrays. Defaults to `False`.
         shuffle: Whether to draw examples in a random order that changes with each pass. Defaults
             to `True`.
         repeat: Whether to repeat without end, for `fit(steps_per_epoch=...)`. Defaults to `False`.
@@ -130,7 +131,7 @@ def pair(
 
 
 def _read(data, domain):
-    """Reads arrays by index and a dataset in order; drops the labels of the target."""
+    """Returns a domain that reads arrays by index or a dataset in order; drops target labels."""
     with_labels = domain != "target"
     if is_dataset(data):
         return Stream(data, with_labels, domain)

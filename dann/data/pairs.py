@@ -20,8 +20,8 @@ class Pairs(keras.utils.PyDataset):
     With a source alone, batches are `(inputs, labels)`.
 
     Batch `i` belongs to training step `start + i`. If domains are arrays, the examples of a batch
-    depend on the seed and the step alone, on every backend. Training that resumes therefore sets
-    `start` to the number of completed steps.
+    depend only on the seed and the step, on every backend. To resume training, set `start` to the
+    number of completed steps.
 
     Iterating over the pairs yields `len(pairs)` batches and advances `start` by this number, so
     that the next iteration continues with new batches; `fit` of this package's models does the
@@ -73,7 +73,7 @@ class Pairs(keras.utils.PyDataset):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Sizes, seeds and a checksum of some rows, which differ if the batches differ."""
+        """Sizes, seeds and checksums of some rows, to detect pairs with other batches."""
         orders = {name: domain.identity for name, domain in self.domains.items()}
         return {"batch_size": self.batch_size, **orders}
 
@@ -210,7 +210,7 @@ class IndexedDomain(NamedTuple):
             size: Number of examples per batch.
             shard: `(i, n)` for shard `i` of `n` of the batch. Defaults to the whole batch.
         """
-        # Every process draws the whole batch and then reads its own shard.
+        # Every process draws the row numbers of the whole batch, and then reads its own shard.
         positions = np.arange(number * size, (number + 1) * size)
         rows = np.array_split(self.order.examples(positions), shard[1])[shard[0]]
         return self.examples.rows(rows)

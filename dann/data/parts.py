@@ -174,7 +174,7 @@ def check_disjoint(
 
 
 def _read_part(name, part):
-    """Returns the inputs of a part, and its other columns as arrays; without labels, all are -1."""
+    """Returns the inputs of a part, and its other columns as arrays; missing labels become -1."""
     inputs = _read_inputs(name, part["inputs"])
     if name.startswith("source") and part.get("labels") is None:
         raise ValueError("Expected the source to be `(inputs, labels)`. Received: no labels")
@@ -192,7 +192,7 @@ def _read_part(name, part):
 
 
 def _read_inputs(name, values):
-    """Returns texts, or numbers of which floats have at most 32 bits."""
+    """Returns texts, or numbers; floats of more than 32 bits become float32."""
     values = as_array(values, name)
     if len(values.shape) < (1 if values.dtype == object else 2):
         raise ValueError(

@@ -42,8 +42,8 @@ def probe_domains(
 
     The features are divided by one number, the root of their mean variance, and the classifier
     minimizes `mean cross-entropy + 0.01 ||w||^2 / 2`, which bounds its weights. A difference that
-    is small compared with the spread of the features therefore hardly changes the loss, although it
-    can change the accuracy.
+    is small compared with the spread of the features can therefore change the accuracy, but hardly
+    the loss.
 
     Args:
         source: Features of the source `(n, d)`, at least 5. The same number of examples is drawn

@@ -10,8 +10,8 @@ _ROUNDS_PER_BLOCK = 128  # the group orders of a block are drawn at once
 class Sampler:
     """The endless order in which the examples of a domain are drawn.
 
-    The example at a position depends on the seed, the domain and the position alone, not on earlier
-    draws. Reading can therefore start at any position.
+    The example at a position depends only on the seed, the domain and the position, not on earlier
+    draws, so reading can start at any position.
 
     Without groups, positions `0` to `n - 1` are one pass over the `n` examples, the next `n`
     positions are a second pass in a different order. With groups, each round draws one example of

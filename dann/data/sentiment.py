@@ -43,9 +43,8 @@ def sentiment(
     By default `keras.layers.TextVectorization` converts each sentence to numbers. The layer is
     fitted to the training sentences of both domains, without labels.
 
-    The sentences come with the source distribution of vaderSentiment 3.3.2, which
-    `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps` downloads, and belong to their
-    authors.
+    The source distribution of vaderSentiment 3.3.2 contains the sentences, which belong to their
+    authors. Download it with `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps`.
 
     Args:
         source: Name of the source.

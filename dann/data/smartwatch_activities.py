@@ -29,8 +29,8 @@ def smartwatch_activities(
         source: Numbers of the source's people, from 1 to 10.
         target: Numbers of the target's people, which must differ from the source's.
         window: Number of samples per window, at least 1. Defaults to `100`: two seconds.
-        test_share: Share of each domain's people in the test set, in (0, 1), rounded up. Defaults
-            to `0.4`: two of five, because the accuracy on a single person varies widely.
+        test_share: Fraction of each domain's people in the test set, in (0, 1), rounded up.
+            Defaults to `0.4`: two of five, because the accuracy on a single person varies widely.
         **options: `seed` of `dann.data.arrays`.
 
     Returns:

@@ -26,7 +26,7 @@ def hold_out(
             `test_share` of the *groups*, rounded up, is drawn for the test set. Unlabeled examples
             of these groups are in neither set. The draw depends only on the names of the groups,
             not on the number of examples per group. `None`: each example is drawn separately.
-        test_share: Share of the examples in the test set, in (0, 1); each set gets at least one.
+        test_share: Fraction of the examples in the test set, in (0, 1); each set gets at least one.
         seed: Seed of the draw.
         is_source: Whether the domain is a source.
 

@@ -20,14 +20,14 @@ _CHUNK = 256  # rows that are read and converted at once
 class Standardizer:
     """Standardizes inputs to mean 0 and variance 1, per column, channel or feature.
 
-    An input becomes `(x - mean) / std`. Mean and standard deviation are computed for each entry of
-    the last axis: a column of a table `(n, columns)`, a channel of images `(n, height, width,
-    channels)` or of series `(n, time, channels)`. They depend on training inputs alone, not on
-    labels or test examples. The divisor of a constant column is 1, as in
+    `transform` returns `(x - mean) / std`. The mean and the standard deviation belong to an entry
+    of the last axis: a column of a table `(n, columns)`, a channel of images `(n, height, width,
+    channels)` or of series `(n, time, channels)`. They are computed from training inputs only, not
+    from labels or test examples. The divisor of a constant column is 1, as in
     `sklearn.preprocessing.StandardScaler`.
 
     `DomainPair.standardize` standardizes all parts of a pair. New examples need the same
-    statistics, so keep this object, or save it with the model.
+    statistics, so save this object with the model.
 
     Args:
         mode: `"each"` uses the statistics of each domain for that domain, `"source"` the statistics
@@ -90,7 +90,10 @@ class Standardizer:
         """
         check_choice("domain", domain, _DOMAINS)
         if not self.statistics:
-            raise ValueError("Expected a call of `fit(source, target)` first. Received: none")
+            raise ValueError(
+                "Expected statistics. Received: a standardizer without them. Call "
+                "`fit(source, target)` before `transform`."
+            )
         values, (mean, std) = self._read(inputs, domain), self.statistics[domain]
         if values.shape[-1] != len(mean):
             raise ValueError(
@@ -129,19 +132,19 @@ class Standardizer:
             for domain in _DOMAINS:
                 mean, std = np.array(content["statistics"][domain], np.float64)
                 standardizer.statistics[domain] = np.stack([mean, std])
-        except (KeyError, TypeError, ValueError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"Expected a file that `Standardizer.save` wrote. Received: {path} ({error})"
             ) from error
         return standardizer
 
     def _read(self, inputs, domain):
-        """Returns inputs as an array; refuses strings, and columns that differ from `fit`."""
+        """Returns inputs as an array; rejects strings, and columns that differ from `fit`."""
         values = as_array(inputs, domain)
         if has_strings(values) or len(values.shape) < 2:
             raise ValueError(
-                f"Expected numbers of shape (batch, ..., columns) as inputs of the {domain} to "
-                f"standardize. Received: {values.dtype} of shape {values.shape}"
+                f"Expected numeric inputs of shape (batch, ..., columns) for the {domain}. "
+                f"Received: {values.dtype} of shape {values.shape}"
             )
         columns = _list_columns(inputs)
         if columns and self.columns and columns != self.columns:

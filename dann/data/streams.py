@@ -13,9 +13,9 @@ _CACHED = 4  # batches, because Keras reads the first ones before training start
 
 
 class Stream:
-    """A dataset of batches of any size, as batches of one size that repeat without end.
+    """A dataset with batches of any size, regrouped into endless batches of one size.
 
-    Batch `i` can only be read after the batches before it, so training cannot start in the middle.
+    Batch `i` can only be read after all earlier batches, so training cannot start in the middle.
 
     Args:
         batches: Iterable of batches, such as a `tf.data.Dataset`, a torch `DataLoader`, a
@@ -47,7 +47,7 @@ class Stream:
         return Stream(self.batches, self.with_labels, self.domain)
 
     def batch(self, number: int, size: int, shard: tuple[int, int] = (0, 1)) -> Any:
-        """Returns the columns of the next batch or of one of the last four.
+        """Returns the columns of the next batch, or of one of the last four batches.
 
         Args:
             number: Number of the batch, at least 0.
@@ -55,7 +55,7 @@ class Stream:
             shard: Must be `(0, 1)`, because processes cannot share a stream.
 
         Raises:
-            ValueError: If it is any other batch, or no batches remain.
+            ValueError: If another batch is requested, or no batches remain.
         """
         if number not in self._recent:
             if number == 0 and self._next:

@@ -1,4 +1,4 @@
-"""Batches of pairs without a Python call per batch, for training with TensorFlow."""
+"""Pairs as a `tf.data.Dataset`, which needs no Python call per batch."""
 
 import atexit
 import gc
@@ -20,8 +20,8 @@ atexit.register(gc.collect)
 def as_tensorflow_dataset(pairs: Pairs) -> Any:
     """Returns the batches of pairs from `start` on, without end, as a `tf.data.Dataset`.
 
-    The batches equal those of `pairs`. Python draws the examples of 64 steps at once; TensorFlow
-    gathers them from its own copies of the arrays.
+    The batches are the same as from `pairs`. Python draws the row numbers of 64 steps at once, and
+    TensorFlow gathers the rows from its own copies of the arrays.
 
     Returns:
         The dataset; `None` unless the backend is TensorFlow and both domains are arrays of numbers
@@ -77,7 +77,10 @@ def _fit_in_memory(domains):
 
 
 def _is_numeric(array):
-    """Returns `False` also for memory maps of floats, which are checked as they are read."""
+    """Returns whether TensorFlow can copy an array without checks.
+
+    The result is `False` for memory maps of floats, which are checked for NaN when they are read.
+    """
     if not isinstance(array, np.ndarray):
         return False
     kinds = "biu" if isinstance(array, np.memmap) else "biuf"

@@ -34,15 +34,15 @@ def tfds_pair(
     """Pairs two TFDS data sets of images.
 
     `dann.data.tfds_pair.unify` converts the images of both data sets to one size, and to color if
-    one of them is in color, `height * width * channels` bytes each. Labels of the target are used
-    only by the test and by oracles.
+    one data set is in color, `height * width * channels` bytes each. Only the test and oracles use
+    the labels of the target.
 
     The target's classes are matched to the source's by name; the target may lack some classes, or
     have no labels. A label -1 in the target's training split means that the class is unknown. In
     the target's test split either all labels are -1 or none.
 
-    All images are decoded once, into files beside the data sets, which later runs read too. The
-    size of each file is printed.
+    All images are decoded once, into files in the folders of the data sets, which later runs read.
+    The size of each file is printed.
 
     Args:
         source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
@@ -125,7 +125,9 @@ def emoji(
     cache_dir: str = "~/.cache/dann",
     data_dir: str | None = None,
 ) -> DomainPair:
-    """Pairs two drawing styles of emoji; no concept occurs in two of the four sets.
+    """Pairs two drawing styles of emoji.
+
+    No concept occurs in more than one of the training and test sets.
 
     The styles are `noto`, `twemoji`, `openmoji`, `emojione`, `emojione_v1`, `fluent_flat` and
     `fluent_high_contrast`; see `dann.data.builders.Emoji` for the origin of the drawings and the
@@ -219,7 +221,7 @@ def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray
 
 
 def _find_keys(name: str, info: Any) -> tuple[str, str | None]:
-    """Returns the supervised keys of the image and of the class, `None` without classes."""
+    """Returns the keys of the image and of the class label, which is `None` without classes."""
     import tensorflow_datasets as tfds
 
     images = [key for key, kind in info.features.items() if isinstance(kind, tfds.features.Image)]
@@ -237,7 +239,7 @@ def _find_keys(name: str, info: Any) -> tuple[str, str | None]:
 def _read_split(builder, split, keys, shape):
     """Returns a memory map of images uint8 `(n, *shape)` and labels int64 `(n,)`, -1 if unknown.
 
-    The first call writes both to files beside the data set.
+    The first call writes both to files in the folder of the data set.
     """
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{'x'.join(map(str, shape))}")
     path = builder.data_path / "decoded" / f"{stem}.npy"
@@ -248,7 +250,7 @@ def _read_split(builder, split, keys, shape):
         while chunk := list(itertools.islice(examples, _CHUNK)):
             labels += [label for _, label in chunk]
             yield np.stack([unify(image, shape[:2], shape[2]) for image, _ in chunk])
-        # Before the images appear under their final name, which implies that labels exist.
+        # Before the file of the images gets its final name, which implies that labels exist.
         np.save(labels_path, np.array(labels, np.int64))
 
     count = builder.info.splits[split].num_examples

@@ -98,14 +98,14 @@ def standardize_each(domains: DomainPair) -> DomainPair:
     Images of the target get the mean and variance of the source, because networks rescale pixels.
     """
     standardizer = Standardizer("each").fit(domains.source_train[0], domains.target_train)
-    if len(domains.input_shape) == 3:
+    if domains.has_images:
         (source_mean, source_std), (mean, std) = standardizer.statistics.values()
         # (x - mean) / std * source_std + source_mean keeps the range of the source's pixels.
         scale = std / source_std
         target = np.stack([mean - source_mean * scale, scale])
         source = np.stack([np.zeros_like(mean), np.ones_like(std)])
         standardizer.statistics = {"source": source, "target": target}
-    return domains.standardize(standardizer)
+    return domains.apply_standardizer(standardizer)
 
 
 def adapt_baseline_shares(task: Task, seed: int) -> ComparedRun | None:

@@ -26,9 +26,9 @@ def compute_agreement(
     """Returns the agreement of each run with runs of other seeds on the classes of the target.
 
     Args:
-        runs: For each run a key; the group in which runs are compared, such as the setting; the
-            seed; and the predictions, as in `dann.selection.agreement`. If several
-            runs share a group and a seed, only the first is used.
+        runs: For each run, a key; the group in which runs are compared, such as the setting; the
+            seed; and the predictions, see `dann.selection.agreement`. If several runs share a group
+            and a seed, only the first is used.
 
     Returns:
         The agreement by key, only for groups with at least two seeds.

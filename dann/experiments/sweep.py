@@ -86,7 +86,7 @@ def save_tradeoff(
             `directory`.
 
     Returns:
-        The same as a table to print. `None` if no run has measured the leakage of a nuisance.
+        The numbers of the figure as a table to print. `None` if no run measured a leakage.
     """
     directory = pathlib.Path(directory)
     runs = read_rows(directory, overrides, {})

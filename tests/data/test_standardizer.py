@@ -57,7 +57,7 @@ def test_saved_statistics_transform_new_examples_alike(tmp_path):
         np.testing.assert_array_equal(loaded.transform(TEST[:, 0], domain), expected)
     with pytest.raises(ValueError, match=r"columns \['a', 'b', 'c'\] in this order"):
         loaded.transform(frame[["b", "a", "c"]])
-    domains = arrays((SOURCE[:, 0], LABELS), TARGET[:, 0]).standardize(loaded)
+    domains = arrays((SOURCE[:, 0], LABELS), TARGET[:, 0]).apply_standardizer(loaded)
     assert domains.standardizer is loaded
 
 

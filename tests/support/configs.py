@@ -20,4 +20,5 @@ def compose_config(*overrides, script="train"):
 def minimal_domains(input_shape, num_classes, nuisances=None, standardizer=None):
     """Returns the attributes of domains that `build_model` reads."""
     shapes = {"input_shape": input_shape, "num_classes": num_classes, "num_sources": 1}
+    shapes["has_images"] = len(input_shape) == 3
     return types.SimpleNamespace(**shapes, nuisances=nuisances, standardizer=standardizer)

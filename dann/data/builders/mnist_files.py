@@ -67,7 +67,7 @@ def _read_idx(path, dimensions):
         content = gzip.decompress(content)
     header = 4 + 4 * dimensions
     magic, *shape = struct.unpack_from(f">{1 + dimensions}I", content.ljust(header, b"\0"))
-    # 0x08 stands for unsigned bytes; the last byte is the number of dimensions.
+    # 0x08 means unsigned bytes; the last byte is the number of dimensions.
     if magic != 0x800 + dimensions or len(content) - header != int(np.prod(shape)):
         raise ValueError(
             f"Expected an IDX file of bytes with {dimensions} dimensions in {path}. "
