@@ -19,15 +19,15 @@ def batch_jacobian(function: Callable[[Any], Any], inputs: Any) -> Any:
 
     - `values[b, i, j] = df_i(x_b)/dx_bj`, with multi-indices `i` and `j`
 
-    These are the diagonal blocks of `jacobian`. They are computed by backward passes that are
-    vectorized over several outputs at a time or, if an example has more than four times as many
-    outputs as inputs, by products as in `jvp` that are vectorized over its inputs, unless an
-    overridden gradient is found not to be linear in the upstream gradient, such as a clipped one.
-    The result can be differentiated.
+    The result contains the diagonal blocks of `jacobian`. They are computed by backward passes,
+    vectorized over several outputs at a time. If an example has more than four times as many
+    outputs as inputs, they are computed by the products of `jvp`, vectorized over the inputs,
+    unless the function detects that an overridden gradient is not linear in the upstream gradient,
+    such as a clipped gradient. The result can be differentiated.
 
-    On TensorFlow and JAX a Keras model is compiled once per shape, and again after its layers or
+    On TensorFlow and JAX, a Keras model is compiled once per shape, and again after its layers or
     variables change. Other changes to a model, such as a new `activation` of a layer, are not
-    noticed; after such a change pass `lambda x: model(x, training=False)`. A plain function is
+    detected; after such a change, pass `lambda x: model(x, training=False)`. A plain function is
     traced at each call; to trace it once, call `batch_jacobian` in your own `tf.function` or
     `jax.jit`.
 

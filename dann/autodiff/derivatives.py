@@ -200,8 +200,8 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     Args:
         function: Function of as many tensors as `xs` contains that returns one tensor; or a Keras
             model, which is called with `training=False`.
-        xs: Floating-point tensor, array or variable, or a list of them. Sizes
-            may be unknown in a function that is being compiled.
+        xs: Floating-point tensor, array or variable, or a list of them. Sizes may be unknown in a
+            function that is being compiled.
 
     Returns:
         A tensor in the shape of the output followed by the shape of `xs`; for a list, a list.

@@ -11,7 +11,7 @@ if keras.backend.backend() == "jax":  # other backends do not need it installed
     import jax  # pyright: ignore[reportMissingImports]
 
 VARIABLES = keras.Variable
-_PART_SIZE = 64  # outputs per vectorized pass; more take more memory and are not faster
+_CHUNK_SIZE = 64  # outputs per vectorized pass; more take more memory and are not faster
 
 
 def tensor(value: Any) -> Any:
@@ -45,7 +45,7 @@ def pull_back(function: Callable, xs: list) -> tuple[Any, Callable]:
 
 def map_range(function: Callable, count: int, dtypes: Any) -> Any:
     """Returns the stacked results of a function for the numbers below `count`, in chunks."""
-    return jax.lax.map(function, jax.numpy.arange(count), batch_size=_PART_SIZE)
+    return jax.lax.map(function, jax.numpy.arange(count), batch_size=_CHUNK_SIZE)
 
 
 def may_override(y: Any, pull: Callable) -> bool:

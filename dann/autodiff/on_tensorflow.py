@@ -11,7 +11,7 @@ import tensorflow as tf
 from dann.autodiff.functions import as_function, as_pure_function, get_program
 
 VARIABLES = (keras.Variable, tf.Variable)
-_CHUNK_BYTES = 2**25  # memory of the tensors in a vectorized pass on a processor
+_CHUNK_BYTES = 2**25  # memory of the tensors in a vectorized pass on a CPU
 _WEIGHTS = {"Const", "ReadVariableOp", "VarHandleOp"}
 
 
@@ -112,7 +112,7 @@ def _list_nodes(graph):
 def _chunk_size():
     """Returns the number of outputs per vectorized pass, from the largest tensor of the graph.
 
-    Larger chunks are slower on a processor, because of caches and page faults.
+    Larger chunks are slower on a CPU, because of caches and page faults.
     """
     if tf.executing_eagerly():
         return math.inf

@@ -23,9 +23,9 @@ def singular_values(
     """Returns the `k` largest singular values of the Jacobian of each example, in descending order.
 
     The method is the bidiagonalization of Golub and Kahan, with reorthogonalized vectors on the
-    smaller side. Each iteration takes one product with the Jacobian, computed as in `jvp`, and one
-    product with its transpose. The computed values approach the true values from below, the largest
-    first. With as many iterations as the Jacobian has rows or columns they are exact.
+    smaller side. Each iteration computes one product with the Jacobian, by the method of `jvp`, and
+    one product with its transpose. The computed values approach the true values from below, the
+    largest first. They are exact after as many iterations as the Jacobian has rows or columns.
 
     The values can be differentiated, so they can be part of a loss. With the left and right
     singular vectors `u` and `v` of a value `s`, `ds = u^T dJ v`, which is exact if `s` is exact.
@@ -108,7 +108,7 @@ def _expand(multiply: Callable, multiply_transposed: Callable, start: Any, steps
     Each new `v` is made orthogonal to all earlier ones, because rounding destroys orthogonality.
     The `u` need not be orthogonal: the singular values of `A V` approach the singular values of `A`
     from below, the largest first, for every `V`. Once the `v` span the Krylov space of `start`, the
-    next `v` is drawn anew, to find each of several equal singular values.
+    next `v` is random, to find each of several equal singular values.
 
     Args:
         multiply: Function from `v`, `(batch, columns)`, to `A v`, `(batch, rows)`.

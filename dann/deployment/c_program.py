@@ -68,7 +68,7 @@ class CProgram:
         self._readers: list[list[int]] = [[] for _ in steps]
         self._kinds: list[str] = []
         self._stored = {0: "input"}  # names of the buffers of stored steps
-        self._computed: list[int] = []  # steps, in the order of the code
+        self._written_steps: list[int] = []  # steps, in the order of the code
         self._writers = {
             **dict.fromkeys(("add", "multiply"), self._combine),
             **dict.fromkeys(("average_pool", "max_pool"), self._pool),
@@ -111,7 +111,7 @@ class CProgram:
         step, kind, (*image, size) = self._steps[number], self._kinds[number], self.shapes[number]
         if step.op == "reshape" and kind == "numbers":
             buffer = self._stored[step.inputs[0]]  # numbers keep their order in memory
-            self._computed.append(number)
+            self._written_steps.append(number)
         else:
             buffer = self._allocate(kind, math.prod(image) * _count_words(size, kind))
             self._write_loop(number, kind, buffer)
@@ -119,7 +119,7 @@ class CProgram:
 
     def _allocate(self, kind, size):
         """Returns the largest buffer that no later step reads, or a new buffer."""
-        pending = [n for n in self._stored if {*self._readers[n]} - {*self._computed}]
+        pending = [n for n in self._stored if {*self._readers[n]} - {*self._written_steps}]
         used = {self._stored[number] for number in pending}
         names = [name for name in self.buffers if name.startswith(f"{kind}_") and name not in used]
         new_name = f"{kind}_{len(self.buffers)}"
@@ -132,10 +132,10 @@ class CProgram:
 
     def _write_loop(self, number, kind, buffer):
         """Writes the loop that stores the values of all pixels of a step in a buffer."""
-        (*image, size), start = self.shapes[number], len(self._computed)
+        (*image, size), start = self.shapes[number], len(self._written_steps)
         target = _offset(buffer, _count_words(size, kind), "pixel")
         calls = "\n".join(self._compute_values(number, kind, target, "pixel"))
-        names = ", ".join(f"{n} {self._steps[n].op}" for n in self._computed[start:])
+        names = ", ".join(f"{n} {self._steps[n].op}" for n in self._written_steps[start:])
         pixels = math.prod(image)
         comment = f"/* {names}: {pixels} x {size} {kind} */"
         head = f"for (int pixel = 0; pixel < {pixels}; pixel++) {{"
@@ -149,7 +149,7 @@ class CProgram:
             convert = "copy" if step_kind == kind else "to_signs"
             return [*calls, _call(convert, values, size, target)]
         calls = self._writers.get(step.op, self._apply_pointwise)(number, target, pixel)
-        self._computed.append(number)
+        self._written_steps.append(number)
         return calls
 
     def _find_values(self, number, kind, pixel, name):

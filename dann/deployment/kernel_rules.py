@@ -21,7 +21,7 @@ def as_array(values: Any) -> np.ndarray:
 
 
 def _to_floats(order):
-    """Maps 0, 1, 2, ... to 0 and the normal `float32` numbers in order; -1, -2, ... to -x."""
+    """Maps an integer `i` to the `i`-th normal `float32` above 0, and `-i` to minus this number."""
     # The bit pattern of a float above 0 grows with its value; subnormal numbers are left out.
     bits = (np.abs(order) + 0x7FFFFF).astype("uint32")
     return (np.sign(order) * bits.view("float32")).astype("float32")

@@ -130,13 +130,13 @@ def _divide(call):
 
 
 def _take(call):
-    """Adds a step that copies numbers, whose positions the layer computes from all positions."""
+    """Adds a step that copies numbers; applies the layer to positions to find the copied ones."""
     shape, examples = call.input_shapes[0], 3
-    size, key = math.prod(shape), keras.tree.flatten(call.arguments[1:])  # the key of a slice
+    size, index = math.prod(shape), keras.tree.flatten(call.arguments[1:])  # index of `x[...]`
     interpolation = getattr(call.layer, "interpolation", "nearest")
     call.require(interpolation == "nearest", "have interpolation='nearest'", interpolation)
-    keeps_examples = not key or key[0] in (..., slice(None))
-    call.require(keeps_examples, "keep all examples, as `x[:, 0]` does", key)
+    keeps_examples = not index or index[0] in (..., slice(None))
+    call.require(keeps_examples, "keep all examples, as `x[:, 0]` does", index)
     # Positions in a batch of 3 flattened inputs, (examples, *shape).
     positions: Any = np.arange(examples * size, dtype="int32").reshape(examples, *shape)
     outputs = call.layer(ops.convert_to_tensor(positions), *call.arguments[1:])
@@ -144,7 +144,7 @@ def _take(call):
     is_separate = positions.shape == (examples, *call.shape)
     is_separate = is_separate and np.all(np.diff(positions, axis=0) == size)
     call.require(is_separate, "act on each example separately", positions.shape)
-    call.require(call.shape, "keep an axis, as `x[:, :1]` does", key)
+    call.require(call.shape, "keep an axis, as `x[:, :1]` does", index)
     # Copies rows of adjacent numbers, or single numbers if the rows are not adjacent.
     rows = positions[0] if np.all(np.diff(positions) == 1) else positions[0][..., None]
     starts = rows[..., 0].ravel().astype("<u4")

@@ -32,9 +32,8 @@ from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 
-# Accuracies of a domain probe: the domains are aligned below the first value, and separated above
-# the second value.
-MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY = 0.67, 0.85
+MAX_ALIGNED_ACCURACY = 0.67  # of a domain probe, up to which the domains are aligned
+MIN_SEPARATED_ACCURACY = 0.85  # of a domain probe, from which on they are separated
 
 Bounds = tuple[float, float]
 
@@ -44,8 +43,8 @@ class HealthyRange(NamedTuple):
 
     Args:
         name: Name of the measurement, where `*` matches the name of a layer.
-        bounds: Smallest and largest healthy value, or a function from all measurements to them. A
-            `KeyError` in the function means that the bounds are unknown.
+        bounds: Smallest and largest healthy value, or a function that computes them from all
+            measurements. A `KeyError` in the function means that the bounds are unknown.
         meaning: Description of the measurement.
         advice: What to do about a value outside the bounds.
         verdict: The verdict on a model with a value outside. Defaults to `None`: no verdict.
@@ -65,8 +64,8 @@ class Diagnostic(NamedTuple):
         function: The function `(model, data, ...)`.
         question: The question that the diagnostic answers.
         quick: Whether it takes about a second, so that `check` runs it.
-        needs_step_memory: Whether it needs as much memory as a training step, so that `measure`
-            passes few examples.
+        needs_step_memory: Whether it needs as much memory as a training step. `measure` passes few
+            examples to such a diagnostic.
     """
 
     function: Callable[..., dict[str, Any]]
@@ -197,13 +196,14 @@ RANGES = (
     HealthyRange(
         "domain/loss",
         lambda m: (-math.inf, m["probe/loss"] + 0.3),
-        "Loss of the discriminator; far above the loss of a new probe if the former is weak.",
+        "Loss of the discriminator; if the loss of a new probe is much smaller, the discriminator "
+        "is weak.",
         "Make it larger, or raise its learning rate (`dann.optimizers.faster_heads`).",
     ),
     HealthyRange(
         "game/growth",
         _below_divergence,
-        "Growth of the fastest direction per step; far above 1 training diverges.",
+        "Growth of the fastest direction per step; if it is far above 1, training diverges.",
         "Lower the learning rate or the momentum, or raise the strength more slowly.",
         "unstable",
     ),
@@ -224,16 +224,18 @@ RANGES = (
     HealthyRange(
         "label/loss",
         lambda m: (-math.inf, 0.9 * m["label/prior_entropy"]),
-        "Label loss in nats; predicting the class frequencies costs slightly more than the limit.",
+        "Label loss in nats; a model that always predicts the class proportions is slightly above "
+        "the limit.",
         "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
         "labels not learned",
     ),
     HealthyRange(
         "target/share_distance",
         lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
-        "Distance between the class frequencies of the source and those predicted for the target.",
-        "If the true frequencies differ, aligning whole domains moves examples into wrong classes: "
-        "use a lower strength. Inputs that look like another class cause it, too.",
+        "Distance between the class proportions of the source and the proportions predicted for "
+        "the target.",
+        "If the true proportions differ, aligning whole domains moves examples into wrong classes: "
+        "use a lower strength. Inputs that look like another class also increase the distance.",
         "label shift",
     ),
     HealthyRange(
@@ -252,7 +254,7 @@ RANGES = (
     HealthyRange(
         "conflict/cosine",
         (-0.9, 1.0),
-        "Cosine of both gradients; somewhat negative is usual, near -1 they cancel.",
+        "Cosine of the two gradients; slightly negative is usual, near -1 they cancel.",
         "Lower the strength.",
     ),
     HealthyRange(
@@ -276,7 +278,7 @@ RANGES = (
     HealthyRange(
         "sharpness/top_eigenvalue",
         lambda m: (-math.inf, 2 / m["game/step"]),
-        "Largest curvature of the label loss; above the limit plain gradient descent overshoots.",
+        "Largest curvature of the label loss; above the limit, plain gradient descent overshoots.",
         "Lower the learning rate.",
     ),
 )

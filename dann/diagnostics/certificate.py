@@ -63,7 +63,7 @@ def certify(
     The gradients depend on the model:
 
     - A model of `dann.adaptation`: `g` and `h` are the gradients of its adversarial loss in
-      training, `h` with the identity in place of the reversal.
+      training; for `h`, the identity replaces the reversal.
     - Any other Keras model: `g` and `h` are the gradients of the weights, for a random sum of each
       output in inference, that pass its `GradientReversal` layers, or the layer of a functional
       model that `layer` names.

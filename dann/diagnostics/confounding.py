@@ -1,4 +1,4 @@
-"""What hiding a nuisance costs: accuracy by its values, and classes that it determines."""
+"""Accuracy by value of a nuisance, and classes that occur with only one value."""
 
 from typing import Any, NamedTuple
 
@@ -34,11 +34,12 @@ class ConfoundedClass(NamedTuple):
 
 
 def find_confounded_classes(labels: Any, nuisance: Any) -> list[ConfoundedClass]:
-    """Returns the classes that occur, up to 5% of their examples, with one value of a nuisance.
+    """Returns the classes of which at least 95% of the examples have the same value of a nuisance.
 
-    Features without the nuisance cannot contain such a class, so `Invariant` hides the class, too.
-    Chance is excluded by Fisher's exact test, one-sided, at the level 0.001, so a class needs about
-    10 examples.
+    Features that are independent of the nuisance cannot fully separate such a class, so `Invariant`
+    hides part of the class, too. Fisher's exact test, one-sided at the level 0.001, excludes
+    chance. If half of all examples have the value, a class needs at least 10 examples; it needs
+    more if the value is more frequent.
 
     Args:
         labels: Class of each example `(n,)`.
@@ -65,7 +66,7 @@ def find_confounded_classes(labels: Any, nuisance: Any) -> list[ConfoundedClass]
 
 
 def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.DataFrame:
-    """Returns the accuracy by class, in rows, and value of a nuisance, in columns.
+    """Returns the accuracy by class (rows) and value of a nuisance (columns).
 
     Compare the table of a model with the table of the same model at strength 0.
 
@@ -73,8 +74,8 @@ def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.D
         labels: Class of each example `(n,)`.
         predicted: Predicted class of each example `(n,)`.
         nuisance: Value of the nuisance of each example `(n,)`. Floating-point values are divided
-            into three intervals of about equally many examples. Missing are `None`, NaN and, for
-            other values, -1.
+            into three intervals of about equally many examples. `None` and NaN are missing values;
+            so is -1, except among floating-point values.
 
     Returns:
         Fractions in [0, 1], and NaN where there is no example.

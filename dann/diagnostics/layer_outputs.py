@@ -23,16 +23,15 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
     used, in inference.
 
     - `layers/not_finite`: name of the first layer with NaN or infinite outputs
-    - `layers/dead_units`: name of the first layer with an activation function whose dead units are
-      at least half of all units (positions of the last axis), with both numbers, such as
-      `"dense, 14 of 16"`
+    - `layers/dead_units`: the first layer with an activation function in which at least half of the
+      units (positions of the last axis) are dead, such as `"14 of 16 in layer 'dense'"`
 
     Neither is present for a healthy network. A functional or sequential network is measured layer
     by layer, and any other network by its outputs.
 
     Args:
         model: Model of `dann.adaptation`, whose backbone is measured, or any Keras model or layer.
-        data: One batch, as in every diagnostic.
+        data: One batch; see `dann.diagnostics.catalogue`.
 
     Returns:
         Names by measurement.
@@ -47,7 +46,7 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
     >>> bias = keras.initializers.Constant(-99.0)
     >>> layer = keras.layers.Dense(2, "relu", bias_initializer=bias, name="hidden")
     >>> layer_outputs(keras.Sequential([keras.Input((3,)), layer]), np.ones((4, 3)))
-    {'layers/dead_units': 'hidden, 2 of 2'}
+    {'layers/dead_units': "2 of 2 in layer 'hidden'"}
     """
     if not isinstance(model, keras.Layer):
         raise TypeError(f"Expected a Keras model or layer. Received: {type(model).__name__}")
@@ -79,6 +78,6 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
         is_dead = np.all(values == 0, axis=tuple(range(values.ndim - 1)))  # (units,)
         has_activation = hasattr(layer, "activation") or isinstance(layer, keras.layers.ReLU)
         if has_activation and is_dead.mean() >= 0.5:
-            count = f"{layer.name}, {is_dead.sum()} of {is_dead.size}"
-            measurements.setdefault("layers/dead_units", count)
+            units = f"{is_dead.sum()} of {is_dead.size} in layer {layer.name!r}"
+            measurements.setdefault("layers/dead_units", units)
     return measurements

@@ -71,11 +71,11 @@ def leakage(
 
     - score of classes: mean over the classes of the fraction that is predicted correctly, so that
       rare classes count as much as frequent ones; chance is 1 divided by the number of classes
-    - score of a number `n` with the predictions `p`: `R² = 1 - sum (n - p)^2 / sum (n - mean)^2`
+    - score of a number `v` with the predictions `p`: `R² = 1 - sum (v - p)^2 / sum (v - mean)^2`
       on held-out examples; chance is 0
     - interval: 2.5% and 97.5% quantiles of 1,000 bootstraps of the held-out examples, or of the
       groups, with fixed probes. With a random binary nuisance, the interval was above chance
-      in 9 of 120 data sets of 240 examples (7.5 %; nominally 2.5 %).
+      in 9 of 120 data sets of 240 examples (7.5%; nominally 2.5%).
 
     `labels` adds the leakage beyond the label: one set of probes per class, with their mean score,
     weighted by the number of examples of the class.
@@ -102,9 +102,8 @@ def leakage(
     Raises:
         TypeError: If `nuisances` is not a dict.
         ValueError: If a nuisance has fewer than 12 known values, only one distinct value, or a
-            class in fewer than 3 examples or groups; if there is not one value
-            per example; if it is not known whether whole floating-point values are classes or
-            numbers.
+            class in fewer than 3 examples or groups; if there is not one value per example; if it
+            is not known whether whole floating-point values are classes or numbers.
 
     Example:
 
@@ -184,9 +183,10 @@ def _measure(name, features, values, classes, strata, groups, seed):
     Both scores are weighted ratios, `sum(numerator) / sum(denominator)`, over the held-out examples
     of all folds. The denominator of an example does not depend on the probe:
 
-    - classes: the denominator is the class-balanced weight `n / (K n_k)` of class `k`, and the
-      numerator is this weight if the prediction is correct, else 0
-    - numbers, with mean 0: the denominator is `n^2`, and the numerator is `n^2 - (n - p)^2`
+    - `K` classes: the denominator is the balanced weight `N / (K N_k)` of class `k`, with `N_k` of
+      `N` examples, and the numerator is this weight if the prediction is correct, else 0
+    - numbers `v` with mean 0 and predictions `p`: the denominator is `v^2`, and the numerator is
+      `v^2 - (v - p)^2`
 
     For example, the classes 0, 0, 0, 1 with the predictions 0, 0, 1, 1 have the weights 2/3, 2/3,
     2/3 and 2, so the score is `(2/3 + 2/3 + 2) / 4 = 5/6`, the mean of 2/3 and 1.

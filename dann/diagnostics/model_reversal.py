@@ -79,27 +79,32 @@ def measure_model(
 
     flat_outputs = keras.tree.flatten(outputs)
     gradients_at = _compile_gradients(model, run, len(flat_outputs), [*trainable, *frozen], mode)
-    # The other reversals stay as they are, or become the identity too. Each result has the shape
-    # (outputs, numbers in all weights), with the trainable weights first.
-    bypass = gradients_at(detach(current))  # does not come through the reversal
+    # Gradients `(outputs, numbers in all weights)`, with the trainable weights first. `outside`
+    # does not pass the reversal. For `identity_...`, the identity replaces all reversals.
+    outside = gradients_at(detach(current))
     is_same = detach(current) == detach(identity)
-    plain_bypass = bypass if is_same else gradients_at(detach(identity))
-    plain_total = gradients_at(identity)
-    reversed_, plain = gradients_at(current) - bypass, plain_total - plain_bypass
-    through, past = _by_weight(plain, trainable), _by_weight(bypass, trainable)
-    is_reversed = through.any(axis=1)
+    identity_outside = outside if is_same else gradients_at(detach(identity))
+    identity_total = gradients_at(identity)
+    # The differences are the gradients that pass the reversal, and those without its change.
+    reversed_gradients = gradients_at(current) - outside
+    identity_gradients = identity_total - identity_outside
+    reaches_through = _find_weights_with_gradient(identity_gradients, trainable)
+    reaches_outside = _find_weights_with_gradient(outside, trainable)
+    is_reversed = reaches_through.any(axis=1)
     num_trainable = sum(int(np.prod(weight.shape)) for weight in trainable)
-    reversed_, trainable_plain = reversed_[:, :num_trainable], plain[:, :num_trainable]
-    if not np.isfinite(np.stack([reversed_, trainable_plain, bypass[:, :num_trainable]])).all():
+    reversed_part, identity_part, outside_part = (
+        rows[:, :num_trainable] for rows in (reversed_gradients, identity_gradients, outside)
+    )
+    if not np.isfinite(np.stack([reversed_part, identity_part, outside_part])).all():
         return {"reversal/state": "not finite"}
     if not is_reversed.any():
-        state = _find_obstacle(plain, plain_total, flat_outputs)
+        state = _find_obstacle(identity_gradients, identity_total, flat_outputs)
         return {"reversal/state": state, "reversal/calls": float(len(reversals))}
     options = {"calls": len(reversals), "strength": strength}
     options["rises"] = is_known and rises_later(reversals[0], False)
     per_output = [
         measure_reversal(
-            ReversalGradients(reversed_[i]), ReversalGradients(trainable_plain[i]), **options
+            ReversalGradients(reversed_part[i]), ReversalGradients(identity_part[i]), **options
         )
         for i in np.flatnonzero(is_reversed)
     ]
@@ -107,7 +112,8 @@ def measure_model(
     measurements = (faulty or per_output)[0] | _describe_outputs(model, outputs, is_reversed)
     state = measurements["reversal/state"]
     if state in ("working", "wrong strength"):
-        measurements["reversal/state"] = _find_fault(through, past, is_reversed) or state
+        fault = _find_fault(reaches_through, reaches_outside, is_reversed)
+        measurements["reversal/state"] = fault or state
     elif state == "wrong sign" and dann_reversals and min(strengths) > 0:
         # One layer is called twice, or the layer is in a chain with another reversal.
         measurements["reversal/state"] = "applied twice"
@@ -173,24 +179,24 @@ def _compile_gradients(model, run, num_outputs, weights, mode):
     return gradients_at
 
 
-def _find_obstacle(plain, plain_total, outputs):
+def _find_obstacle(identity_gradients, identity_total, outputs):
     """Returns why no trainable weight has a gradient through the reversal, a state of `certify`.
 
     Args:
-        plain: Gradients of all weights through the identity in place of the reversal, `(outputs,
-            numbers)`.
-        plain_total: The same with the gradients that do not pass it.
+        identity_gradients: Gradients of all weights through the reversal, which is replaced by the
+            identity, `(outputs, numbers)`.
+        identity_total: These gradients plus the gradients that do not pass the reversal.
         outputs: List of outputs.
     """
-    if np.abs(plain).max() > _NOTHING * np.abs(plain_total).max():
+    if np.abs(identity_gradients).max() > _NOTHING * np.abs(identity_total).max():
         return "backbone frozen"
     # A saturated output has no gradient at all, not even in the weights of its discriminator.
-    rows = zip(outputs, plain_total, strict=True)
+    rows = zip(outputs, identity_total, strict=True)
     is_flat = any(is_floating(output) and not row.any() for output, row in rows)
     return "no gradient" if is_flat else "detached"
 
 
-def _by_weight(slopes, weights):
+def _find_weights_with_gradient(slopes, weights):
     """Returns which of the first weights has a gradient above rounding, `(outputs, weights)`."""
     offsets = np.cumsum([np.prod(weight.shape, dtype=int) for weight in weights], dtype=int)
     parts = np.split(np.abs(slopes), offsets, axis=1)[: len(weights)]
@@ -198,21 +204,21 @@ def _by_weight(slopes, weights):
     return sizes > _NOTHING * sizes.max(initial=0.0)
 
 
-def _find_fault(through, past, is_reversed):
-    """Returns what is wrong with the place of a reversal, a state of `certify`, or `None`.
+def _find_fault(reaches_through, reaches_outside, is_reversed):
+    """Returns the fault in the place of a reversal, a state of `certify`, or `None`.
 
     Args:
-        through: Which weight has a gradient through the reversal, `(outputs, weights)`.
-        past: Which weight has a gradient that does not pass the reversal, `(outputs, weights)`.
+        reaches_through: Which weight has a gradient through the reversal, `(outputs, weights)`.
+        reaches_outside: Which weight has a gradient that does not pass the reversal.
         is_reversed: Which output comes from the reversal, `(outputs,)`.
     """
-    if not past[is_reversed].any():
+    if not reaches_outside[is_reversed].any():
         return "behind the discriminator"
-    serves_labels = past[~is_reversed].any(axis=0)
-    # There may be no other outputs, or others without a gradient, such as numbers of classes.
+    serves_labels = reaches_outside[~is_reversed].any(axis=0)
+    # There may be no other outputs, or only outputs without a gradient, such as class numbers.
     if not serves_labels.any():
         return "every output" if is_reversed.sum() > 1 else None
-    before = through.any(axis=0)
+    before = reaches_through.any(axis=0)
     # If no weight before the reversal serves the labels, these train on detached features.
     is_inside = (before & ~serves_labels).any() and (before & serves_labels).any()
     return "within the discriminator" if is_inside else None

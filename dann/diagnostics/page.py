@@ -67,7 +67,8 @@ def page(
 def _section(title: str, *blocks: str) -> str:
     """Returns a section of blocks of HTML, or `""` if the first block is empty."""
     content = "\n".join(blocks)
-    return f"<section>\n<h2>{title}</h2>\n{content}\n</section>\n" if any(blocks[:1]) else ""
+    is_empty = not blocks or not blocks[0]
+    return "" if is_empty else f"<section>\n<h2>{title}</h2>\n{content}\n</section>\n"
 
 
 def _table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> str:

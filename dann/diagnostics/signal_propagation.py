@@ -21,7 +21,7 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
     - `signal/<domain>/gain_range`: the largest gain divided by the smallest
 
     Layers inside a residual or parallel branch have no `gain`, because the features do not depend
-    on them alone. Layers run in inference. Jacobians are computed as in `jacobians`.
+    on them alone. Layers run in inference. `jacobians` documents how the Jacobians are estimated.
 
     Args:
         model: Model of `dann.adaptation` with a functional or sequential backbone.

@@ -26,16 +26,16 @@ VERDICTS = {
     "discriminator not learning": "Discriminator not learning: it cannot separate the domains.",
     "unstable": "Unstable: the adversarial training moves away from its equilibrium.",
     "saturated binary layer": "Saturated binary layer: hardly any gradient passes through.",
-    "labels not learned": "Labels not learned: the model only predicts the class frequencies.",
+    "labels not learned": "Labels not learned: the model only predicts the class proportions.",
     "oracle": "Oracle: the model trains on target labels, so there is nothing to adapt.",
     "source only": "Source only: nothing adapts.",
     "collapsed": "Collapsed: nearly all target examples are predicted as one class.",
-    "label shift": "Label shift: source and target seem to have different class frequencies.",
+    "label shift": "Label shift: source and target seem to have different class proportions.",
     "not aligned": "Not aligned: the features differ.",
     "partly aligned": "Partly aligned: the features still differ.",
     "aligned": "Aligned: the features hardly differ.",
     "dead units": "Dead units: most units of a layer return 0 for every example.",
-    "reversal working": "Reversal working: the gradient is reversed. Nothing else was measured.",
+    "reversal working": "Reversal working: the gradient is reversed. Domains were not compared.",
     "undetermined": "Undetermined: there are too few measurements for a verdict.",
 }
 _ON_ALIGNMENT = "source only", "not aligned", "partly aligned", "aligned"
@@ -157,20 +157,21 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     The alignment of the domains follows from the 95% interval of the accuracy of a new probe on
     held-out examples, where chance is 50%:
 
-    - "aligned": the interval ends below 67%
-    - "not aligned": the interval begins above 85%, and the discrepancy of the features is above
-      0.02; or the loss of the discriminator is below 0.35 nats; or the discrepancy is above
-      0.05 and 4 times its null quantile, also with matched class frequencies
+    - "aligned": the interval ends at or below 67%
+    - "not aligned": the interval begins at or above 85%, and the discrepancy of the features is
+      above 0.02; or the loss of the discriminator is below 0.35 nats; or the discrepancy is above
+      0.05 and 4 times its null quantile, also with matched class proportions
     - "partly aligned": the interval begins above 50%
     - "undetermined": the interval contains 50% and is too wide
-    - "reversal working": nothing else was measured, as for a custom model
+    - "reversal working": the domains were not compared, as for a custom model
 
-    "Label shift" requires predicted class frequencies that can be trusted: without the least
-    confident quarter of the target the frequencies get at most 10% closer to the source's, because
-    wrong predictions are mostly not confident; the loss of the discriminator is below 1 nat;
-    and the discrepancy with matched class frequencies is below the limit above. "Aligned" refers to
-    the domains as wholes: without target labels no measurement can show that each class of the
-    target is aligned with the same class of the source.
+    "Label shift" requires reliable predictions of the class proportions. Wrong predictions are
+    mostly uncertain, so without the least confident quarter of the target the proportions must get
+    at most 10% closer to the proportions of the source. In addition, the loss of the discriminator
+    must be below 1 nat, and the discrepancy with matched class proportions below the limit above.
+
+    "Aligned" refers to whole domains: without target labels, no measurement can show that each
+    class of the target is aligned with the same class of the source.
 
     Args:
         measurements: The measurements of all diagnostics together.
@@ -209,8 +210,8 @@ def _check_outputs(m) -> Iterator[Finding]:
     if layer := m.get("layers/not_finite"):
         reason = f"The first layer whose outputs are NaN or infinite is {layer!r}."
         yield Finding("diverged", reason, f"Check the inputs and the weights of {layer!r}.")
-    if count := m.get("layers/dead_units"):
-        reason = f"Dead units: layer {count}. They return 0 for every example."
+    if units := m.get("layers/dead_units"):
+        reason = f"Units that return 0 for every example: {units}."
         yield Finding("dead units", reason, "Lower the learning rate, or use `leaky_relu`.")
 
 
@@ -238,7 +239,7 @@ def _is_saturated(m):
 
 def _check_ranges(m) -> Iterator[Finding]:
     excluded = ["discriminator not learning"] if _is_saturated(m) else []
-    excluded += [] if _trusts_frequencies(m) else ["label shift"]
+    excluded += [] if _trusts_proportions(m) else ["label shift"]
     for row in evidence(m):
         # The headline contains the accuracy of the probe.
         if row.is_healthy or not math.isfinite(row.value) or row.name == "probe/accuracy":
@@ -248,8 +249,8 @@ def _check_ranges(m) -> Iterator[Finding]:
         yield Finding(implied, reason, row.range.advice)
 
 
-def _trusts_frequencies(m):
-    """Returns whether the predicted class frequencies are likely those of the target."""
+def _trusts_proportions(m):
+    """Returns whether the predicted class proportions are likely correct."""
     confident = m.get("target/confident_share_distance", 0.0)
     is_settled = m.get("domain/loss", 0.0) < _MAX_SETTLED_LOSS
     matches = not _differ(m, "matched", "matched_null")
@@ -284,7 +285,7 @@ def _check_discrepancy(m) -> Iterator[Finding]:
     reason += f"{m['mmd/null']:.3f})."
     if not _differ(m, "matched", "matched_null"):
         if m.get("mmd/matched", math.inf) < m["mmd/squared"] / 2:
-            reason += " Different class frequencies or wrong predictions may explain it."
+            reason += " Different class proportions or wrong predictions may explain it."
             yield Finding(None, reason)
     elif m.get("probe/high", 0.0) <= MAX_ALIGNED_ACCURACY:
         reason += " A linear probe does not detect it."

@@ -117,7 +117,7 @@ def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[s
     requested. A checkpoint with outputs that are not finite scores `-inf`.
 
     Args:
-        models: The checkpoints, models as in `compute_scores`.
+        models: The checkpoints, as models; see `compute_scores`.
         **arguments: Arguments of `compute_scores`.
 
     Returns:

@@ -42,11 +42,11 @@ def relu_layer(dead=14):
     [
         (lambda: chain(layers.Dense(4), Logarithm(name="log"), layers.Dense(2)), "diverged", "log"),
         (lambda: Wrapper(chain(Logarithm())), "diverged", "'wrapper'"),
-        (lambda: chain(relu_layer(), layers.Dense(2)), "dead units", "layer hidden, 14 of 16."),
+        (lambda: chain(relu_layer(), layers.Dense(2)), "dead units", "14 of 16 in layer 'hidden'."),
         (
             lambda: chain(layers.Dense(2), layers.ReLU(max_value=0, name="zero")),
             "dead units",
-            "layer zero, 2 of 2.",
+            "2 of 2 in layer 'zero'.",
         ),
         (lambda: chain(relu_layer(dead=7), layers.Dense(2)), "undetermined", "no `GradientRev"),
     ],

@@ -50,7 +50,7 @@ def probe(low, high):
         ({"jacobian/source/logits/top": np.array([1.0, np.nan])}, "diverged"),
         ({"sharpness/trace": float("inf")}, "diverged"),
         ({"layers/not_finite": "dense"}, "diverged"),
-        ({"layers/dead_units": "dense, 14 of 16"}, "aligned"),
+        ({"layers/dead_units": "14 of 16 in layer 'dense'"}, "aligned"),
         ({"game/growth": 1.11}, "unstable"),
         ({"game/growth": 1.09}, "aligned"),
         ({"reversal/state": "no gradient", "domain/loss": 3e-16}, "not aligned"),
