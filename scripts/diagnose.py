@@ -26,7 +26,9 @@ def main(cfg):
     from dann.training import RunDirectory
     from dann.training.diagnose_run import write_diagnosis
 
-    names = list(DIAGNOSTICS) if cfg.full else cfg.diagnostics or QUICK
+    names = cfg.diagnostics or QUICK
+    if cfg.full:
+        names = list(DIAGNOSTICS)
     run = RunDirectory(cfg.run)
     model = run.model()
     domains = build_domains(load_run_config(cfg.run, cfg.paths))
@@ -36,14 +38,14 @@ def main(cfg):
     batch = domains.batches(count, cfg.seed)[0]
     print_line = functools.partial(print, flush=True)
     measurements, skip_reasons = measure(model, batch, names, cfg.step_samples, print_line)
-    about = {
+    metadata = {
         "method": type(model).__name__,
         "source": domains.source,
         "target": domains.target,
         "step": int(model.optimizer.iterations),
         "examples of each domain": count,
     }
-    diagnosis = Diagnosis(verdict(measurements), measurements, skip_reasons, about)
+    diagnosis = Diagnosis(verdict(measurements), measurements, skip_reasons, metadata)
     report = write_diagnosis(diagnosis, run)
     print(f"\n{diagnosis.verdict}\n\nWritten to {report}")
 

@@ -4,7 +4,7 @@ python scripts/train.py hydra.run.dir=run
 python scripts/evaluate.py run=run                     on the test sets of the run
 python scripts/evaluate.py run=run target=new_photos   on new target data
 python scripts/evaluate.py run=run label=50            draws 50 target examples to label by hand
-python scripts/evaluate.py run=run labels=run/label_50.csv   accuracy on the labeled examples
+python scripts/evaluate.py run=run labels_file=run/label_50.csv   accuracy on the labeled examples
 
 `target` is a folder of images, with or without class folders, a `.npz` file or a `.csv` file, of
 the same kind as the target of the run. Its predicted classes are written to predictions_<name>.csv
@@ -12,8 +12,8 @@ in the run directory. The predictions.csv of the training does not change. If th
 have changed, the script ends with an error, because the run may have trained on test examples.
 
 `label` writes examples of the predictions to label_<number>.csv in the run directory, with the same
-shares of predicted classes and an empty column `label`. An existing file is never replaced.
-`labels` prints the accuracy on the filled file, with Wilson's 95% interval.
+proportions of predicted classes and an empty column `label`. An existing file is never replaced.
+`labels_file` is the completed file; the script prints the accuracy with Wilson's 95% interval.
 
 For a run with `trainer.oracle_curve=true`, the script also lists the epoch that each label-free
 score selects. The regret of a score is the best target accuracy of all epochs minus the target
@@ -37,15 +37,19 @@ def main(cfg):
     from dann.training import RunDirectory, evaluate_run
     from dann.training.evaluation import predict_target
 
-    if sum(value is not None for value in (cfg.target, cfg.label, cfg.labels)) > 1:
-        raise ConfigError("Expected one of target=, label= and labels=. Received: more than one")
+    if sum(value is not None for value in (cfg.target, cfg.label, cfg.labels_file)) > 1:
+        raise ConfigError(
+            "Expected at most one of target=, label= and labels_file=. Received: more than one"
+        )
     run = RunDirectory(cfg.run)
     if cfg.label is not None:
         path = evaluate_run.write_sample(run, cfg.label)
-        print(f"Written to {path}. Fill the column label, then evaluate with labels={path}")
+        print(
+            f"Written to {path}. Fill in the column `label`, then evaluate with labels_file={path}"
+        )
         return
-    if cfg.labels is not None:
-        print(evaluate_run.estimate_accuracy(cfg.labels, run.summary().get("class_names")))
+    if cfg.labels_file is not None:
+        print(evaluate_run.estimate_accuracy(cfg.labels_file, run.summary().get("class_names")))
         return
     classifier = run.classifier()
     run_cfg = load_run_config(cfg.run, cfg.paths)

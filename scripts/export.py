@@ -34,7 +34,7 @@ def main(cfg):
     path = run.exports / (f"classifier{suffix}" if suffix else name)
     run.manifest.check([path if suffix else path / "saved_model.pb"])
     report = export(classifier, path, name, np.asarray(inputs[rows]), cfg.tolerance)
-    # A run that starts again deletes the files of the list.
+    # A run that starts again deletes the files in the manifest.
     run.manifest.record(file for file in (path, *path.rglob("*")) if file.is_file())
     print(
         f"{report['path']}: {report['bytes']:,} bytes; "

@@ -17,7 +17,7 @@ class ConfigError(ValueError):
 
 
 def explain_error(error: Exception) -> str:
-    """Returns the message of an error, with similar keys or choices where Hydra names none.
+    """Returns the message of an error; adds similar keys or choices that Hydra does not list.
 
     Args:
         error: An error of Hydra or OmegaConf, of which the first line is used, or any other error.
@@ -53,10 +53,10 @@ def explain_error(error: Exception) -> str:
 
 
 def find_similar_keys(key: str, cfg: Any) -> list[str]:
-    """Returns at most three dotted keys of a config that a user may mean.
+    """Returns at most three dotted keys of a config that are similar to `key`.
 
     A key matches if its last part, or the initials of its last part (`lr` for `learning_rate`),
-    equals `key`. If no key matches, similar spellings do.
+    equals `key`. If no key matches, the function returns similar spellings.
     """
     group: Any = OmegaConf.to_container(cfg)
     group.pop("hydra", None)

@@ -21,8 +21,8 @@ class Ranking(Callback):
     """Ranks the runs of a sweep when it ends; see `dann.experiments.sweep.rank_sweep`.
 
     A launcher may run the jobs in other processes or on other machines, each with a copy of this
-    object. So each job writes a record into the directory of the sweep, and the records are read at
-    the end. If a job did not finish, the exit status is 1.
+    object. Therefore each job writes a record into the directory of the sweep, and the records are
+    read at the end. If a job did not finish, the exit status is 1.
     """
 
     def __init__(self) -> None:

@@ -30,7 +30,7 @@ class SelectedRun(NamedTuple):
 
     Attributes:
         directory: Directory of the run.
-        is_done: Whether the run is finished with these settings, so that nothing is left to do.
+        is_done: Whether the run is already finished with these settings.
     """
 
     directory: RunDirectory
@@ -76,8 +76,8 @@ def find_run(cfg: Any) -> SelectedRun:
     among the siblings of the directory that a new run would have.
 
     Raises:
-        ConfigError: If the run in the directory has other settings and is not to be overwritten.
-            A resumed run may become longer; see `keep_schedules`.
+        ConfigError: If the run in the directory has other settings and `overwrite` is false. A
+            resumed run may become longer; see `keep_schedules`.
         FileExistsError: If a run may not start there (see `RunDirectory.check_free`).
         FileNotFoundError: If the config of the run is missing.
     """
@@ -138,20 +138,21 @@ def _is_longer(saved, new):
 
 
 def _find_schedule_keys(cfg):
-    """Returns the keys of settings that refer to `trainer.steps`, such as those of schedules."""
+    """Returns the keys of settings that refer to `trainer.steps`, such as lengths of schedules."""
     longer = cfg.copy()
     for key in _LENGTHS:
         if (length := OmegaConf.select(cfg, key)) is not None:
             OmegaConf.update(longer, key, length + 1)
+    # Settings that change with the length of the run refer to it.
     longer_settings, settings = collect_settings(longer), collect_settings(cfg)
     keys = {key for key, value in longer_settings.items() if value != settings.get(key)}
     return keys.difference(_LENGTHS)
 
 
 def keep_schedules(cfg: Any, directory: str | os.PathLike) -> dict[str, Any]:
-    """Gives schedules that refer to `trainer.steps` the length that they have in a resumed run.
+    """Sets the lengths of schedules that refer to `trainer.steps` to the lengths in a resumed run.
 
-    A run that becomes longer therefore goes on from where its schedules ended.
+    A run that becomes longer therefore continues with the final values of its schedules.
 
     Args:
         cfg: Composed config of a training run, which changes.
@@ -162,7 +163,8 @@ def keep_schedules(cfg: Any, directory: str | os.PathLike) -> dict[str, Any]:
     """
     saved_cfg = load_run_config(directory)
     saved, new = collect_settings(saved_cfg), collect_settings(cfg)
-    own_keys = {key for key, _ in iterate_entries(OmegaConf.to_container(cfg))}  # not references
+    # Entries of a referenced group, such as `method.strength: ${schedule}`, change at their origin.
+    own_keys = {key for key, _ in iterate_entries(OmegaConf.to_container(cfg))}
     keys = {key for key in _find_schedule_keys(cfg) & own_keys if saved[key] != new[key]}
     saved_lengths = {key: OmegaConf.select(saved_cfg, key) for key in sorted(keys)}
     for key, value in saved_lengths.items():
@@ -173,8 +175,8 @@ def keep_schedules(cfg: Any, directory: str | os.PathLike) -> dict[str, Any]:
 def find_shared_baseline(cfg: Any) -> dict[str, Any] | None:
     """Returns the summary of an earlier job of a sweep that has the same baseline, if there is one.
 
-    Baselines are the same if all settings except those of the method are equal. A job of
-    `method=source_only` is a baseline itself.
+    Two runs have the same baseline if all settings that do not belong to the method are equal. A
+    job of `method=source_only` is a baseline itself.
     """
     hydra = HydraConfig.get()
     if hydra.mode != RunMode.MULTIRUN:

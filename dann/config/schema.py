@@ -18,7 +18,7 @@ CONF = (_PACKAGE if IS_INSTALLED else _PACKAGE.parent) / "conf"
 
 @dataclasses.dataclass
 class SelectionConfig:
-    """Label-free scores of a run, and what they select."""
+    """Label-free scores of a run, and the selection by them."""
 
     scores: list[str] = MISSING
     samples: int = MISSING
@@ -78,7 +78,7 @@ class ReproduceConfig:
 
 @dataclasses.dataclass
 class RunConfig:
-    """The keys of scripts that read a run."""
+    """Keys of scripts that read a run."""
 
     run: str = MISSING
     paths: PathsConfig = MISSING
@@ -90,7 +90,7 @@ class EvaluateConfig(RunConfig):
 
     target: str | None = None
     label: int | None = None
-    labels: str | None = None
+    labels_file: str | None = None
 
 
 @dataclasses.dataclass

@@ -36,8 +36,8 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
     printed on one line to standard error, and the exit status is 1. In a sweep (`-m`) the other
     jobs still run. `HYDRA_FULL_ERROR=1` prints tracebacks.
 
-    Neither this module nor the composition of a config imports Keras, so a script imports
-    everything else inside its function, so `--help` and most errors do not wait for Keras to load.
+    Neither this module nor the composition of a config imports Keras. Import other modules inside
+    the function, so that `--help` and most errors do not wait for Keras.
 
     Args:
         config_name: Primary config in `conf/`.
@@ -91,7 +91,7 @@ OmegaConf.register_new_resolver("command", format_command, replace=True)
 
 
 def check_config(cfg: DictConfig) -> None:
-    """Checks a composed config for mistakes that would pass unnoticed or fail late.
+    """Checks a composed config for mistakes that Hydra ignores or that would fail late.
 
     Raises:
         ConfigError: If a required value is missing, a `_target_` may not be called, or `run` or
@@ -139,7 +139,7 @@ def _check_flags(words, config_name):
 
 @contextlib.contextmanager
 def _print_errors(user_errors, failures) -> Iterator[None]:
-    """Prints errors of these types on one line, and appends them to the list `failures`."""
+    """Prints errors of the types `user_errors` on one line, and appends them to `failures`."""
     try:
         yield
     except KeyboardInterrupt:

@@ -30,8 +30,8 @@ _ATTRIBUTES |= {"epoch", "history"}  # of `History`
 def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
     """Locks a directory against other processes that lock it, during the block.
 
-    The directory is created if it does not exist. The operating system releases the lock when the
-    process dies, whatever the cause.
+    The directory is created if it does not exist. The operating system releases the lock if the
+    process dies for any reason.
 
     Raises:
         BlockingIOError: If another process has locked it.
@@ -56,8 +56,8 @@ def lock_directory(directory: str | os.PathLike) -> Iterator[None]:
 class Checkpoints:
     """The last two checkpoints of a training, files `step-<n>.npz` in a folder.
 
-    A file is complete or does not exist, at any moment at which the process dies. It contains no
-    code. At the end of a training, the folder also contains the whole model, as `last.keras`.
+    A file is complete or does not exist, even if the process dies. It contains no code. After
+    training, the folder also contains the whole model, as `last.keras`.
 
     Args:
         folder: The folder. It does not have to exist yet.
@@ -78,7 +78,7 @@ class Checkpoints:
 
         Args:
             step: Number of training steps so far.
-            state: Numbers, text, lists, dicts and arrays.
+            state: Dict of numbers, texts, arrays, and lists or dicts of such values.
             variables: The values of all variables.
         """
         arrays: dict[str, Any] = {}
@@ -98,18 +98,18 @@ class Checkpoints:
     ) -> tuple[dict[str, Any], list[np.ndarray]] | None:
         """Returns the state and the variables of the newest checkpoint, if there is one.
 
-        A checkpoint within an epoch, which is the end of a shorter training, is ignored.
+        A checkpoint within an epoch is ignored, unless it is the end of the training that resumes.
 
         Args:
             steps_per_epoch: Steps per epoch of the training that resumes. Defaults to `1`.
-            total_steps: Steps of that training, which may end within an epoch. Defaults to `0`.
+            total_steps: Steps of the training that resumes. Defaults to `0`.
 
         Raises:
             ValueError: If the checkpoint cannot be read.
         """
         steps = {path: int(path.stem.removeprefix("step-")) for path in self.paths()}
-        ends = (p for p, n in steps.items() if n % steps_per_epoch == 0 or n == total_steps)
-        path = next(ends, None)
+        at_epoch_end = (p for p, n in steps.items() if n % steps_per_epoch == 0 or n == total_steps)
+        path = next(at_epoch_end, None)
         if path is None:
             return None
         try:
@@ -127,7 +127,7 @@ class Checkpoints:
             ) from error
 
     def check_free(self) -> None:
-        """Raises `FileExistsError` if a file of the same name is not from a training."""
+        """Raises `FileExistsError` if a file of the same name was not written by a training."""
         self.manifest.check([*self.paths(), self.folder / LAST_MODEL])
 
 
@@ -162,8 +162,9 @@ def restore_states(
     """
     for name, callback in _name_callbacks(callbacks):
         state = states.get(name, {})
-        for attribute in _state_attributes(callback) & state.keys():  # not a setting, as a path is
-            setattr(callback, attribute, state[attribute])  # Keras has no method for this
+        # Settings, such as a path, are not part of the state. Keras has no method to restore it.
+        for attribute in _state_attributes(callback) & state.keys():
+            setattr(callback, attribute, state[attribute])
 
 
 def _state_attributes(callback) -> set[str]:
@@ -178,13 +179,13 @@ def _name_callbacks(callbacks) -> list[tuple[str, Any]]:
 
 
 class EpochCheckpoints(keras.callbacks.Callback):
-    """Writes a checkpoint after each epoch. It must be the last callback.
+    """Writes a checkpoint after each epoch. This callback must be the last one.
 
     Args:
-        checkpoints: Where to write.
-        watched: All other callbacks.
+        checkpoints: The folder of checkpoints.
+        watched: All other callbacks, whose states are saved.
         settings: Settings that must be equal when the training resumes.
-        total_steps: Number of steps after which the training stops, perhaps within an epoch.
+        total_steps: Number of steps after which the training stops, possibly within an epoch.
     """
 
     def __init__(self, checkpoints, watched, settings, total_steps):

@@ -17,9 +17,9 @@ KINDS = (None, "data_parallel", "multi_host")
 class Distribution:
     """Distributes each batch over several devices.
 
-    Each device has a copy of all weights and gets an equal part of every batch, which is as large
-    as on one device. It uses `tf.distribute.MirroredStrategy` on TensorFlow and
-    `keras.distribution.DataParallel` on JAX.
+    Each device has a copy of all weights and receives an equal part of every batch. The batch size
+    is the same as on one device. The distribution uses `tf.distribute.MirroredStrategy` on
+    TensorFlow and `keras.distribution.DataParallel` on JAX.
 
     With `"multi_host"`, only on JAX, the devices belong to several processes that run the same
     program. `dann.training.fit` and `train_run` give each process its part of every batch. Each
@@ -32,7 +32,7 @@ class Distribution:
         kind: `None` (default), one device; `"data_parallel"`, the devices of this machine; or
             `"multi_host"`, the devices of several processes.
         devices: A number of devices, at least 1, or `"all"` (default). Without accelerators, the
-            processor is split into this number of logical devices. They share its cores, so they
+            CPU is split into this number of logical devices, which share its cores: use them to
             test whether distributed training is correct, not its speed. With `"multi_host"`, the
             number of devices per process.
         coordinator: Address of process 0, `"host:port"`, with a free port. Defaults to `None`: the
@@ -64,7 +64,7 @@ class Distribution:
         self._strategy: Any = None
 
     def connect(self) -> None:
-        """Splits the processor if necessary, connects to other processes, and counts the devices.
+        """Splits the CPU if necessary, connects to other processes, and counts the devices.
 
         Raises:
             RuntimeError: If the other processes do not connect within 5 minutes.
@@ -81,7 +81,7 @@ class Distribution:
                 "KERAS_BACKEND=jax."
             )
         if self.devices != "all":
-            # A backend that has already started cannot split. `_device_names` counts the devices.
+            # A backend that has already started cannot split; `_device_names` then raises an error.
             with contextlib.suppress(RuntimeError):
                 _SPLITS[backend](self.devices)
         if self.kind == "multi_host":
@@ -151,7 +151,7 @@ def get_process_position() -> tuple[int, int]:
 
 
 def describe_hardware() -> str:
-    """Returns the names and number of the accelerators, or the processor and its usable cores."""
+    """Returns the number and names of the accelerators, or the CPU and its usable cores."""
     counts = Counter(list_accelerators())
     if counts:
         return " and ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
@@ -203,7 +203,7 @@ _SPLITS = {"tensorflow": _split_tensorflow, "jax": _split_jax}
 
 
 def _processor():
-    """Returns the name of the processor. On Linux, Python's `platform` does not know it."""
+    """Returns the name of the CPU, which Python's `platform` does not find on Linux."""
     information = pathlib.Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

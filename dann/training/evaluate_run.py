@@ -21,8 +21,8 @@ def format_class_report(
 ) -> str:
     """Formats the accuracies, a table of the classes and the confusion matrix.
 
-    The table has precision, recall, F1 and the number of examples of each class. A row of the
-    matrix contains the examples of one class, by predicted class.
+    The table contains precision, recall, F1 and the number of examples of each class. A row of the
+    matrix counts the examples of one class by predicted class.
 
     Args:
         labels: Class numbers `(n,)`.
@@ -53,10 +53,10 @@ def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
             oracle curve, which `trainer.oracle_curve=true` writes.
 
     Returns:
-        A frame with one row per score, the smallest regret first, and the columns `step`, the end
-        of the epoch with the best score; `score`, the score of that epoch; `accuracy`, its target
-        accuracy; and `regret`, the best accuracy of all epochs minus `accuracy`. A score without a
-        finite value is left out.
+        A frame with one row per score, the smallest regret first. Its columns are `step`, the last
+        step of the epoch with the best score; `score`, the score of this epoch; `accuracy`, its
+        target accuracy; and `regret`, the best accuracy of all epochs minus `accuracy`. Scores
+        without a finite value are omitted.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -79,10 +79,10 @@ def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
 
 
 class AccuracyEstimate(NamedTuple):
-    """An accuracy that was measured on a sample.
+    """An accuracy that was estimated from a sample.
 
     Attributes:
-        accuracy: Share of correct predictions, in [0, 1].
+        accuracy: Fraction of correct predictions, in [0, 1].
         low: Lower end of Wilson's 95% interval of the accuracy.
         high: Upper end of the interval.
         count: Number of labeled examples.
@@ -96,14 +96,17 @@ class AccuracyEstimate(NamedTuple):
     def __str__(self) -> str:
         """Returns one line with the accuracy in percent and its interval."""
         interval = f"95% interval {self.low:.1%} to {self.high:.1%}"
-        return f"target accuracy: {self.accuracy:.1%} ({interval}) of {self.count} labeled examples"
+        return (
+            f"accuracy on the target (training and test inputs): {self.accuracy:.1%} ({interval}) "
+            f"of {self.count} labeled examples"
+        )
 
 
 def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
     """Draws target examples to label by hand, and writes them to a CSV file.
 
-    The sample has the same shares of predicted classes as all predictions, up to one example per
-    class. Every example is drawn with the same probability.
+    The sample has the same proportions of predicted classes as all predictions, up to one example
+    per class. Every example is drawn with the same probability.
 
     Args:
         run: Directory of a finished run.
@@ -127,7 +130,7 @@ def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
             f"another number of examples. Received: {path}"
         )
     rng = np.random.default_rng(seed)
-    # Equal distances in a table that is sorted by class draw the same share of each class.
+    # Systematic sampling of the sorted table preserves the proportions of the classes.
     shuffled = table.iloc[rng.permutation(len(table))].sort_values("prediction", kind="stable")
     rows = ((np.arange(count) + rng.uniform()) * len(table) / count).astype(int)
     shuffled.iloc[rng.permutation(rows)].assign(label="").to_csv(path, index=False)

@@ -95,9 +95,9 @@ def _measure_leakage(model, domains, seed):
     """Measures the leakage of each nuisance on at most 5,000 test examples of the source.
 
     Returns the attributes of `dann.diagnostics.Leakage` by nuisance and, if the model has
-    `condition_on_label`, by `<name> given the label`. A group stays on one side of each split,
-    except for a nuisance whose values each occur in a single group, as the name of a person does. A
-    nuisance that cannot be measured causes a warning.
+    `condition_on_label`, by `<name> given the label`. Splits do not divide groups, except for a
+    nuisance whose values each occur in a single group, such as the name of a person. A nuisance
+    that cannot be measured causes a warning.
     """
     inputs, labels = domains.source_test
     nuisances: Any = domains.nuisances
@@ -138,8 +138,8 @@ def predict_target(
     Returns:
         A frame with one row per example and the columns `example`, the file or the row number of
         the example; `class`, the name or number of the predicted class; `probability`, the softmax
-        of the logits at that class; and `split`. The rows are in the order of the input if both
-        splits come from one file or folder. Otherwise, the training examples come first.
+        of the logits at this class; and `split`. The rows are in the order of the input if both
+        splits come from one file or folder; otherwise the training examples come first.
     """
     inputs = {"train": domains.target_train, "test": domains.target_test[0]}
     names = dict(zip(inputs, domains.target_names or (None, None), strict=True))

@@ -38,7 +38,7 @@ class Manifest:
 
     Args:
         directory: The directory. It does not have to exist yet.
-        kind: `"run"`, `"sweep"` or `"training"`, what writes into the directory.
+        kind: Writer of the directory: `"run"`, `"sweep"` or `"training"`.
     """
 
     def __init__(self, directory: str | os.PathLike, kind: str):
@@ -46,7 +46,7 @@ class Manifest:
         self.path = self.directory / MANIFEST
 
     def files(self) -> dict[str, str]:
-        """Returns the origin of each file, often `""`, by name relative to the directory."""
+        """Returns the origin of each file (mostly `""`) by name relative to the directory."""
         if not os.path.lexists(self.path):
             return {}
         try:
@@ -88,7 +88,7 @@ class Manifest:
                 )
 
     def record(self, paths: Iterable[pathlib.Path] = (), origin: str = "") -> None:
-        """Adds files to the list. Call this method just before the files are written."""
+        """Adds files to the list. Call this method immediately before the files are written."""
         files = self.files()
         changed = files | {self._name(path): origin for path in paths}
         if changed != files or not self.path.exists():
@@ -96,7 +96,7 @@ class Manifest:
 
     @contextlib.contextmanager
     def write(self, path: pathlib.Path, origin: str = "") -> Iterator[pathlib.Path]:
-        """Checks, lists and writes a file like `atomic_write`, which yields the path of a draft."""
+        """Writes a file like `atomic_write`, after a check, and adds it to the list."""
         self.check([path])
         with atomic_write(path) as draft:
             yield draft
@@ -104,13 +104,13 @@ class Manifest:
                 self.record([path], origin)
 
     def discard(self, names: Iterable[str] | None = None) -> None:
-        """Deletes files of the list, and drafts that a killed process left in their folders.
+        """Deletes files of the list, and drafts of killed processes in the folders of these files.
 
         Folders within the directory that become empty are deleted too.
 
         Args:
-            names: Names relative to the directory. Other files are kept. Defaults to `None`: all
-                files of the list, and the list.
+            names: Names of the files to delete, relative to the directory. Defaults to `None`: all
+                files of the list, and the list itself.
         """
         files = self.files()
         selected = files.keys() & set(files if names is None else names)
@@ -134,7 +134,7 @@ class Manifest:
         return path.absolute().relative_to(self.directory.absolute()).as_posix()
 
     def _contains(self, path):
-        """Returns whether a path is in the directory after links to folders are followed."""
+        """Returns whether a path is in the directory if links to folders are followed."""
         return path.parent.resolve().is_relative_to(self.directory.resolve())
 
     def _save(self, files):

@@ -20,7 +20,7 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     Args:
         seed: Seed of Python, NumPy and the backend.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
-        distribution: How devices share the batches. Defaults to `None`: one device.
+        distribution: Distribution of the batches over devices. Defaults to `None`: one device.
     """
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
@@ -58,12 +58,12 @@ def compile_model(
     Args:
         model: Model to train.
         optimizer: Any Keras optimizer.
-        trainer: How to train.
+        trainer: Settings of training.
         intervals: Numbers of steps after which callbacks act within an epoch.
 
     Raises:
-        ValueError: If `jit_compile` is not a valid choice, or is true while TensorFlow, which then
-            cannot compile with XLA, trains on several devices.
+        ValueError: If `jit_compile` is not a valid choice, or is true on several devices of
+            TensorFlow, where XLA is not supported.
     """
     jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
     if jit_compile is True and count_replicas(model) > 1:

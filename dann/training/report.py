@@ -11,10 +11,10 @@ from dann.data.nuisances import NUMBER
 from dann.diagnostics import Leakage, find_confounded_classes
 from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY
 
-# Lower end of the interval of the probe's accuracy, five points above `MIN_SEPARATED_ACCURACY`,
-# because nothing else is measured.
-_SEPARATED = 0.9
-_SHARE_CHANGE = 0.2  # total variation distance
+# For the lower end of the interval of the probe's accuracy. It is five points above the
+# `MIN_SEPARATED_ACCURACY` of a diagnosis, which also measures the discrepancy of the features.
+_MIN_SEPARATED_ACCURACY = 0.9
+_MAX_PROPORTION_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
 _COLUMNS = {
     "source/accuracy": "source",
@@ -44,7 +44,7 @@ def print_results(row: Mapping[str, Any], domains: DomainPair, table: pandas.Dat
             baseline = row.get(f"source_only/{name}")
             note = "" if baseline is None else f"  (source only {baseline:.4f})"
             print(f"{name:<28}{row[name]:>10.4f}{note}")
-        print(describe_trust(row, *compute_class_shares(domains, table)))
+        print(describe_alignment(row, *compute_class_proportions(domains, table)))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -76,8 +76,8 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
 def format_leakage(row: Mapping[str, Any]) -> str:
     """Formats accuracies and leakage of a run with nuisances, the baseline first.
 
-    The accuracies by class and value of a nuisance are those of the baseline, an arrow, and those
-    of the model. A nuisance that is a number is divided into three intervals.
+    In the table of accuracies by class and value of a nuisance, each cell reads
+    `baseline → model`. A numeric nuisance is divided into three intervals.
     """
     lines = [f"seed {row['seed']}, {row['steps']} steps, test set, after the last step"]
     for title, prefix in (("strength 0", "source_only/"), (row["method"], "")):
@@ -99,7 +99,7 @@ def format_leakage(row: Mapping[str, Any]) -> str:
 
 
 def find_confounded_nuisances(domains: DomainPair) -> list[str]:
-    """Returns a sentence for each class that occurs with one value of a nuisance, in training."""
+    """Returns a sentence for each class with only one value of a nuisance in training examples."""
     nuisances: Any = domains.nuisances
     if not nuisances:
         return []
@@ -113,52 +113,56 @@ def find_confounded_nuisances(domains: DomainPair) -> list[str]:
     ]
 
 
-def compute_class_shares(
+def compute_class_proportions(
     domains: DomainPair, table: pandas.DataFrame
 ) -> tuple[pandas.Series, pandas.Series]:
-    """Returns the share of each class, predicted for the target and true in the source."""
+    """Returns the predicted class proportions of the target and the true ones of the source."""
     classes = domains.class_names or range(domains.num_classes)
     counts = np.bincount(domains.source_train[1], minlength=domains.num_classes)
     predicted = table["class"].value_counts(normalize=True).reindex(classes, fill_value=0.0)
     return predicted, pandas.Series(counts / counts.sum(), predicted.index)
 
 
-def describe_trust(row: Mapping[str, Any], predicted: pandas.Series, source: pandas.Series) -> str:
+def describe_alignment(
+    row: Mapping[str, Any], predicted: pandas.Series, source: pandas.Series
+) -> str:
     """Returns one line about the predictions for a target without labels.
 
-    It combines two measurements, both without target labels. The first is the 95% interval of the
+    The line combines two measurements without target labels. The first is the 95% interval of the
     accuracy of a new classifier that distinguishes the domains by the features of the model:
 
-    - "Not aligned", if the interval begins above 0.9. The classifier of the labels then gets inputs
-      that it was not trained on, however confident its predictions are.
+    - "Not aligned", if the interval begins above 0.9. The label head then receives features unlike
+      its training examples, and even confident predictions may be wrong.
     - "Aligned", if the interval ends at or below 0.67.
     - "Partly aligned" otherwise.
 
-    The second is the distance of the predicted class shares from the class shares of the source,
-    half of the sum of the absolute differences. From 0.2 on, either the class shares have changed,
-    or the predictions are wrong.
+    The second is the distance between the predicted class proportions and the class proportions of
+    the source, half of the sum of the absolute differences. From 0.2 on, either the proportions
+    have changed, or the predictions are wrong.
 
-    Neither can show that each class of the target is aligned with the same class of the source;
-    `label=50` of `scripts/evaluate.py` measures the accuracy.
+    Neither measurement can show that each class of the target is aligned with the same class of the
+    source; `label=50` of `scripts/evaluate.py` measures the accuracy.
 
     Args:
         row: Summary of the run, with the result of the probe as `probe/<name>` if it was measured.
-        predicted: Shares of the classes in the predictions for the target.
-        source: Shares of the classes in the source.
+        predicted: Class proportions in the predictions for the target.
+        source: Class proportions of the source.
     """
-    if row.get("probe/low", 0.0) > _SEPARATED:
+    if row.get("probe/low", 0.0) > _MIN_SEPARATED_ACCURACY:
         accuracy = f"a probe separates {row['probe/accuracy']:.0%}"
         return f"Not aligned ({accuracy}): do not trust these predictions before you verify some."
     if "probe/high" not in row:
         state = "Alignment unknown (no probe)"
     else:
         state = "Aligned" if row["probe/high"] <= MAX_ALIGNED_ACCURACY else "Partly aligned"
-        state += f" (probe {row['probe/accuracy']:.0%}, chance 50%)"
+        state += f" (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"
     distance = (predicted - source).abs().sum() / 2
     if len(source) <= _MAX_LISTED_CLASSES:
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in predicted.items())
-        shares += f" (source {', '.join(f'{share:.0%}' for share in source)})"
+        proportions = ", ".join(f"{name} {value:.0%}" for name, value in predicted.items())
+        proportions += f" (source {', '.join(f'{value:.0%}' for value in source)})"
     else:
-        shares = f"{distance:.0%} different from the source"
-    advice = " The shares differ: verify some predictions." if distance >= _SHARE_CHANGE else ""
-    return f"{state}; predicted class shares: {shares}.{advice}"
+        proportions = f"distance to the source {distance:.2f}"
+    advice = ""
+    if distance >= _MAX_PROPORTION_CHANGE:
+        advice = " The proportions differ: label some examples with `evaluate.py label=50`."
+    return f"{state}; predicted class proportions: {proportions}.{advice}"

@@ -1,4 +1,4 @@
-"""Training that resumes after the process died, by the same call."""
+"""Training that resumes after the process died."""
 
 import json
 import os
@@ -33,16 +33,16 @@ def fit(
 ) -> keras.callbacks.History:
     """Trains a compiled model with a checkpoint after each epoch, and resumes from the newest.
 
-    If the process dies at any moment, the same call resumes after the last complete epoch. The
-    training then ends with bit for bit the same weights, optimizer variables and history as an
-    uninterrupted training. If the training is finished, the call only loads the final state; with
-    more `epochs`, it continues. A last epoch that `total_steps` shortened is then repeated in full.
+    If the process dies, the same call resumes training after the last complete epoch. The resulting
+    weights, optimizer variables and history are bit for bit the same as without interruption. If
+    training is finished, the call only loads the final state; with more `epochs`, training
+    continues. A last epoch that `total_steps` shortened is then repeated in full.
 
     A checkpoint contains every variable of the model and its optimizer (including averages and the
     seeds of random layers), the history, the position in `pairs`, and the state of each callback;
     see `dann.training.checkpoints.get_states`. It does not contain the global generators of Python
-    and NumPy. For a table of the epochs use `dann.training.EpochTable`, because Keras's `CSVLogger`
-    starts a new file.
+    and NumPy. To write a table of the epochs, use `dann.training.EpochTable`: Keras's `CSVLogger`
+    would start a new file.
 
     SIGTERM ends the process after the current step, with exit status 143.
     `dann.training.StopOnNonFinite` checks losses and weights every 50 steps.
@@ -51,9 +51,10 @@ def fit(
     and all resume from the checkpoint of process 0.
 
     Args:
-        model: A compiled and built model, such as `dann.DANN`, created as at the first start.
+        model: A compiled and built model, such as `dann.DANN`, created in the same way at every
+            start.
         pairs: Pairs from `dann.data.pair`; or your own `keras.utils.PyDataset` with an attribute
-            `start`, to which the training step of the first batch is assigned.
+            `start`, which `fit` sets to the training step of the first batch.
         directory: Folder of the checkpoints. It is created if it does not exist. At the end it also
             contains the whole model of the last epoch, as `last.keras`.
         epochs: Number of epochs since the first start, at least 1.
@@ -62,9 +63,9 @@ def fit(
         total_steps: Number of training steps, which ends the last epoch earlier. Defaults to
             `None`: all epochs are complete.
         callbacks: Keras callbacks, the same at every start.
-        resume: Whether to resume from a checkpoint. `False` deletes the existing ones. Defaults to
-            `True`.
-        verbose: As in Keras's `fit`.
+        resume: Whether to resume from a checkpoint. `False` deletes existing checkpoints. Defaults
+            to `True`.
+        verbose: Verbosity of Keras's `fit`.
 
     Returns:
         The history of all epochs, including epochs of earlier processes.

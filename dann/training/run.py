@@ -47,11 +47,11 @@ def train_run(
     config: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> dict[str, Any]:
-    """Trains a model, and a baseline if there is one, and writes the run directory.
+    """Trains a model and, optionally, a baseline, and writes the run directory.
 
-    The directory gets the checkpoints, the classifier, the summary, the predictions for the target
-    and the figures. The callbacks of a run write metrics and TensorBoard events. The function
-    prints one line per epoch and a table at the end.
+    The function writes the checkpoints, the classifier, the summary, the predictions for the target
+    and the figures; `callbacks` write metrics and TensorBoard events. It prints one line per epoch
+    and a table at the end.
 
     The summary is the row of this run in every table of runs. Its flat keys are `method` (the
     name), `oracle` (whether the method learns from target labels), `source`, `target`,
@@ -60,41 +60,40 @@ def train_run(
     `cpu_seconds` (CPU time of all threads), `source/accuracy`, `target/accuracy`,
     `source/balanced_accuracy`, `target/balanced_accuracy`, and the label-free scores as
     `selection/<name>`. With a baseline, the summary also contains the times, accuracies and InfoMax
-    of the baseline under `source_only/`. `selection` adds the result of
-    `dann.selection.probe_domains` on the features as `probe/<name>`, and on those of the baseline
-    as `source_only/probe/<name>`.
+    of the baseline under `source_only/`. With `selection`, the summary also contains the results of
+    `dann.selection.probe_domains`: `probe/<name>` for the features of the model, and
+    `source_only/probe/<name>` for the features of the baseline.
 
-    Accuracies are shares in [0, 1] on the test sets, computed with the final weights. Target
-    accuracies are an oracle: nothing is chosen by them. They are missing if the test set of the
+    Accuracies are fractions in [0, 1] on the test sets, computed with the final weights. Target
+    accuracies are an oracle: nothing is selected by them. They are missing if the test set of the
     target has no labels.
 
-    With nuisances there is one table, the source, and the baseline is the same method at strength
-    0. `leakage` contains, by nuisance, the result of `dann.diagnostics.leakage` on the test set,
-    and `accuracy_by_nuisance` the accuracies by nuisance, value and class. A class that occurs
-    with one value of a nuisance causes a warning.
+    With nuisances, the source is the only table, and the baseline is the same method at strength 0.
+    `leakage` contains, by nuisance, the result of `dann.diagnostics.leakage` on the test set, and
+    `accuracy_by_nuisance` the accuracies by nuisance, value and class. A class that occurs with
+    only one value of a nuisance causes a warning.
 
     The summary and the classifier are written before the figures. If a figure cannot be drawn, the
     run prints a warning.
 
     Args:
-        directory: Where to write. The directory is created if it does not exist.
+        directory: The run directory, which is created if it does not exist.
         domains: The data. An oracle, such as `TargetOnly`, trains on `domains.oracle()`.
-        trainer: How long and how to train.
+        trainer: Length and settings of training.
         seed: Seed of the batches.
         model: Compiled model.
         baseline: Compiled model to compare with. It is trained first, on the same batches.
-            Alternatively the summary of another run, from which the keys `source_only/...` are
-            copied. Defaults to `None`: no baseline.
+            Instead of a model, it may be the summary of another run, from which the keys
+            `source_only/...` are copied. Defaults to `None`: no baseline.
         callbacks: Keras callbacks for training `model`.
         selection: Object with the attributes `scores`, names of `dann.selection.SCORES` that are
             computed after every epoch of `model`; `samples`, the largest number of examples per
-            domain that the scores use; and `keep`, the score whose best epoch gives the final
+            domain that the scores use; and `keep`, the score whose best epoch has the final
             weights, or `None` for the last epoch. The scores use the test set of the source and
             the training inputs of the target. Defaults to `None`: no scores.
-        resume: Whether to resume from the checkpoints in the directory, if there are any. Defaults
-            to `False`, which deletes them.
-        overwrite: Whether to delete the results of a finished run in the directory, and to write
-            beside files that no run wrote, which are kept. Defaults to `False`.
+        resume: Whether to resume from checkpoints in the directory. `False` (default) deletes them.
+        overwrite: Whether to delete the results of a finished run in the directory, and to accept
+            files in the directory that no run wrote; these files are kept. Defaults to `False`.
         config: Files that describe the run, YAML text by file name, which are written to
             `.hydra/`. Defaults to no files.
         name: Name of the method in the summary. Defaults to `None`: the name of the model's class.
@@ -140,7 +139,7 @@ def train_run(
 
     def begin_run(logs):
         """Marks the run as unfinished, after all checks have passed."""
-        run.manifest.record()  # marks the directory as one of a run
+        run.manifest.record()  # marks the directory as a run directory
         run.discard_summary()
         run.write_config(config or {})
 
@@ -215,7 +214,8 @@ def train_run(
 def _make_pairs(model, domains, trainer, seed, position=None):
     """Returns the training pairs, in the same order for every model.
 
-    A process at `position`, its number and the number of processes, reads its part of each batch.
+    `position` is the number of the process and the number of processes; each process reads its part
+    of every batch.
     """
     domains = domains.oracle() if isinstance(model, TargetOnly) else domains
     process, count = position or get_process_position()
@@ -242,7 +242,7 @@ def _describe_run(name, model, domains, trainer, seed):
 
 
 def _final_scores(history, selection, epoch_ends):
-    """Returns the label-free scores of the weights that the training ended with."""
+    """Returns the label-free scores of the final weights."""
     names = [name for name in history if name.startswith("selection/")]
     if not (selection and selection.keep):
         return {name: float(history[name][-1]) for name in names}

@@ -22,8 +22,8 @@ from dann.training.manifest import Manifest
 class Clock(keras.callbacks.Callback):
     """Adds up the time of the training steps.
 
-    It must come before callbacks that save or score at the end of an epoch, so that their time does
-    not count.
+    The clock must come before callbacks that save or score at the end of an epoch, because their
+    time must not count.
 
     Attributes:
         seconds: Wall time.
@@ -51,16 +51,16 @@ class Clock(keras.callbacks.Callback):
 class EpochLines(keras.callbacks.Callback):
     """Prints one line per epoch.
 
-    It must come after the callback that computes the scores.
+    This callback must come after the callback that computes the scores.
 
     `epoch 3/10  source 99.8%  domain acc 0.65  strength 0.25  InfoMax 1.96  0:12 left` shows the
     accuracies on the training batches of the epoch, the strength of the reversal, the score, and
-    the remaining time if every epoch takes as long as this one. The first epoch, which includes
-    compilation, shows no remaining time. Values that a model does not log are left out. A model
+    the remaining time, estimated from the duration of this epoch. The first epoch, which includes
+    compilation, shows no remaining time. Values that a model does not log are omitted. A model
     without the accuracy of a discriminator shows the loss instead.
 
     Within a long epoch, lines such as `step 40/2000  12:30 left` show the progress: the first after
-    10 seconds, the next 30 seconds after the line before it.
+    10 seconds, further lines every 30 seconds.
 
     Args:
         total_steps: Number of training steps, for the lines within an epoch.
@@ -80,7 +80,7 @@ class EpochLines(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._last_end: float | None = None
-        self._origin: Any = None  # time and step from which the pace counts
+        self._origin: Any = None  # time and step from which the speed is measured
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = epoch * self.params["steps"]
@@ -94,8 +94,8 @@ class EpochLines(keras.callbacks.Callback):
         now, step = time.perf_counter(), self._before_epoch + batch + 1
         start, first_step = self._origin
         if now >= self._next_line and step < self.total_steps:
-            left = (self.total_steps - step) * (now - start) / (step - first_step)
-            print(f"step {step}/{self.total_steps}  {_format_time(left)} left", flush=True)
+            seconds = (self.total_steps - step) * (now - start) / (step - first_step)
+            print(f"step {step}/{self.total_steps}  {_format_time(seconds)} left", flush=True)
             self._next_line = now + 30
         if first_step == self._first_step:  # the first call includes compilation
             self._origin = now, step
@@ -128,8 +128,8 @@ class EpochTable(keras.callbacks.Callback):
         filename: Path of the file. The whole file is written after every epoch.
 
     Attributes:
-        manifest: List of files to which the file is added. A file that is not in the list is not
-            replaced. Defaults to `None`: no list.
+        manifest: Manifest to which the file is added. A file that is not in the manifest is not
+            replaced. Defaults to `None`: no manifest.
     """
 
     saved_attributes = ("rows",)  # the manifest belongs to the directory of this start
@@ -161,7 +161,7 @@ class OracleCurve(EpochTable):
     Args:
         target: Target test inputs and labels.
         clock: A clock that comes earlier in the list of callbacks.
-        filename: As in `EpochTable`.
+        filename: Path of the file.
     """
 
     def __init__(self, target: Any, clock: Clock, filename: str | os.PathLike):
@@ -184,18 +184,18 @@ class OracleCurve(EpochTable):
 class RunScores(keras.callbacks.Callback):
     """Adds the label-free scores of a run to the logs, as `selection/<name>`, after every epoch.
 
-    The scores belong to the weights that the training would end with after that epoch. With `keep`,
-    training ends with the weights of the epoch that has the best score.
+    The scores belong to the weights that training would return if it stopped there. With `keep`,
+    training returns the weights of the epoch with the best score.
 
     Args:
         domains: The data. The scores use the test set of the source and the training inputs of the
             target.
-        selection: Object with `scores`, `samples` and `keep`, as in `train_run`.
+        selection: Object with `scores`, `samples` and `keep`; see `train_run`.
         seed: Seed of the choice of examples.
 
     Raises:
-        ValueError: If a score is unknown, `keep` is not among the scores, or both test sets are
-            equal. In that case the scores would see the labels of the target.
+        ValueError: If a score is unknown, if `keep` is not among the scores, or if both test sets
+            are equal, because the scores would then see the labels of the target.
     """
 
     saved_attributes = ("best", "best_weights")

@@ -26,9 +26,9 @@ LARGEST_FILE = 4 << 30  # bytes; no file of a run comes near it
 class RunDirectory:
     """Reads and writes the files of a run.
 
-    Each file is written completely or not at all. A file that cannot be loaded raises an error of
-    one line: `FileNotFoundError` if it is missing, `ValueError` if it cannot be read or is larger
-    than 4 GiB. Model files are loaded in Keras's safe mode, which runs no code from them.
+    Each file is written completely or not at all. Methods that read a file raise an error with a
+    one-line message: `FileNotFoundError` if the file is missing, `ValueError` if it cannot be read
+    or is larger than 4 GiB. Model files are loaded in Keras's safe mode, which runs no code.
 
     Args:
         path: The directory. It does not have to exist yet.
@@ -68,12 +68,12 @@ class RunDirectory:
         self.manifest = Manifest(self.path, "run")
 
     def __str__(self) -> str:
-        """Returns the path, relative to the working directory if it is below that."""
+        """Returns the path; relative, if it is below the working directory."""
         base = pathlib.Path.cwd()
         return str(self.path.relative_to(base) if self.path.is_relative_to(base) else self.path)
 
     def is_finished(self) -> bool:
-        """Returns whether the run is finished, that is, has a summary."""
+        """Returns whether the run is finished: only finished runs have a summary."""
         try:
             self.summary()
         except (OSError, ValueError):
@@ -86,7 +86,7 @@ class RunDirectory:
         return any(Checkpoints(folder).paths() for folder in folders)
 
     def config(self) -> str:
-        """Returns the composed config as YAML, references unresolved."""
+        """Returns the composed config as YAML, with unresolved references."""
         return _existing(self.config_file, "a run directory").read_text("utf-8")
 
     def contains(self, path: str | os.PathLike) -> bool:
@@ -94,21 +94,20 @@ class RunDirectory:
         return pathlib.Path(path).absolute().is_relative_to(self.path.absolute())
 
     def outputs(self) -> list[pathlib.Path]:
-        """Returns the files, besides checkpoints, logs and the config, that a run writes."""
+        """Returns the files that a run writes, without checkpoints, logs and the config."""
         results = self.summary_file, self.classifier_file, self.predictions_file
         figures = [self.figures / f"{name}.png" for name in FIGURES]
         return [*results, self.standardizer_file, self.metrics_file, self.oracle_file, *figures]
 
     def check_free(self, overwrite: bool = False) -> None:
-        """Checks that a run may start in this directory without the loss of a file.
+        """Checks that a run can start in this directory without replacing other files.
 
-        The directory may be missing or contain an unfinished run. The folder `.hydra/` of a program
-        that uses Hydra is ignored, and so are logs, which `scripts/reproduce.py` writes before a
-        run starts.
+        The directory may be missing or contain an unfinished run. The folder `.hydra/` and logs are
+        ignored, because Hydra and `scripts/reproduce.py` write them before a run starts.
 
         Args:
             overwrite: Whether a finished run may be deleted, and whether the directory may contain
-                files that no run wrote. Such a file is never overwritten. Defaults to `False`.
+                files that no run wrote. These files are never overwritten. Defaults to `False`.
 
         Raises:
             FileExistsError: If the directory contains anything else.
@@ -116,10 +115,12 @@ class RunDirectory:
         advice = "Choose another hydra.run.dir, or set overwrite=true, which"
         self.manifest.files()  # refuses the directory of a sweep
         contents = sorted(self.path.iterdir()) if self.path.is_dir() else []
-        preceding = LOCK, self.log_file.name, self.config_file.parent.name
-        foreign = [p.name for p in contents if p.name not in preceding and p.suffix != ".log"]
-        if foreign and not self.manifest.path.exists() and not overwrite:
-            listed = ", ".join(foreign[:3]) + (", ..." if len(foreign) > 3 else "")
+        ignored_names = LOCK, self.log_file.name, self.config_file.parent.name
+        unknown_names = [
+            p.name for p in contents if p.name not in ignored_names and p.suffix != ".log"
+        ]
+        if unknown_names and not self.manifest.path.exists() and not overwrite:
+            listed = ", ".join(unknown_names[:3]) + (", ..." if len(unknown_names) > 3 else "")
             raise FileExistsError(
                 f"Expected an empty directory or a run. {advice} keeps these files. "
                 f"Received: {self}, which contains {listed}"
@@ -157,7 +158,8 @@ class RunDirectory:
 
     def discard_summary(self) -> None:
         """Deletes results and exports, so that a restarted run does not look finished."""
-        for path in self.outputs()[:3]:  # the summary first
+        # The summary first, because a run with a summary is finished.
+        for path in (self.summary_file, self.classifier_file, self.predictions_file):
             self.manifest.discard([path.name])
         prefix = f"{self.exports.name}/"
         self.manifest.discard(name for name in self.manifest.files() if name.startswith(prefix))
@@ -198,14 +200,14 @@ class RunDirectory:
             standardizer.save(draft)
 
     def check_data(self, identity: Mapping[str, Sequence[float]]) -> None:
-        """Checks that the data and their split are still those of the training.
+        """Checks that neither the data nor their split have changed since training.
 
         Args:
-            identity: `DomainPair.identity` of the data as they are now.
+            identity: `DomainPair.identity` of the current data.
 
         Raises:
-            ValueError: If a training set differs, so that the test sets may contain examples that
-                the run trained on.
+            ValueError: If a training set differs. The test sets may then contain examples on which
+                the run trained.
         """
         saved = self.summary().get("training_data", identity) if self.is_finished() else identity
         for domain, numbers in identity.items():
@@ -264,8 +266,7 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
         compile: Whether to load the optimizer and the losses. Defaults to `True`.
 
     Raises:
-        ValueError: If the file cannot be read, or contains code. `__cause__` is the error of Keras,
-            which may advise you to trust the file.
+        ValueError: If the file cannot be read, or contains code. `__cause__` is the error of Keras.
     """
     try:
         return keras.models.load_model(path, compile=compile, safe_mode=True)
@@ -277,7 +278,7 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
 
 
 def _existing(path: pathlib.Path, origin: str) -> pathlib.Path:
-    """Returns the path if the file exists. The error names the origin of the file."""
+    """Returns the path of an existing file of at most 4 GiB; errors name the `origin`."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected {origin}. Received: no {path}")
     if (size := path.stat().st_size) > LARGEST_FILE:

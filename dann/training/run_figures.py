@@ -43,7 +43,7 @@ def draw(
         epoch_ends: Number of completed steps at the end of each epoch.
         predicted: See `save_confusion`.
         views: Names of models and their features; see `save_features`.
-        seed: Seed of the choice of examples.
+        seed: Seed of the t-SNE.
     """
     figures = {
         "curves": partial(save_curves, history, epoch_ends),
@@ -139,8 +139,8 @@ def save_confusion(
 ) -> None:
     """Draws the confusion matrices of both test sets, in percent of each true class.
 
-    Cells of 0 % stay blank. With more than 20 classes, the figure omits the numbers in the cells
-    and the names on the axes.
+    Cells of 0% are blank. With more than 20 classes, the figure omits the numbers in the cells and
+    the names on the axes.
 
     Args:
         domains: The data.
@@ -156,7 +156,7 @@ def save_confusion(
     for axes, domain in zip(panels, predicted, strict=True):
         labels = tests[domain][1]
         shares = confusion_matrix(labels, predicted[domain], labels=classes, normalize="true")
-        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.2)  # above 1, so that 100 % is not black
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.2)  # above 1, so that 100% is not black
         for row, column in np.argwhere(shares) if names else []:
             share = 100 * shares[row, column]
             color, text = "white" if share > 60 else "black", f"{share:.0f}" if share >= 1 else "<1"
@@ -196,7 +196,7 @@ def _select_examples(domains):
 
 
 def _select_evenly(*sets):
-    """Selects up to 500 examples at equal distances, because a set may be sorted by class."""
+    """Selects up to 500 evenly spaced examples, because a set may be sorted by class."""
     parts, remaining = [], _POINTS
     for inputs, labels in sets:
         count = min(len(inputs), remaining)
@@ -256,9 +256,10 @@ def save_features(
 
 
 def _project(features, seed):
-    """Returns the t-SNE of features, with settings that converge in half of the usual time."""
+    """Returns the t-SNE of features, `(n, 2)`."""
     options: dict[str, Any] = {"perplexity": min(30.0, (len(features) - 1) / 3)}
     options |= {"init": "pca" if features.shape[1] > 1 else "random", "random_state": seed}
+    # Fewer iterations and a coarser approximation than by default, for half of the time.
     options |= {"early_exaggeration": 4.0, "learning_rate": 200.0, "max_iter": 350, "angle": 0.7}
     # Threads of t-SNE wait in a busy loop, which takes 10 times as long on shared cores.
     with threadpool_limits(1):

@@ -21,21 +21,21 @@ _ADVICE = (
 class StopOnNonFinite(keras.callbacks.Callback):
     """Stops `fit` with an error as soon as a loss or a weight is NaN or infinite.
 
-    It checks the losses, the terms that a model of `dann.adaptation` logs, all weights and the
-    variables of the optimizer, every `every_n_steps` steps and at the end of each epoch. The
-    message of the `FloatingPointError` has one line. It names the step of the check, the losses or
-    else the first variable that is not finite, and remedies. `dann.data.pair` rejects inputs that
-    are not finite.
+    The callback checks the losses, the terms that a model of `dann.adaptation` logs, all weights
+    and the variables of the optimizer, every `every_n_steps` steps and at the end of each epoch.
+    The message of the `FloatingPointError` has one line, with the step of the check, the losses or
+    the first variable that is not finite, and remedies. `dann.data.pair` rejects inputs that are
+    not finite.
 
-    Put this callback before the callbacks that save the model. The error then prevents them from
-    replacing good weights by weights that are not finite. `dann.training.fit` does this itself.
+    Put this callback before callbacks that save the model, so that they do not replace good weights
+    by weights that are not finite. `dann.training.fit` adds the callback in this place.
 
-    A step that `keras.optimizers.LossScaleOptimizer` skips, because a scaled gradient is infinite,
-    raises no error, because neither the loss nor a weight is infinite.
+    If `keras.optimizers.LossScaleOptimizer` skips a step because a scaled gradient is infinite, the
+    loss and the weights are finite, so there is no error.
 
-    `keras.callbacks.TerminateOnNaN` checks only the loss, and waits for it at every step. It misses
-    weights that become NaN in the last step, or in layers followed by a binary sign, which hides
-    NaN. By default it ends `fit` normally, so that a script saves and reports a broken model.
+    `keras.callbacks.TerminateOnNaN` checks only the loss, at every step. It does not detect weights
+    that become NaN in the last step, or before a binary sign, which hides NaN. By default, it ends
+    `fit` normally, so a script saves and reports a broken model.
 
     Args:
         every_n_steps: Number of steps between checks, at least 1. If `steps_per_execution` is
@@ -63,7 +63,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._before_epoch = self._step
 
     def on_train_batch_end(self, batch, logs=None):
-        # With `steps_per_execution`, several steps end at once, and `batch` is the last of them.
+        # With `steps_per_execution`, several steps end at once, and `batch` is the last step.
         self._step = self._before_epoch + batch + 1
         if self._step - self._checked >= self.every_n_steps:
             self._check(logs or {})
@@ -107,10 +107,10 @@ def describe_broken_weights(model: Any) -> list[str]:
 
 
 class StopOnSignal(keras.callbacks.Callback):
-    """Lets Ctrl-C and SIGTERM end `fit` between two steps, within `listening()`.
+    """Ends `fit` between two steps after Ctrl-C or SIGTERM, within `listening()`.
 
-    A handler must not raise an error within a call of TensorFlow, because that can crash the
-    process.
+    An error that a signal handler raises within a call of TensorFlow can crash the process, so the
+    handler only records the signal.
     """
 
     def __init__(self):
@@ -119,8 +119,8 @@ class StopOnSignal(keras.callbacks.Callback):
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Records the first signal during the block. A second signal acts at once."""
-        if threading.current_thread() is not threading.main_thread():  # gets no signals
+        """Records the first signal during the block. A second signal acts immediately."""
+        if threading.current_thread() is not threading.main_thread():  # receives no signals
             yield
             return
         numbers = signal.SIGINT, signal.SIGTERM

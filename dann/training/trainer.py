@@ -10,17 +10,16 @@ class Trainer:
         steps: Number of training steps.
         steps_per_epoch: Number of steps between two checkpoints. The last epoch has the remaining
             steps.
-        epochs: For a config: the number of passes over the source, which replaces both values
-            above.
+        epochs: For a config: the number of passes over the source, which replaces `steps` and
+            `steps_per_epoch`.
         batch_size: Number of examples per domain and step. `None`: 64, or all examples of a smaller
             source.
         steps_per_execution: Number of steps per call, or `"auto"`: 20 on TensorFlow if 20 divides
-            `steps`, the epoch and every interval of a callback, else 1. Several steps per call give
-            the same weights and save the time between calls. Callbacks and signals act between
-            calls.
-        jit_compile: Whether XLA compiles the step, or `"auto"`: where Keras can, except for
-            TensorFlow on a CPU, where XLA makes small convolutions about 6 times slower.
-        run_eagerly: As in `keras.Model.compile`.
+            `steps`, the epoch and every interval of a callback, else 1. Several steps per call
+            result in the same weights and save time. Callbacks and signals act only between calls.
+        jit_compile: Whether XLA compiles the step. `"auto"` compiles where Keras can, except on
+            TensorFlow with a CPU, where XLA makes small convolutions about 6 times slower.
+        run_eagerly: Whether steps run without a graph; see `keras.Model.compile`.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
         oracle_curve: Whether a run writes the target accuracy after each epoch to a separate file.
     """

@@ -21,7 +21,7 @@ from dann.selection import compute_outputs, info_max, probe_domains
 from dann.training import RunDirectory, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
-from dann.training.report import describe_trust, format_accuracies
+from dann.training.report import describe_alignment, format_accuracies
 from dann.training.run_callbacks import EpochLines
 
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -88,30 +88,34 @@ def test_progress_within_a_long_epoch(monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == expected
 
 
-TRUST = {
+ALIGNMENTS = {
     "not aligned": ((0.98, 0.91), [0.5, 0.5], "Not aligned (a probe separates 98%): do not trust"),
     "aligned": (
         (0.58, 0.5),
         [0.4, 0.6],
-        "Aligned (probe 58%, chance 50%); predicted class shares: no 40%, yes 60% (source 50%, ",
+        "Aligned (probe accuracy 58%, chance 50%); predicted class proportions: no 40%, yes 60% (",
     ),
-    "partly aligned": ((0.8, 0.7), [0.5, 0.5], "Partly aligned (probe 80%, chance 50%); predicted"),
-    "other shares": ((0.58, 0.5), [0.2, 0.8], "50%). The shares differ: verify some predictions."),
-    "no probe": (None, [0.5, 0.5], "Alignment unknown (no probe); predicted class shares: no 50%"),
+    "partly aligned": ((0.8, 0.7), [0.5, 0.5], "Partly aligned (probe accuracy 80%, chance 50%); "),
+    "other proportions": (
+        (0.58, 0.5),
+        [0.2, 0.8],
+        "50%). The proportions differ: label some examples with `evaluate.py label=50`.",
+    ),
+    "no probe": (None, [0.5, 0.5], "Alignment unknown (no probe); predicted class proportions: no"),
 }
 
 
-@pytest.mark.parametrize("case", TRUST)
-def test_line_on_trust_combines_alignment_and_class_shares(case):
-    probe, shares, words = TRUST[case]
+@pytest.mark.parametrize("case", ALIGNMENTS)
+def test_last_line_combines_alignment_and_class_proportions(case):
+    probe, proportions, words = ALIGNMENTS[case]
     row = {}
     if probe is not None:
         accuracy, low = probe
         row = {"probe/accuracy": accuracy, "probe/low": low, "probe/high": 2 * accuracy - low}
-    predicted, source = (pandas.Series(s, ["no", "yes"]) for s in (shares, [0.5, 0.5]))
-    line = describe_trust(row, predicted, source)
+    predicted, source = (pandas.Series(p, ["no", "yes"]) for p in (proportions, [0.5, 0.5]))
+    line = describe_alignment(row, predicted, source)
     assert words in line
-    assert ("The shares differ" in line) == (case == "other shares")
+    assert ("The proportions differ" in line) == (case == "other proportions")
 
 
 @pytest.mark.parametrize(("count", "has_numbers"), [(3, True), (21, False)])
