@@ -35,8 +35,8 @@ class PairModel(keras.Model):
         arguments: Names of the method's own constructor arguments, which are also attributes.
         augmentation: Augmentation layers by domain.
         classifier: The plain network from inputs to logits.
-        frame_columns: Column names of the data frames of the last `fit`, which `evaluate`,
-            `predict` and validation data must have in the same order.
+        frame_columns: Column names of the data frames of the last `fit`, which later data frames
+            must have in the same order.
         is_multi_label: Whether the labels of the last `fit` were multi-label with a custom loss.
         label_head: The network from features to logits.
         logits_shape: Shape of the logits, or a dict of shapes.
@@ -75,8 +75,11 @@ class PairModel(keras.Model):
             _check_inputs({"data": x})
         if self.compiled and not to_numpy(self.optimizer.iterations):
             warn_about_scale(self.backbone, x)
-        self.frame_columns = _list_columns(x)
-        self._check_columns(kwargs.get("validation_data"))
+        columns = _list_columns(x)
+        if sorted(columns) == sorted(self.frame_columns):  # a later `fit` may use other columns
+            self.check_columns(x)
+        self.frame_columns = columns or self.frame_columns
+        self.check_columns(kwargs.get("validation_data"))
         if not isinstance(x, Pairs):
             return super().fit(x, y, *args, **kwargs)
         steps, batches = self._repeat_pairs(x, "steps_per_epoch", kwargs)
@@ -92,7 +95,7 @@ class PairModel(keras.Model):
     def evaluate(self, x=None, y=None, *args, **kwargs):
         _check_call("evaluate(inputs, labels)", isinstance(x, tuple), x, y, *args)
         check_labels(x, y, self)
-        self._check_columns(x)
+        self.check_columns(x)
         with use_each_device_separately():
             if not isinstance(x, Pairs):
                 return super().evaluate(convert_strings(x), y, *args, **kwargs)
@@ -101,18 +104,45 @@ class PairModel(keras.Model):
 
     def predict(self, x, *args, **kwargs):
         _check_call("predict(inputs)", isinstance(x, Pairs) or is_pair(x), x, *args)
-        self._check_columns(x)
+        self.check_columns(x)
         with use_each_device_separately():
             return super().predict(convert_strings(x), *args, **kwargs)
 
-    def _check_columns(self, data):
-        columns = _list_columns(data)
-        if self.frame_columns and columns and columns != self.frame_columns:
-            raise ValueError(
-                "Expected data frames with the columns of the frames in `fit`, in the same order: "
-                f"{list(self.frame_columns)}. Received: {columns}. Select the columns with "
-                "`frame[names]`."
-            )
+    def __call__(self, inputs, *args, **kwargs):
+        self.check_columns(inputs)
+        return super().__call__(inputs, *args, **kwargs)
+
+    def train_on_batch(self, x, *args, **kwargs):
+        self.frame_columns = self.frame_columns or _list_columns(x)
+        self.check_columns(x)
+        return super().train_on_batch(x, *args, **kwargs)
+
+    def test_on_batch(self, x, *args, **kwargs):
+        self.check_columns(x)
+        return super().test_on_batch(x, *args, **kwargs)
+
+    def predict_on_batch(self, x):
+        self.check_columns(x)
+        return super().predict_on_batch(x)
+
+    def check_columns(self, data: Any) -> None:
+        """Checks that data frames have the columns of the frames in `fit`, in the same order.
+
+        Args:
+            data: Inputs, `(inputs, labels)` or pairs. Arrays and tensors have no column names.
+
+        Raises:
+            ValueError: If the columns differ.
+        """
+        inputs = data[0] if isinstance(data, tuple) else data
+        for part in select_parts(inputs).values() if is_pair(inputs) else [data]:
+            columns = _list_columns(part)
+            if self.frame_columns and columns and columns != self.frame_columns:
+                raise ValueError(
+                    "Expected data frames with the columns of the frames in `fit`, in the same "
+                    f"order: {list(self.frame_columns)}. Received: {columns}. Select the columns "
+                    "with `frame[names]`."
+                )
 
     def _repeat_pairs(self, pairs, name, kwargs):
         """Returns the number of steps, rounded up like in Keras, and endless batches.

@@ -168,6 +168,8 @@ def as_batch(model: Any, data: Any) -> Any:
     Raises:
         ValueError: If `data` has no pair of domains with source labels.
     """
+    if isinstance(model, AdversarialModel):
+        model.check_columns(data)
     if isinstance(data, Pairs):
         data = data.take(_PAIR_SAMPLES)
     if not isinstance(model, AdversarialModel):

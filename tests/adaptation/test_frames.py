@@ -38,8 +38,18 @@ def fitted():
         lambda model: model.evaluate(SWAPPED, LABELS, verbose=0),
         lambda model: model.evaluate(SWAPPED_PAIRS, verbose=0),
         lambda model: model.evaluate({"source": SWAPPED, "target": SWAPPED}, LABELS, verbose=0),
+        lambda model: model.predict_on_batch(SWAPPED),
+        lambda model: model.test_on_batch(SWAPPED, LABELS),
+        lambda model: model.train_on_batch({**PAIR, "target": SWAPPED}, LABELS),
+        lambda model: model(SWAPPED),
+        lambda model: model.fit(SWAPPED_PAIRS, verbose=0),
+        lambda model: dann.diagnostics.check(model, SWAPPED_PAIRS),
+        lambda model: dann.diagnostics.check(model, ({**PAIR, "target": SWAPPED}, LABELS)),
     ],
-    ids=["predict", "evaluate", "evaluate pairs", "evaluate a pair"],
+    ids=[
+        *("predict", "evaluate", "evaluate pairs", "evaluate a pair", "predict on batch"),
+        *("test on batch", "train on batch", "call", "second fit", "check pairs", "check a batch"),
+    ],
 )
 def test_other_column_order_is_refused_after_fit(fitted, call):
     with pytest.raises(ValueError, match=WORDS):
@@ -71,6 +81,7 @@ def test_same_order_and_arrays_are_accepted(fitted):
     expected = fitted.predict(SOURCE, verbose=0)
     np.testing.assert_array_equal(fitted.predict(FRAME, verbose=0), expected)
     np.testing.assert_array_equal(fitted.predict(SWAPPED[list("abc")], verbose=0), expected)
+    np.testing.assert_allclose(fitted.predict_on_batch(FRAME), expected, rtol=1e-4)
     model = compile_model()
     model.fit(dann.data.pair((SOURCE, LABELS), TARGET), verbose=0)  # without column names
     assert model.predict(SWAPPED, verbose=0).shape == expected.shape
