@@ -88,8 +88,8 @@ def find_run(cfg: Any) -> SelectedRun:
         return SelectedRun(_find_unfinished_run(cfg, run.path.parent), is_done=False)
     resumes = cfg.resume and (run.is_finished() or run.has_checkpoints())
     if not resumes:
-        run.check_free(cfg.overwrite)
         run.manifest.check(run.config_files)
+        run.check_free(cfg.overwrite)
         if cfg.overwrite or not run.manifest.path.exists() or not run.config_file.is_file():
             return SelectedRun(run, is_done=False)
     differences, is_longer = _compare_settings(cfg, run)

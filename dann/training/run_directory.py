@@ -113,7 +113,7 @@ class RunDirectory:
             FileExistsError: If the directory contains anything else.
         """
         advice = "Choose another hydra.run.dir, or set overwrite=true, which"
-        self.manifest.files()  # refuses the directory of a sweep
+        self.check_files()  # first, because `overwrite` does not help
         contents = sorted(self.path.iterdir()) if self.path.is_dir() else []
         ignored_names = LOCK, self.log_file.name, self.config_file.parent.name
         unknown_names = [
@@ -125,7 +125,6 @@ class RunDirectory:
                 f"Expected an empty directory or a run. {advice} keeps these files. "
                 f"Received: {self}, which contains {listed}"
             )
-        self.check_files()
         if self.is_finished() and not overwrite:
             raise FileExistsError(
                 f"Expected no finished run. {advice} deletes its results. Received: {self}"
