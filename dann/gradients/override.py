@@ -96,12 +96,7 @@ def override_pure_gradient(forward: Callable, backward: Callable) -> Callable:
 
 
 def check_gradients(gradients: Any, inputs: Sequence[Any], function: Callable) -> None:
-    """Checks that the gradients of `function` are tensors in the shapes of `inputs`.
-
-    Raises:
-        TypeError: If a gradient is not a tensor.
-        ValueError: If the number of gradients or a shape differs.
-    """
+    """Raises an error unless the gradients of `function` are tensors in the shapes of `inputs`."""
     name = getattr(function, "__name__", repr(function))
     if len(gradients) != len(inputs):
         raise ValueError(
