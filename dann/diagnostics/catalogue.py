@@ -89,6 +89,19 @@ class Evidence(NamedTuple):
         return self.low <= self.value <= self.high
 
 
+def name_alignment(low: float, high: float) -> str:
+    """Returns the verdict on the 95% interval of the accuracy of a domain probe.
+
+    "aligned" if the interval ends at or below 67%; "not aligned" if it begins at or above 85%;
+    otherwise "partly aligned", or "undetermined" if it contains 50%.
+    """
+    if high <= MAX_ALIGNED_ACCURACY:
+        return "aligned"
+    if low >= MIN_SEPARATED_ACCURACY:
+        return "not aligned"
+    return "partly aligned" if low > 0.5 else "undetermined"
+
+
 def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
     """Returns the measurements that have a healthy range, the unhealthy ones first."""
     rows = []
@@ -111,7 +124,7 @@ def _near_strength(m):
 
 
 def _below_collapse(m):
-    # Up to 0.9, or halfway between the largest class frequency of the labels and 1.
+    # Up to 0.9, or halfway between the largest class share of the labels and 1.
     return -math.inf, max(0.9, (1 + m.get("label/largest_share", 0.0)) / 2)
 
 

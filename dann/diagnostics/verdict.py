@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY, evidence
+from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY, evidence, name_alignment
 
 _MAX_SEPARATED_LOSS = 0.35  # domain loss in nats below which the domains are separated
 _MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
@@ -264,12 +264,9 @@ def _check_probe(m) -> Iterator[Finding]:
         reason = "The distance of the domains was not measured by `discriminator_vs_probe`."
         yield Finding(name, reason, _ADVICE[name])
         return
-    if high <= MAX_ALIGNED_ACCURACY:
-        name = "aligned"
-    elif low >= MIN_SEPARATED_ACCURACY and m.get("mmd/squared", math.inf) > _MAX_NEGLIGIBLE_MMD:
-        name = "not aligned"
-    else:
-        name = "partly aligned" if low > 0.5 else "undetermined"
+    name = name_alignment(low, high)
+    if name == "not aligned" and m.get("mmd/squared", math.inf) <= _MAX_NEGLIGIBLE_MMD:
+        name = "partly aligned"
     reason = f"The 95% interval of the accuracy of the new probe is {low:.0%} to {high:.0%}."
     yield Finding(name, reason, _ADVICE[name])
 

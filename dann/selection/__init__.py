@@ -3,6 +3,7 @@
 from dann.data.probes import probe_domains
 from dann.selection.agreement import agreement
 from dann.selection.class_predictions import bnm, entropy, info_max, mcc, mix_val, source_accuracy
+from dann.selection.expected_accuracy import AccuracyEstimate, expected_accuracy
 from dann.selection.outputs import Outputs, compute_outputs
 from dann.selection.recommend import Recommendation, recommend
 from dann.selection.regret import regret

@@ -11,7 +11,7 @@ from dann.selection.outputs import Outputs
 
 _MAX_STEPS, _TOLERANCE = 1000, 1e-6  # of the EM algorithm
 _REPETITIONS = 20  # of the bootstrap
-_MAX_ERROR = 0.05  # largest standard error of a share that is known well enough
+_MAX_ERROR = 0.05  # largest accepted standard error of a share
 
 
 class ShareEstimate(NamedTuple):
@@ -24,8 +24,8 @@ class ShareEstimate(NamedTuple):
         errors: Standard errors of `target`, by 20 bootstrap samples, `(num_classes,)`.
         temperature: Divisor of the logits that calibrates the classifier on the source.
         biases: Addends of the divided logits that calibrate it, `(num_classes,)`.
-        probe: Result of `dann.selection.probe_domains` on the target and on source examples drawn
-            with the shares of the target.
+        probe: Result of `dann.selection.probe_domains` on the target and on source examples that
+            have the class shares of the target.
     """
 
     source: np.ndarray
@@ -47,25 +47,25 @@ class ShareEstimate(NamedTuple):
         """The reason not to use the estimate, or `None`."""
         if self.errors.max() > _MAX_ERROR:
             return (
-                "cannot tell: the classifier separates the classes too poorly for these examples; "
-                f"a share has a standard error of {self.errors.max():.2f}"
+                "the class shares cannot be estimated, because the classifier separates the "
+                f"classes too poorly (a share has a standard error of {self.errors.max():.2f})"
             )
         if not self.probe.low <= 0.5:  # or NaN, with too few examples
             return (
-                "inputs moved too: with equal class shares, a probe still separates the domains "
-                f"with an accuracy of {self.probe.accuracy:.1%} (chance 50%)"
+                "the inputs moved too: with equal class shares, a new probe still separates the "
+                f"domains with an accuracy of {self.probe.accuracy:.1%} (chance 50%)"
             )
         return None
 
     def __str__(self):
         if self.objection:
-            return f"class shares of the target: {self.objection}"
+            return self.objection
         columns = range(len(self.target)), self.target, self.errors, self.source
         words = [
-            f"class {k}: {share:.0%} ± {error:.0%} (source {old:.0%})"
+            f"class {k} {share:.0%} ± {error:.0%} (source {old:.0%})"
             for k, share, error, old in zip(*columns, strict=True)
         ]
-        return f"estimated class shares of the target: {', '.join(words)}"
+        return f"estimated class shares on the target: {', '.join(words)}"
 
 
 def estimate_shares(outputs: Outputs) -> ShareEstimate:
@@ -81,11 +81,11 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
       are of class `j` and predicted as `i`, `m_i` the share of target examples that are predicted
       as `i`, and `w(y) = q(y) / p(y)`
 
-    The assumption is tested: as many source examples as possible are taken, in order, so that their
-    labels have the estimated shares, and a newly trained probe must not separate them from the
-    target. The probe reads features if there are any,
-    otherwise the logits. `objection` of the result names a test that failed, or a standard error
-    above 0.05.
+    The assumption is tested. The first source examples of each class are taken, as many as possible
+    with the estimated shares, so the result depends on the order of the examples, and a class with
+    an expected count below 1 is left out. A new probe must not separate these examples from the
+    target. It reads features if there are any, otherwise the logits. `objection` of the result
+    names a test that failed, or a standard error above 0.05.
 
     Args:
         outputs: Result of `dann.selection.compute_outputs` with `source` and `target`, for a
@@ -110,12 +110,12 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
     """
     source, target = outputs.source_logits, outputs.target_logits
     labels = np.asarray(outputs.source_labels)
-    temperature, biases = _calibrate(source, labels)
+    temperature, biases = calibrate(source, labels)
     source_shares, shares, bbse = _estimate(source, labels, target, temperature, biases)
     rng, bootstrap_shares = np.random.default_rng(0), []
     for _ in range(_REPETITIONS):
-        rows, target_rows = (rng.integers(len(x), size=len(x)) for x in (source, target))
-        calibration = _calibrate(source[rows], labels[rows])
+        rows, target_rows = (rng.integers(len(part), size=len(part)) for part in (source, target))
+        calibration = calibrate(source[rows], labels[rows])
         estimate = _estimate(source[rows], labels[rows], target[target_rows], *calibration)
         bootstrap_shares.append(estimate[1])
     errors = np.std(bootstrap_shares, axis=0, ddof=1)
@@ -128,7 +128,7 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
 
 
 def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
-    """Returns a classifier for the estimated class shares of the target.
+    """Adapts a classifier to the estimated class shares of the target.
 
     With the logits `z`, the temperature `T`, the biases `b`, and the shares `p` of the source and
     `q` of the target, the new logits are those of Bayes' rule:
@@ -148,12 +148,15 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
 
     Example:
 
-    >>> import dann, numpy as np
-    >>> model = dann.SourceOnly(dann.networks.mlp_backbone((2,)), num_classes=2)
-    >>> x, y = np.random.default_rng(0).normal(size=(90, 2)).astype("float32"), np.arange(90) % 2
-    >>> outputs = dann.selection.compute_outputs(model, source=(x, y), target=x)
-    >>> shares = dann.selection.estimate_shares(outputs)._replace(errors=np.zeros(2))
-    >>> dann.adapt_shares(model.classifier, shares).output_shape
+    >>> import dann, keras, numpy as np
+    >>> inputs = keras.Input((1,))
+    >>> classifier = keras.Model(inputs, keras.ops.concatenate([-inputs, inputs], axis=1))
+    >>> y = np.arange(600) % 2
+    >>> x = np.random.default_rng(0).normal(2 * y - 1)[:, None].astype("float32")
+    >>> domains = {"source": (x, y), "target": x}
+    >>> outputs = dann.selection.compute_outputs(classifier, features=False, **domains)
+    >>> shares = dann.selection.estimate_shares(outputs)
+    >>> dann.adapt_shares(classifier, shares).output_shape
     (None, 2)
 
     Reference:
@@ -161,12 +164,17 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
     """
     if shares.objection:
         raise ValueError(f"Expected reliable class shares. Received: {shares.objection}")
-    correct = keras.layers.Rescaling(1 / shares.temperature, shares.offsets.tolist(), name="shares")
-    return keras.Model(classifier.input, correct(classifier.output), name=classifier.name)
+    adapt = keras.layers.Rescaling(1 / shares.temperature, shares.offsets.tolist(), name="shares")
+    return keras.Model(classifier.input, adapt(classifier.output), name=classifier.name)
 
 
-def _calibrate(logits, labels):
-    """Returns the temperature and the biases that minimize the cross-entropy of the labels."""
+def calibrate(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """Returns the temperature and the biases `(num_classes,)` that minimize the cross-entropy.
+
+    Args:
+        logits: Logits of held-out examples `(n, num_classes)`.
+        labels: Their classes, integers `(n,)`.
+    """
     one_hot = np.eye(logits.shape[1])[labels]  # (n, classes)
 
     def loss(parameters):
@@ -176,7 +184,8 @@ def _calibrate(logits, labels):
         gradient = [-(residuals * scaled).sum(axis=1).mean(), *residuals.mean(axis=0)]
         return -(one_hot * log_probabilities).sum(axis=1).mean(), np.array(gradient)
 
-    # The bounds stop logits that separate the classes, and classes without examples.
+    # Without bounds, the minimum is at infinity if the logits separate the classes, or if a class
+    # has no examples.
     bounds = [(-5, 5), *[(-10, 10)] * logits.shape[1]]
     start = np.zeros(len(bounds))
     parameters = optimize.minimize(loss, start, jac=True, bounds=bounds, tol=1e-9).x

@@ -9,12 +9,11 @@ import pandas
 from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
 from dann.diagnostics import Leakage, find_confounded_classes
-from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY
+from dann.diagnostics.catalogue import name_alignment
+from dann.selection import AccuracyEstimate, Outputs, ShareEstimate, estimate_shares
+from dann.selection.expected_accuracy import estimate_accuracy
 
-# For the lower end of the interval of the probe's accuracy. It is five points above the
-# `MIN_SEPARATED_ACCURACY` of a diagnosis, which also measures the discrepancy of the features.
-_MIN_SEPARATED_ACCURACY = 0.9
-_MAX_PROPORTION_CHANGE = 0.2  # total variation distance
+_SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
 _COLUMNS = {
     "source/accuracy": "source",
@@ -24,7 +23,12 @@ _COLUMNS = {
 }
 
 
-def print_results(row: Mapping[str, Any], domains: DomainPair, table: pandas.DataFrame) -> None:
+def print_results(
+    row: Mapping[str, Any],
+    domains: DomainPair,
+    table: pandas.DataFrame,
+    outputs: Outputs | None = None,
+) -> None:
     """Prints the results of a run.
 
     Args:
@@ -32,6 +36,8 @@ def print_results(row: Mapping[str, Any], domains: DomainPair, table: pandas.Dat
         domains: The data.
         table: Predictions for the target, as `dann.training.evaluation.predict_target` returns
             them.
+        outputs: Outputs of the model on held-out source examples and the target. Defaults to
+            `None`: the class shares and the accuracy of the target are not estimated.
     """
     print(format_leakage(row) if domains.nuisances else format_accuracies(row))
     for domain in ("source", "target"):
@@ -44,7 +50,8 @@ def print_results(row: Mapping[str, Any], domains: DomainPair, table: pandas.Dat
             baseline = row.get(f"source_only/{name}")
             note = "" if baseline is None else f"  (source only {baseline:.4f})"
             print(f"{name:<28}{row[name]:>10.4f}{note}")
-        print(describe_alignment(row, *compute_class_proportions(domains, table)))
+        estimates = (estimate_shares(outputs), estimate_accuracy(outputs)) if outputs else ()
+        print(describe_target(row, *compute_class_proportions(domains, table), *estimates))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -123,46 +130,55 @@ def compute_class_proportions(
     return predicted, pandas.Series(counts / counts.sum(), predicted.index)
 
 
-def describe_alignment(
-    row: Mapping[str, Any], predicted: pandas.Series, source: pandas.Series
+def describe_target(
+    row: Mapping[str, Any],
+    predicted: pandas.Series,
+    source: pandas.Series,
+    shares: ShareEstimate | None = None,
+    accuracy: AccuracyEstimate | None = None,
 ) -> str:
     """Returns one line about the predictions for a target without labels.
 
-    The line combines two measurements without target labels. The first is the 95% interval of the
-    accuracy of a new classifier that distinguishes the domains by the features of the model:
+    It combines three results, all without target labels:
 
-    - "Not aligned", if the interval begins above 0.9. The label head then receives features unlike
-      its training examples, and even confident predictions may be wrong.
-    - "Aligned", if the interval ends at or below 0.67.
-    - "Partly aligned" otherwise.
+    - The alignment, by `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
+      features of the model. If the domains are "not aligned", the classifier gets inputs that it
+      was not trained on, however confident its predictions are.
+    - The class shares: those estimated by `dann.selection.estimate_shares` if there is no
+      objection, otherwise the predicted ones. If their distance from the class shares of the
+      source, half of the sum of the absolute differences, is at least 0.2, either the class shares
+      have changed, or the predictions are wrong.
+    - The accuracy to expect, by `dann.selection.expected_accuracy`.
 
-    The second is the distance between the predicted class proportions and the class proportions of
-    the source, half of the sum of the absolute differences. From 0.2 on, either the proportions
-    have changed, or the predictions are wrong.
-
-    Neither measurement can show that each class of the target is aligned with the same class of the
+    None of them can show that each class of the target is aligned with the same class of the
     source; `label=50` of `scripts/evaluate.py` measures the accuracy.
 
     Args:
         row: Summary of the run, with the result of the probe as `probe/<name>` if it was measured.
-        predicted: Class proportions in the predictions for the target.
-        source: Class proportions of the source.
+        predicted: Shares of the classes in the predictions for the target.
+        source: Shares of the classes in the source.
+        shares: Estimated class shares. Defaults to `None`.
+        accuracy: Estimated accuracy. Defaults to `None`.
     """
-    if row.get("probe/low", 0.0) > _MIN_SEPARATED_ACCURACY:
-        accuracy = f"a probe separates {row['probe/accuracy']:.0%}"
-        return f"Not aligned ({accuracy}): do not trust these predictions before you verify some."
-    if "probe/high" not in row:
-        state = "Alignment unknown (no probe)"
-    else:
-        state = "Aligned" if row["probe/high"] <= MAX_ALIGNED_ACCURACY else "Partly aligned"
-        state += f" (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"
+    words = ["Alignment unknown (no probe)"]
+    if "probe/low" in row:
+        alignment = name_alignment(row["probe/low"], row["probe/high"])
+        state = "Alignment undetermined" if alignment == "undetermined" else alignment.capitalize()
+        words = [f"{state} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"]
+        if alignment == "not aligned":
+            words[0] += ": do not trust these predictions"
+    title = "predicted class shares"
+    if shares is not None and shares.objection is None:
+        title = "estimated class shares on the target"
+        predicted = pandas.Series(shares.target, predicted.index)
     distance = (predicted - source).abs().sum() / 2
     if len(source) <= _MAX_LISTED_CLASSES:
-        proportions = ", ".join(f"{name} {value:.0%}" for name, value in predicted.items())
-        proportions += f" (source {', '.join(f'{value:.0%}' for value in source)})"
+        cells = ", ".join(f"{name} {share:.0%}" for name, share in predicted.items())
+        cells += f" (source {', '.join(f'{share:.0%}' for share in source)})"
     else:
-        proportions = f"distance to the source {distance:.2f}"
-    advice = ""
-    if distance >= _MAX_PROPORTION_CHANGE:
-        advice = " The proportions differ: label some examples with `evaluate.py label=50`."
-    return f"{state}; predicted class proportions: {proportions}.{advice}"
+        cells = f"total variation distance from the source {distance:.0%}"
+    differ = "; they differ: label some examples" if distance >= _SHARE_CHANGE else ""
+    words.append(f"{title}: {cells}{differ}")
+    if accuracy is not None:
+        words.append(str(accuracy))
+    return f"{'; '.join(words)}."

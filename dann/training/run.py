@@ -178,7 +178,7 @@ def train_run(
             batches = _make_pairs(baseline, domains, trainer, seed)
             folder = run.baseline_checkpoints
             _, measures, _ = train(title, baseline, batches, folder, Clock(), progress())
-            measures |= scores.measure(baseline) if scores else {}
+            measures |= scores.measure(baseline)[0] if scores else {}
             if not domains.nuisances:  # a sweep may recommend the baseline
                 files = RunDirectory(run.baseline)
                 files.save_classifier(baseline.classifier)
@@ -192,8 +192,9 @@ def train_run(
         row |= measures
         is_oracle = isinstance(model, TargetOnly)
         adapts = bool(model.terms or model.regularizers) and not is_oracle
+        outputs = None
         if scores and not is_oracle:
-            results = scores.measure(model)
+            results, outputs = scores.measure(model)
             # The callback has computed the scores of an adapted model, such as InfoMax.
             row |= {k: v for k, v in results.items() if k.startswith("probe/") or not adapts}
         row |= _final_scores(history, selection, epoch_ends)
@@ -203,7 +204,7 @@ def train_run(
         table = predict_target(model.classifier, domains)
         run.write_predictions(table)
         run.write_summary(row)
-        print_results(row, domains, table)
+        print_results(row, domains, table, outputs)
         title = _format_title(name, measures)
         views.append((title, run_figures.compute_features(model.backbone, domains)))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)

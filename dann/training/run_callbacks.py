@@ -14,7 +14,7 @@ from dann.adaptation.prediction import final_weights, predict, to_numpy
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.data.probes import FOLDS, probe_domains
-from dann.selection import compute_outputs, info_max, resolve_scores
+from dann.selection import Outputs, compute_outputs, info_max, resolve_scores
 from dann.selection.scores import compute_scores_or_worst
 from dann.training.manifest import Manifest
 
@@ -229,14 +229,14 @@ class RunScores(keras.callbacks.Callback):
         if self.best_weights is not None:
             self.model.set_weights(self.best_weights)
 
-    def measure(self, model: Any) -> dict[str, float]:
-        """Returns InfoMax and the result of a domain probe for a trained model."""
+    def measure(self, model: Any) -> tuple[dict[str, float], Outputs]:
+        """Returns InfoMax and the result of a domain probe for a trained model, and its outputs."""
         outputs = compute_outputs(model, source=self.source, target=self.target, mixed=False)
         measures = {"selection/info_max": info_max(outputs)}
         if min(len(outputs.source_features), len(outputs.target_features)) >= FOLDS:
             probe = probe_domains(outputs.source_features, outputs.target_features)
             measures |= {f"probe/{name}": value for name, value in probe._asdict().items()}
-        return measures
+        return measures, outputs
 
 
 def _check_test_sets_differ(domains, rows):

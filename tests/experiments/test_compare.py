@@ -158,7 +158,7 @@ def test_default_settings_contain_simple_baselines():
     adapted = {"standardized", "coral", "mcc", "control", "dann", "cdan", "sdat"}
     rows = {"source_only", "target_only", "gradient_boosting", *adapted}
     assert set(comparison.table.index) == rows  # the inputs moved, so no share correction
-    assert "inputs moved too" in str(comparison) or "cannot tell" in str(comparison)
+    assert re.search("the inputs moved too|the class shares cannot be estimated", str(comparison))
     assert comparison.runs["seconds"].gt(0).all()
     inputs, labels = (np.asarray(part) for part in make_domains(True).source_train)
     trees = HistGradientBoostingClassifier(random_state=0).fit(inputs, labels)
@@ -177,7 +177,7 @@ def test_share_correction_has_a_row_if_only_shares_differ():
     options = {"backbone": backbone, "seeds": [0], "steps": 300, "verbose": False}
     comparison = dann.compare(domains, ["share_correction"], **options)
     assert comparison.recommendation.setting == "share_correction"
-    assert re.search("estimated class shares of the target: class 0: (79|8[01])%", str(comparison))
+    assert re.search("estimated class shares on the target: class 0 (79|8[01])%", str(comparison))
 
 
 def test_mdan_receives_the_sources_of_the_data():

@@ -17,11 +17,18 @@ from small_runs import TRAINER, build_model, train_small
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair, arrays
-from dann.selection import compute_outputs, info_max, probe_domains
+from dann.selection import (
+    AccuracyEstimate,
+    Outputs,
+    compute_outputs,
+    estimate_shares,
+    info_max,
+    probe_domains,
+)
 from dann.training import RunDirectory, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
-from dann.training.report import describe_alignment, format_accuracies
+from dann.training.report import describe_target, format_accuracies
 from dann.training.run_callbacks import EpochLines
 
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -89,19 +96,25 @@ def test_progress_within_a_long_epoch(monkeypatch, capsys):
 
 
 ALIGNMENTS = {
-    "not aligned": ((0.98, 0.91), [0.5, 0.5], "Not aligned (a probe separates 98%): do not trust"),
+    "not aligned": (
+        (0.92, 0.86),
+        [0.5, 0.5],
+        "Not aligned (probe accuracy 92%, chance 50%): do not trust these predictions; predicted",
+    ),
     "aligned": (
         (0.58, 0.5),
         [0.4, 0.6],
-        "Aligned (probe accuracy 58%, chance 50%); predicted class proportions: no 40%, yes 60% (",
+        "Aligned (probe accuracy 58%, chance 50%); predicted class shares: no 40%, yes 60% (source "
+        "50%, 50%).",
     ),
-    "partly aligned": ((0.8, 0.7), [0.5, 0.5], "Partly aligned (probe accuracy 80%, chance 50%); "),
-    "other proportions": (
-        (0.58, 0.5),
-        [0.2, 0.8],
-        "50%). The proportions differ: label some examples with `evaluate.py label=50`.",
+    "partly aligned": (
+        (0.8, 0.7),
+        [0.5, 0.5],
+        "Partly aligned (probe accuracy 80%, chance 50%); predicted class shares",
     ),
-    "no probe": (None, [0.5, 0.5], "Alignment unknown (no probe); predicted class proportions: no"),
+    "undetermined": ((0.6, 0.4), [0.5, 0.5], "Alignment undetermined (probe accuracy 60%, chance"),
+    "other shares": ((0.58, 0.5), [0.2, 0.8], "50%); they differ: label some examples."),
+    "no probe": (None, [0.5, 0.5], "Alignment unknown (no probe); predicted class shares: no 50%"),
 }
 
 
@@ -112,10 +125,30 @@ def test_last_line_combines_alignment_and_class_proportions(case):
     if probe is not None:
         accuracy, low = probe
         row = {"probe/accuracy": accuracy, "probe/low": low, "probe/high": 2 * accuracy - low}
-    predicted, source = (pandas.Series(p, ["no", "yes"]) for p in (proportions, [0.5, 0.5]))
-    line = describe_alignment(row, predicted, source)
+    predicted, source = (pandas.Series(s, ["no", "yes"]) for s in (proportions, [0.5, 0.5]))
+    line = describe_target(row, predicted, source)
     assert words in line
-    assert ("The proportions differ" in line) == (case == "other proportions")
+    assert ("they differ" in line) == (case == "other shares")
+
+
+def test_line_on_trust_contains_the_estimates_that_are_usable():
+    rng = np.random.default_rng(0)
+    y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
+    x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
+    source, target = (np.hstack([0 * part, 3 * part - 4.5]) for part in (x, x_target))
+    outputs = Outputs(target, source_logits=source, source_labels=y)
+    shares, accuracy = estimate_shares(outputs), AccuracyEstimate(0.8, 0.75, 0.85)
+    series = pandas.Series([0.5, 0.5], ["no", "yes"])
+    line = describe_target({}, series, series, shares, accuracy)
+    words = (
+        r"estimated class shares on the target: no (79|80|81)%, yes .* \(source 50%, 50%\); they"
+    )
+    assert re.search(words, line)
+    assert "; expected target accuracy: 80% (90% interval 75% to 85%)." in line
+    refused = estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
+    line = describe_target({}, series, series, refused, AccuracyEstimate(0.6, 0.3, 0.8))
+    assert "; predicted class shares: no 50%, yes 50%" in line
+    assert "cannot tell (between 30% and 80%): label 50 examples." in line
 
 
 @pytest.mark.parametrize(("count", "has_numbers"), [(3, True), (21, False)])

@@ -1,0 +1,94 @@
+"""The accuracy to expect on a target without labels."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dann.selection.outputs import Outputs, compute_outputs
+from dann.selection.shares import calibrate
+
+# Accuracy minus average confidence on the target: 5%, 50% and 95% quantiles over 630 runs on 35
+# pairs of domains (texts, emoji, digits; source only, CORAL, MCC, DANN, CDAN, SDAT; three seeds).
+_LOW, _MEDIAN, _HIGH = -0.426, -0.166, -0.039
+_MAX_WIDTH = 0.2  # of an interval that is narrow enough to use
+
+
+class AccuracyEstimate(NamedTuple):
+    """The accuracy to expect on the target, as `expected_accuracy` returns it.
+
+    Attributes:
+        accuracy: The estimate, in [0, 1].
+        low: Lower end of its 90% interval.
+        high: Upper end of the interval.
+    """
+
+    accuracy: float
+    low: float
+    high: float
+
+    @property
+    def objection(self) -> str | None:
+        """The reason not to use the estimate, or `None`."""
+        if self.high - self.low > _MAX_WIDTH:
+            return f"cannot tell (between {self.low:.0%} and {self.high:.0%}): label 50 examples"
+        return None
+
+    def __str__(self):
+        interval = f"{self.accuracy:.0%} (90% interval {self.low:.0%} to {self.high:.0%})"
+        return f"expected target accuracy: {self.objection or interval}"
+
+
+def expected_accuracy(
+    model: Any, *, source: tuple[Any, Any], target: Any, batch_size: int = 256
+) -> AccuracyEstimate:
+    """Estimates the accuracy of a model on a target without labels.
+
+    On the held-out source, a temperature and one bias per class are fitted by maximum likelihood.
+    The average confidence `c` is the mean over the target of the largest calibrated probability.
+    It is nearly always too high after a shift: on 35 pairs of domains, the median error was 0.166,
+    and 90% of the errors were between 0.039 and 0.426. Therefore
+
+    - `accuracy = c - 0.166`, with the 90% interval `[c - 0.426, c - 0.039]`, within [0, 1]
+
+    If the interval is wider than 0.2, which is usual, `objection` recommends labels. docs/trust.md
+    compares this estimate with others.
+
+    Args:
+        model: Model of `dann.adaptation`, or any Keras model from inputs to logits.
+        source: Inputs and labels of source examples that training does not see; see
+            `compute_outputs`.
+        target: Inputs of the target, without labels.
+        batch_size: Number of examples per batch. Defaults to `256`.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> model = dann.SourceOnly(dann.networks.mlp_backbone((2,)), num_classes=2)
+    >>> x, y = np.random.default_rng(0).normal(size=(90, 2)).astype("float32"), np.arange(90) % 2
+    >>> estimate = dann.selection.expected_accuracy(model, source=(x, y), target=x)
+    >>> estimate.low <= estimate.accuracy <= estimate.high
+    True
+
+    Reference:
+        - [Garg et al., 2022](https://arxiv.org/abs/2201.04234), section 2, on average confidence.
+    """
+    return estimate_accuracy(
+        compute_outputs(
+            model,
+            source=source,
+            target=target,
+            features=False,
+            mixed=False,
+            batch_size=batch_size,
+        )
+    )
+
+
+def estimate_accuracy(outputs: Outputs) -> AccuracyEstimate:
+    """Returns the result of `expected_accuracy` for outputs of the source and the target."""
+    temperature, biases = calibrate(outputs.source_logits, np.asarray(outputs.source_labels))
+    probabilities = special.softmax(outputs.target_logits / temperature + biases, axis=1)
+    confidence = probabilities.max(axis=1).mean()
+    accuracy, low, high = np.clip(confidence + np.array([_MEDIAN, _LOW, _HIGH]), 0, 1).tolist()
+    return AccuracyEstimate(accuracy, low, high)
