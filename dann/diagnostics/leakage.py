@@ -102,9 +102,8 @@ def leakage(
     Raises:
         TypeError: If `nuisances` is not a dict.
         ValueError: If a nuisance has fewer than 12 known values, only one distinct value, or a
-            class in fewer than 3 examples or groups; if there is not one value
-            per example; if it is not known whether whole floating-point values are classes or
-            numbers.
+            class in fewer than 3 examples or groups; if there is not one value per example; if it
+            is not known whether whole floating-point values are classes or numbers.
 
     Example:
 
@@ -184,9 +183,10 @@ def _measure(name, features, values, classes, strata, groups, seed):
     Both scores are weighted ratios, `sum(numerator) / sum(denominator)`, over the held-out examples
     of all folds. The denominator of an example does not depend on the probe:
 
-    - `K` classes, of which class `k` has `n_k` of `n` examples: the denominator is the weight
-      `n / (K n_k)`, and the numerator is this weight if the prediction is correct, else 0
-    - numbers `v` of mean 0, predicted as `p`: denominator `v^2`, numerator `v^2 - (v - p)^2`
+    - `K` classes: the denominator is the balanced weight `N / (K N_k)` of class `k`, with `N_k` of
+      `N` examples, and the numerator is this weight if the prediction is correct, else 0
+    - numbers `v` with mean 0 and predictions `p`: the denominator is `v^2`, and the numerator is
+      `v^2 - (v - p)^2`
 
     For example, the classes 0, 0, 0, 1 with the predictions 0, 0, 1, 1 have the weights 2/3, 2/3,
     2/3 and 2, so the score is `(2/3 + 2/3 + 2) / 4 = 5/6`, the mean of 2/3 and 1.
