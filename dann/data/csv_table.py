@@ -2,7 +2,6 @@
 
 import io
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,10 +16,9 @@ from dann.checks import did_you_mean
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import parse_nuisances
 from dann.data.parts import build_pair, check_disjoint, resolve_files, select_columns
+from dann.data.table_columns import MAX_CATEGORIES, unify_booleans, warn_about_columns
 
 _WHOLE = r"^([+-]?\d+)\.0+$"
-_MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
-_MAX_CATEGORIES = 1000  # one-hot columns per column
 
 
 def csv_table(
@@ -30,6 +28,7 @@ def csv_table(
     *,
     categorical: str | Sequence[str] = (),
     drop: str | Sequence[str] = (),
+    id: str | None = None,
     source_test: Any = None,
     target_test: Any = None,
     delimiter: str = ",",
@@ -54,9 +53,11 @@ def csv_table(
     from the training rows of both domains, without labels and test rows. A printed line lists the
     numeric and the categorical columns.
 
-    Spaces around column names, categories and labels are removed, and `1.0` is the same category or
-    label as `1`. The function warns about categorical columns that reveal the domain, because many
-    rows of one domain have a category that the other domain lacks, such as `F` and `female`; and
+    Spaces around column names, categories and labels are removed; `1.0` is the same category or
+    label as `1`, and so is `True` in a column of booleans that also contains `1` or `0`. The
+    function warns about columns that reveal the domain, because many rows of one domain have a
+    category that the other domain lacks, such as `F` and `female`, or because the numbers of the
+    domains do not overlap; about whole numbers that differ in all rows, such as identifiers; and
     about columns with nearly as many categories as rows, such as free text.
 
     The classes are the labels of the source, in order. The target may lack some labels, or the
@@ -72,6 +73,8 @@ def csv_table(
             whose cells are numbers or missing in every file are numeric. Defaults to none.
         drop: Name or names of columns that are not inputs, such as row numbers, dates or free text.
             Defaults to none.
+        id: Name of a column that identifies the rows, which is not an input. It becomes the column
+            `example` of the predictions. Defaults to `None`: row numbers.
         source_test: Path of a test table, or a data frame. Defaults to `None`: a share of the
             source.
         target_test: Path of a test table, or a data frame. Defaults to `None`: a share of the
@@ -105,17 +108,20 @@ def csv_table(
     tables = {part: _read_table(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
     dropped_names, categorical_names = _collect_names(drop), _collect_names(categorical)
-    for name in sorted((dropped_names | categorical_names).difference(*tables.values())):
+    listed_names = dropped_names | categorical_names | _collect_names(id)
+    for name in sorted(listed_names.difference(*tables.values())):
         raise ValueError(
-            "Expected `drop` and `categorical` to contain names of columns."
+            "Expected `drop`, `categorical` and `id` to contain names of columns."
             f"{did_you_mean(name, list(tables['source']))} Received: {name!r}"
         )
-    roles, excluded = {"labels": label, "groups": groups}, {label, groups, *kinds, *dropped_names}
+    unify_booleans(tables)
+    roles = {"labels": label, "groups": groups, "names": id}
+    excluded = {label, groups, id, *kinds, *dropped_names}
     parts = {
         # A column that is both nuisance and group keeps its missing values as a nuisance.
         part: {
             **select_columns(part, table, roles, kinds),
-            **select_columns(part, table.fillna({label: "", groups: ""}), roles, ()),
+            **select_columns(part, table.fillna({label: "", groups: "", id: ""}), roles, ()),
         }
         for part, table in tables.items()
     }
@@ -133,7 +139,7 @@ def csv_table(
     cells[texts] = cells[texts].fillna("")
     summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
     print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}: {summary}")
-    _warn_about_columns(cells, texts)
+    warn_about_columns(cells, texts)
     # Split row numbers first, because the encoding needs to know the training rows.
     for part, part_columns in parts.items():
         rows = np.flatnonzero(cells.index.get_level_values(0) == part)
@@ -176,6 +182,11 @@ def _read_table(table_or_path, delimiter) -> Any:
             f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
         ) from error
     header = table.columns.str.strip()
+    if len(header) == 1 and (others := [other for other in ";\t" if other in header[0]]):
+        raise ValueError(
+            f"Expected {path} to have cells separated by {delimiter!r}. Set `delimiter` to "
+            f"{others[0]!r} (data.delimiter). Received: the header {header[0]!r}"
+        )
     if not isinstance(table.index, pandas.RangeIndex):
         raise ValueError(
             f"Expected {path} to have as many cells in each row as in the header. Received: more "
@@ -186,39 +197,6 @@ def _read_table(table_or_path, delimiter) -> Any:
     table.columns = header
     # pandas and spreadsheets write integers of a column with missing cells as 1.0.
     return table.apply(lambda column: column.str.strip().str.replace(_WHOLE, r"\1", regex=True))
-
-
-def _warn_about_columns(cells, texts):
-    """Prints warnings about columns that reveal the domain or contain free text."""
-    is_target = cells.index.get_level_values(0).str.startswith("target")
-    messages = [
-        f"column {name!r} has no name in the header. If it contains row numbers,"
-        for name in cells
-        if name.startswith("Unnamed: ")  # pandas' name for it
-    ]
-    for name in texts:
-        source, target = cells[name][~is_target], cells[name][is_target]
-        only_source, only_target = source[~source.isin(target)], target[~target.isin(source)]
-        shares = len(only_source) / len(source), len(only_target) / max(len(target), 1)
-        if len(target) and max(shares) > _MAX_EXCLUSIVE_SHARE:
-            messages.append(
-                f"column {name!r} reveals the domain: {shares[0]:.0%} of the source's rows "
-                f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
-                f"Source: {_most_frequent(only_source)}; target: {_most_frequent(only_target)}. "
-                "Write equal categories alike, or"
-            )
-        count = cells[name].nunique()
-        if count > min(len(cells) / 2, _MAX_CATEGORIES):
-            messages.append(
-                f"column {name!r} has {count} categories in {len(cells)} rows. If they are free "
-                "text, dates or names,"
-            )
-    for message in messages:
-        print(f"warning: {message} leave it out with `drop` (data.drop)", file=sys.stderr)
-
-
-def _most_frequent(values):
-    return values.value_counts().index[:3].tolist()
 
 
 def _convert(cells: Any, name):
@@ -248,7 +226,7 @@ def _encode(cells, train, numbers, texts):
     """Returns all rows as features, float32 `(n, features)`, fitted to the rows `train`."""
     imputer = SimpleImputer(strategy="median", keep_empty_features=True)
     options: Any = {"handle_unknown": "ignore", "sparse_output": False}
-    encoder = OneHotEncoder(max_categories=_MAX_CATEGORIES, **options)
+    encoder = OneHotEncoder(max_categories=MAX_CATEGORIES, **options)
     scaler = make_pipeline(imputer, StandardScaler())
     transformers = [("numeric", scaler, numbers), ("categorical", encoder, texts)]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused later

@@ -45,8 +45,10 @@ class DomainPair:
             Defaults to `False`.
         source_domain: The domain of each source training example, integers `(n,)`, if the source
             consists of several domains; see `dann.data.join_sources`. Defaults to `None`.
-        target_names: File or row number of each example of `target_train` and of `target_test`, for
-            a table of predictions. Defaults to `None`: positions in these arrays.
+        target_names: File, identifier or row number of each example of `target_train` and of
+            `target_test`, for a table of predictions. Defaults to `None`: positions in the arrays.
+        target_rows: Row number of each of these examples in its file or array, the order of the
+            table of predictions. Defaults to `None`: training examples come first.
         standardizer: The standardizer of the inputs; see `standardize`. Defaults to `None`.
 
     Raises:
@@ -66,6 +68,7 @@ class DomainPair:
     balanced: bool = False
     source_domain: np.ndarray | None = None
     target_names: tuple[Any, Any] | None = None
+    target_rows: tuple[np.ndarray, np.ndarray] | None = None
     standardizer: Standardizer | None = None
     nuisances = None  # see `NuisanceTable`
 

@@ -130,8 +130,8 @@ def _common_classes(source, target, classes):
     if differ or len(common) < 2:
         raise ValueError(
             "Expected both domains to have the same classes, at least 2, as one folder per class "
-            "or a list file with labels; or set `classes` to 'shared' or 'source'. Received: only "
-            f"in the source: {format_names(source_only)}; only in the target: "
-            f"{format_names(target_only)}"
+            "or a list file with labels; or set `classes` to 'shared' or 'source'. Received: "
+            f"in the source: {format_names(source)}; only in the source: "
+            f"{format_names(source_only)}; only in the target: {format_names(target_only)}"
         )
     return common

@@ -97,6 +97,7 @@ def build_pair(
         class_names=class_names,
         target_train_labels=_known_labels(target),
         target_names=(target["names"], target_test["names"]),
+        target_rows=(target["rows"], target_test["rows"]),
     )
 
 
@@ -104,12 +105,15 @@ def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
     """Returns the paths of the files that are not `None`, by part.
 
     Raises:
-        OSError: If a file does not exist.
+        OSError: If a file does not exist, or is a folder.
         ValueError: If a file is used for training and for testing.
     """
     paths = {
         part: pathlib.Path(path).expanduser() for part, path in files.items() if path is not None
     }
+    for part, path in paths.items():
+        if path.is_dir():
+            raise IsADirectoryError(f"Expected the {part} to be a file. Received: {path}, a folder")
     check_disjoint(paths, os.path.samefile, "files")
     return paths
 
@@ -131,8 +135,8 @@ def select_columns(
         suffix: Suffix of all names in the table. Defaults to none.
 
     Raises:
-        ValueError: If the table lacks a column, except labels outside the source, and groups and
-            nuisances of parts that need none.
+        ValueError: If the table lacks a column, except labels outside the source, names of the
+            source, and groups and nuisances of parts that need none.
     """
     is_source = part.startswith("source")
     roles = {role: name for role, name in columns.items() if name}
@@ -142,7 +146,7 @@ def select_columns(
         roles |= {f"nuisance {name}": name for name in nuisances}
     roles = {role: f"{name}{suffix}" for role, name in roles.items()}
     for role, name in roles.items():
-        if name not in table and (is_source or role != "labels"):
+        if name not in table and role != ("names" if is_source else "labels"):
             raise ValueError(
                 f"Expected the {part} to have {role} in {name!r}.{did_you_mean(name, list(table))} "
                 f"Received: {list(table)}"
@@ -178,7 +182,8 @@ def _read_part(name, part):
     inputs = _read_inputs(name, part["inputs"])
     if name.startswith("source") and part.get("labels") is None:
         raise ValueError("Expected the source to be `(inputs, labels)`. Received: no labels")
-    columns = {"names": np.arange(len(inputs)), "labels": np.full(len(inputs), UNKNOWN)}
+    rows = np.arange(len(inputs))
+    columns = {"names": rows, "rows": rows, "labels": np.full(len(inputs), UNKNOWN)}
     for key, column in part.items():
         if key != "inputs" and column is not None:
             columns[key] = np.asarray(column)

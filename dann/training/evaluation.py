@@ -136,13 +136,14 @@ def predict_target(
         splits: The parts of the target to predict, of `"train"` and `"test"`.
 
     Returns:
-        A frame with one row per example and the columns `example`, the file or the row number of
-        the example; `class`, the name or number of the predicted class; `probability`, the softmax
-        of the logits at this class; and `split`. The rows are in the order of the input if both
-        splits come from one file or folder; otherwise the training examples come first.
+        A frame with one row per example and the columns `example`, the file, identifier or row
+        number of the example; `class`, the name or number of the predicted class; `probability`,
+        the softmax of the logits at this class; and `split`. The rows are in the order of the input
+        if both splits come from one file or folder; otherwise the training examples come first.
     """
     inputs = {"train": domains.target_train, "test": domains.target_test[0]}
     names = dict(zip(inputs, domains.target_names or (None, None), strict=True))
+    rows = dict(zip(inputs, domains.target_rows or ([0], [0]), strict=True))
     classes = np.array(domains.class_names or range(domains.num_classes))
     tables = []
     for split in splits:
@@ -156,5 +157,7 @@ def predict_target(
         }
         tables.append(pandas.DataFrame(columns))
     table = pandas.concat(tables, ignore_index=True)
+    order = np.concatenate([rows[split] for split in splits])
     # Row numbers that repeat come from two files, each of which has its own order.
-    return table.sort_values("example", ignore_index=True) if table["example"].is_unique else table
+    is_one_file = len(np.unique(order)) == len(table)
+    return table.iloc[np.argsort(order)].reset_index(drop=True) if is_one_file else table

@@ -116,6 +116,11 @@ def train_run(
     if trainer.batch_size is None and pairs.batch_size < BATCH_SIZE:
         count = pairs.batch_size
         print(f"Batch size: {count}, because the source has {count} examples (trainer.batch_size)")
+    if domains.target_test[1] is None and not domains.nuisances:
+        print(
+            f"Target: {len(domains.target_train)} examples to train on and "
+            f"{len(domains.target_test[0])} to test on if you label them later (data.test_share)"
+        )
     pairs.check_devices(count_devices(model))
     check_optimizer(model.optimizer, count_replicas(model))
     for callback in callbacks:

@@ -148,6 +148,46 @@ def test_whole_numbers_are_one_category_and_one_label(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("column", "other", "names", "width"),
+    [
+        ([True, False, None], [1, 0, 1], None, 1),
+        (["TRUE", "FALSE", ""], [True, False, False], None, 3),
+        (["True", "False", "no"], [1, 0, 1], None, 5),
+        ([1, 0, 1], ["true", "FALSE", ""], ("0", "1"), 0),
+    ],
+)
+def test_booleans_are_one_category_and_one_label(column, other, names, width):
+    frames = [
+        pandas.DataFrame({"x": values, "y": 1.0, "label": [0, 1, 0]}) for values in (column, other)
+    ]
+    tables = [pandas.concat([frame] * 20, ignore_index=True) for frame in frames]
+    domains = csv_table(*tables, **({} if names is None else {"label": "x", "drop": "label"}))
+    assert domains.input_shape == (1 + width,)
+    assert domains.class_names == (names or ("0", "1"))
+
+
+@pytest.mark.parametrize(
+    ("column", "target_column", "words"),
+    [
+        (range(60), range(60, 120), "'x' reveals the domain: it is 0 to 59 in the source, 60 to"),
+        (np.arange(60) * 7, np.arange(60)[::-1] * 7 + 1, "'x' has a different whole number in"),
+        (np.arange(60) / 7, np.arange(60) / 6, None),
+        (np.arange(60) % 59, np.arange(60), None),
+        (np.arange(60) % 2, np.ones(60), None),
+    ],
+)
+def test_numbers_that_reveal_the_domain_are_named(capsys, column, target_column, words):
+    frames = [
+        pandas.DataFrame({"x": values, "y": np.arange(60) % 7, "label": np.arange(60) % 2})
+        for values in (column, target_column)
+    ]
+    csv_table(*frames)
+    message = capsys.readouterr().err
+    assert (words is None) == (message == "")
+    assert words is None or (words in message and "with `drop` (data.drop)" in message)
+
+
+@pytest.mark.parametrize(
     ("column", "target_column", "words"),
     [
         (["F", "M"] * 30, ["female", "male"] * 30, "['F', 'M']; target: ['female', 'male']"),
@@ -161,7 +201,7 @@ def test_whole_numbers_are_one_category_and_one_label(tmp_path):
 )
 def test_columns_that_reveal_the_domain_are_named(tmp_path, capsys, column, target_column, words):
     for name, values in (("a", column), ("b", target_column)):
-        table = pandas.DataFrame({"x": values, "y": np.arange(60.0), "label": np.arange(60) % 2})
+        table = pandas.DataFrame({"x": values, "y": np.arange(60) / 2, "label": np.arange(60) % 2})
         table.to_csv(tmp_path / f"{name}.csv")  # with row numbers
     files = tmp_path / "a.csv", tmp_path / "b.csv"
     width = csv_table(*files).input_shape[0]

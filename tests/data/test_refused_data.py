@@ -133,6 +133,8 @@ REFUSALS = {
     "dataset: empty": (pair_call(iter([])), "no batches"),
     "csv: slice of a frame": (lambda _: csv_table(FRAME, FRAME[50:], "a"), "different data frames"),
     "csv: all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
+    "csv: other delimiter": (table(b=TABLE.replace(",", ";")), "`delimiter` to ';' (data.deli"),
+    "csv: folder": (lambda path: csv_table(path, path / "c.csv"), "the source to be a file"),
     "csv: other encoding": (table(b="age,city,label\n1,\xff,yes\n"), "b.csv: 'utf-8' codec"),
     "csv: other column": (table(b=TABLE.replace("age", "years")), "['age', 'years']"),
     "csv: missing labels": (table(label="labl"), "labels in 'labl'. Did you mean label?"),

@@ -16,7 +16,7 @@ from small_runs import TRAINER, build_model, train_small
 
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
-from dann.data import DomainPair, arrays
+from dann.data import DomainPair, arrays, csv_table
 from dann.selection import (
     AccuracyEstimate,
     Outputs,
@@ -189,6 +189,8 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     for name, value in probe._asdict().items():
         assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
     assert "target accuracy: unknown (no labels)" in printed.out
+    counts = len(pair.target_train), len(pair.target_test[0])
+    assert "Target: {} examples to train on and {} to test".format(*counts) in printed.out
     assert re.search(r"\n(Not a|A|Partly a)ligned .*\nWritten to ", printed.out)
     assert "warning" not in printed.err
 
@@ -203,6 +205,12 @@ def test_predictions_are_in_the_order_of_the_input():
     np.testing.assert_array_equal(table["example"], np.arange(30))
     np.testing.assert_array_equal(table["class"], np.arange(30) % 3)
     assert table["split"].value_counts().to_dict() == {"train": 24, "test": 6}
+    frame = pandas.DataFrame(inputs, columns=["a", "b", "c"])
+    frame["label"], names = np.arange(30) % 3, [f"p{29 - row}" for row in range(30)]
+    pair = csv_table(frame, (5 * frame).assign(label="", uid=names), id="uid")
+    table = predict_target(classifier, pair)
+    assert table["example"].tolist() == names
+    np.testing.assert_array_equal(table["class"].astype(int), np.arange(30) % 3)
 
 
 def test_balanced_accuracy_weighs_rare_classes_equally():

@@ -1,0 +1,86 @@
+"""Columns of tables: spellings of booleans, and columns that are hardly inputs."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
+_MIN_IDS = 50  # rows of a domain from which on whole numbers without repetition may be ids
+MAX_CATEGORIES = 1000  # one-hot columns per column
+
+
+def unify_booleans(tables: Mapping[str, Any]) -> None:
+    """Writes booleans in one way in columns that contain several, such as `True`, `TRUE` and 1.
+
+    Args:
+        tables: Frames of strings by name, which change.
+    """
+    for name in {name for table in tables.values() for name in table}:
+        columns = [table[name] for table in tables.values() if name in table]
+        spellings = set().union(*(column.dropna().unique() for column in columns))
+        words = {spelling: spelling.lower() for spelling in spellings}
+        if not {*words.values()} <= {"true", "false", "1", "0"}:
+            continue
+        if spellings & {"1", "0"}:
+            numbers = {"true": "1", "false": "0"}
+            words = {spelling: numbers.get(word, word) for spelling, word in words.items()}
+        elif len({*words.values()}) == len(words):
+            continue
+        for table in tables.values():
+            if name in table:
+                table[name] = table[name].replace(words)
+
+
+def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
+    """Prints warnings about columns that reveal the domain, or contain ids or free text.
+
+    Args:
+        cells: Frame of all rows, indexed by the name of their part, such as `"source"`.
+        texts: Names of the columns of categories. All other columns contain numbers.
+    """
+    is_target = cells.index.get_level_values(0).str.startswith("target")
+    unnamed = [name for name in cells if name.startswith("Unnamed: ")]  # pandas' name for it
+    messages = [
+        f"column {name!r} has no name in the header. If it contains row numbers,"
+        for name in unnamed
+    ]
+    for name in texts:
+        source, target = cells[name][~is_target], cells[name][is_target]
+        only_source, only_target = source[~source.isin(target)], target[~target.isin(source)]
+        shares = len(only_source) / len(source), len(only_target) / max(len(target), 1)
+        if len(target) and max(shares) > _MAX_EXCLUSIVE_SHARE:
+            messages.append(
+                f"column {name!r} reveals the domain: {shares[0]:.0%} of the source's rows "
+                f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
+                f"Source: {_most_frequent(only_source)}; target: {_most_frequent(only_target)}. "
+                "Write equal categories alike, or"
+            )
+        count = cells[name].nunique()
+        if count > min(len(cells) / 2, MAX_CATEGORIES):
+            messages.append(
+                f"column {name!r} has {count} categories in {len(cells)} rows. If they are free "
+                "text, dates or names,"
+            )
+    for name in cells.columns.difference([*texts, *unnamed]):
+        source, target = cells[name][~is_target].dropna(), cells[name][is_target].dropna()
+        if source.min() > target.max() or source.max() < target.min():
+            messages.append(
+                f"column {name!r} reveals the domain: it is {source.min():g} to {source.max():g} "
+                f"in the source, {target.min():g} to {target.max():g} in the target. If it "
+                "contains ids or dates,"
+            )
+        elif _may_be_ids(source) and (target.empty or _may_be_ids(target)):
+            messages.append(
+                f"column {name!r} has a different whole number in each row. If they are ids or "
+                "row numbers,"
+            )
+    for message in messages:
+        print(f"warning: {message} leave it out with `drop` (data.drop)", file=sys.stderr)
+
+
+def _may_be_ids(numbers):
+    return len(numbers) >= _MIN_IDS and numbers.is_unique and (numbers % 1 == 0).all()
+
+
+def _most_frequent(values):
+    return values.value_counts().index[:3].tolist()
