@@ -1,6 +1,7 @@
 """A warning for inputs outside the range that a network expects."""
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -8,70 +9,121 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation.batch import is_pair, select_parts
+from dann.adaptation.networks import get_graph
+from dann.data.examples import is_dataset
 from dann.data.pairs import Pairs
 
 _MAX_ROWS = 64
-_STRUCTURAL = keras.layers.InputLayer, keras.layers.Flatten, keras.layers.Reshape
 
 
 def warn_about_scale(network: Any, data: Any) -> None:
     """Warns if inputs of `fit` are outside the range that the network expects.
 
-    The expected range follows from the first `Rescaling` layer of the network, or from a dense or
-    convolutional layer that receives the inputs unchanged. After a rescaling, the standard
-    deviation of the inputs of a domain must be from 0.01 to 10; before a dense or convolutional
-    layer, it must be at most 10. For example, bytes divided by 127.5 are in this range, but numbers
-    from 0 to 1 divided by 127.5 are not, and training could stay at chance.
+    The first layers of a network rescale its inputs `x` to `scale * x + offset`. They are the
+    layers and operations before the first layer with weights, except `Normalization`. The center of
+    the expected range is `-offset / scale`. Half its width is `1 / scale`, or for images the center
+    if that is larger, because some applications of Keras only subtract the mean color. The inputs
+    of a domain fit if their standard deviation is from 0.01 to 10 times half the width. If the
+    first layers change nothing and a dense or convolutional layer follows, the standard deviation
+    must be at most 10. Otherwise training could stay at chance.
 
     Args:
         network: Backbone.
-        data: Pairs, a dict by domain, or an array-like `(n, ...)`. At most 64 rows of each domain
-            are read. Datasets, and networks with several inputs, are not checked.
+        data: Pairs, a dict by domain, an array-like `(n, ...)`, or a dataset of batches of these.
+            At most 64 rows of each domain are read, of a dataset from its first batch. Generators
+            and networks with several inputs are not checked.
     """
-    scale, lowest = _find_scale(network)
-    for inputs in _list_inputs(data) if scale else ():
+    for inputs in _list_inputs(data):
         sample: Any = ops.convert_to_numpy(inputs[:: -(-len(inputs) // _MAX_ROWS)])
         if sample.dtype.kind not in "biuf":
             continue
         low, high, deviation = (float(f(sample)) for f in (np.min, np.max, np.std))
-        if low < high and not lowest <= deviation * scale <= 10:
-            action = f"first divides them by {1 / scale:.4g}" if lowest else "does not rescale them"
+        try:
+            center, width, action = _find_range(network, sample.shape[1:])
+        except ValueError:  # a wrong shape, which `fit` refuses
+            continue
+        is_too_small = center is not None and deviation < 0.01 * width
+        if low < high and (is_too_small or deviation > 10 * width):
             warnings.warn(
                 f"the inputs are from {low:.3g} to {high:.3g} with standard deviation "
-                f"{deviation:.3g}, but the network {action}. Build the network with the "
-                "smallest and largest input as `input_range` (in scripts ++network.backbone."
-                "input_range=[0,1]), or standardize inputs for a network that does not rescale "
-                "(`input_range=None` of `mlp_backbone`; in scripts network=tabular)",
+                f"{deviation:.3g}, but the network {action}. Rescale the inputs, or build the "
+                "network with the smallest and largest input as `input_range` (in scripts "
+                "++network.backbone.input_range=[0,1]), or standardize inputs for a network that "
+                "does not rescale (`input_range=None` of `mlp_backbone`; in scripts "
+                "network=tabular)",
                 stacklevel=3,
             )
             return
 
 
-def _find_scale(network):
-    """Returns the factor of the inputs, 0 if unknown, and the smallest scaled deviation."""
-    graph = list(_iterate_graph(network))
-    for layer in graph or getattr(network, "layers", ()):
-        if isinstance(layer, keras.layers.Rescaling):
-            return float(np.mean(layer.scale)), 0.01
-    first = next((layer for layer in graph if not isinstance(layer, _STRUCTURAL)), None)
-    return float(hasattr(first, "kernel")), 0.0
+def _find_range(network, shape):
+    """Returns the center of the expected range, half its width, and a description.
+
+    The center is `None` if the inputs are not rescaled, and the width is infinite if it is unknown.
+    """
+    # Three constant inputs, 0, 1 and 2, `(3, *shape)`
+    constants = np.ones((3, *shape), "float32") * np.arange(3.0).reshape(3, *(1 for _ in shape))
+    values, layer = _run_first_layers(network, constants.astype("float32"))
+    offset, slope = float(np.median(values[0])), float(np.median(values[1] - values[0]))
+    if (offset, slope) == (0, 1):
+        return None, 1 if hasattr(layer, "kernel") else np.inf, "does not rescale them"
+    center, width = -offset / slope, 1 / abs(slope)
+    width = max(width, abs(center)) if len(shape) == 3 else width
+    action = f"expects inputs from about {center - width:.3g} to {center + width:.3g}"
+    return center, width, action
 
 
-def _iterate_graph(network):
-    """Yields the layers and operations of a functional or sequential model in order."""
-    is_sequential = isinstance(network, keras.Sequential)
-    for layer in network.layers if is_sequential else getattr(network, "operations", ()):
-        if isinstance(layer, keras.Sequential) or hasattr(layer, "operations"):
-            yield from _iterate_graph(layer)
-        else:
-            yield layer
+def _run_first_layers(network, values):
+    """Returns the inputs of the first layer with weights, and the layer.
+
+    Layers whose outputs are not a linear function of constant inputs, such as an instance
+    normalization, also end the search, and so do several inputs. The layer is `None` if there is no
+    such layer.
+    """
+    graph: Any = get_graph(network)
+    if not graph:  # the order of the layers of a subclass is unknown
+        layers = [*getattr(network, "layers", ())]
+        rescale = next((x for x in layers if isinstance(x, keras.layers.Rescaling)), None)
+        return ops.convert_to_numpy(rescale(values)) if rescale else values, network
+    inputs, outputs = graph
+    if not isinstance(inputs, keras.KerasTensor):
+        return values, network
+    # The public `operations` do not show which tensors each call receives.
+    nodes = keras.Function(inputs, outputs)._nodes_by_depth
+    previous_values = values
+    for node in (node for depth in sorted(nodes, reverse=True) for node in nodes[depth]):
+        layer = node.operation
+        if node.is_input:
+            continue
+        first_layers = keras.Model(inputs, node.input_tensors[0], name=network.name)
+        layer_inputs = ops.convert_to_numpy(first_layers(values, training=False))
+        if not _is_linear(layer_inputs):
+            return previous_values, network
+        previous_values = layer_inputs
+        if hasattr(layer, "layers"):
+            layer_inputs, layer = _run_first_layers(layer, layer_inputs)
+            if layer is not None:
+                return layer_inputs, layer
+        elif getattr(layer, "weights", ()) and not isinstance(layer, keras.layers.Normalization):
+            return layer_inputs, layer
+    return previous_values, None
+
+
+def _is_linear(values):
+    """Returns whether the outputs for the inputs 0, 1 and 2 lie on a line that is not constant."""
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        first, second = values[1] - values[0], values[2] - values[1]
+    return np.median(first) != 0 and np.allclose(first, second, rtol=0.02, atol=1e-6)
 
 
 def _list_inputs(data: Any) -> list[Any]:
-    """Returns the inputs of each domain that are one array in memory or on disk."""
+    """Returns inputs of each domain that are one array."""
     if isinstance(data, Pairs):
-        examples = [getattr(domain, "examples", None) for domain in data.domains.values()]
-        parts = [domain.columns["inputs"] for domain in examples if domain]
+        parts = [domain.inputs for domain in data.domains.values()]
     else:
+        if is_dataset(data):
+            # To read a generator would remove its first batch.
+            batch = None if isinstance(data, Iterator) else next(iter(data), None)
+            data = batch[0] if isinstance(batch, tuple | list) else batch
         parts = select_parts(data).values() if is_pair(data) else [data]
-    return [part for part in parts if hasattr(part, "shape") and len(part)]
+    return [part for part in parts if len(getattr(part, "shape", ())) > 1 and len(part)]

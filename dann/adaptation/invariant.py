@@ -2,7 +2,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 import keras
-import numpy as np
 from keras import ops
 
 from dann.adaptation.adversarial_model import AdversarialModel
@@ -128,7 +127,11 @@ class Invariant(AdversarialModel):
         shared_strength: Any = None if strengths else strength
         super().__init__(backbone, num_classes, label_head, strength=shared_strength, **options)
         self._strengths = strengths
-        self.nuisances = {name: _check_kind(name, kind) for name, kind in nuisances.items()}
+        self.nuisances = dict(nuisances)
+        for name, kind in nuisances.items():
+            if kind != NUMBER:
+                hint = "or 'number'"
+                self.nuisances[name] = check_integer(f"nuisances[{name!r}]", kind, 2, hint=hint)
         self.condition_on_label = condition_on_label
         self.balanced = [balanced] if isinstance(balanced, str) else list(balanced)
         categorical_nuisances = {name for name, kind in nuisances.items() if kind != NUMBER}
@@ -153,10 +156,14 @@ class Invariant(AdversarialModel):
         length = (length + 1) * self.num_classes if condition_on_label else length
         self.heads, self.nuisance_terms = {}, []
         for name, kind in self.nuisances.items():
-            self.heads[name] = _make_head(name, kind, length, (heads or {}).get(name))
+            outputs: Any = 1 if kind == NUMBER else kind
+            head, head_name = (heads or {}).get(name), f"{name}_head"
+            if head is None and outputs > 1:
+                head = build_label_head(length, outputs, (100,), name=head_name)
+            self.heads[name] = make_domain_head(head, (None, length), (outputs,), head_name)
             # Torch clears the gradients only of layers that are attributes.
             setattr(self, f"head_of_{name}", self.heads[name])
-            size: Any = 3 if kind == NUMBER else kind
+            size = 3 if kind == NUMBER else outputs
             statistics = add_state(self, f"{name}_seen", "float32", 0.0, (size,))
             reversal, is_balanced = self.reversals.get(name), name in self.balanced
             self.nuisance_terms.append(
@@ -252,17 +259,22 @@ class Invariant(AdversarialModel):
             )
         if y is not None:
             self._check_names(y)
-            y = {k: v if ops.is_tensor(v) else np.asarray(v) for k, v in y.items()}
-            sparse = keras.losses.SparseCategoricalCrossentropy
-            kinds = {
-                name: shape[-1] if isinstance(self._get_loss(name), sparse) else NUMBER
-                for name, shape in self.label_shapes.items()
-            }
-            check_values(y, {**kinds, **self.nuisances})
+            y = self._check_values(y)
             if class_weight is not None and kwargs.get("sample_weight") is None and "label" in y:
                 kwargs["sample_weight"] = class_sample_weights(y, class_weight)
                 class_weight = None
         return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
+
+    def evaluate(self, x=None, y=None, *args, **kwargs):
+        return super().evaluate(x, self._check_values(y), *args, **kwargs)
+
+    def _check_values(self, y):
+        """Returns labels and nuisances as arrays, after a check of their values."""
+        sparse = keras.losses.SparseCategoricalCrossentropy
+        kinds = dict(self.nuisances)
+        for name, shape in self.label_shapes.items():
+            kinds[name] = shape[-1] if isinstance(self._get_loss(name), sparse) else NUMBER
+        return check_values(y, kinds)
 
     def get_config(self):
         config = super().get_config()
@@ -277,18 +289,6 @@ class Invariant(AdversarialModel):
                 f"`model.reversals[{next(iter(self.reversals))!r}].strength`."
             )
         return super()._get_reversal()
-
-
-def _check_kind(name, kind):
-    argument = f"nuisances[{name!r}]"
-    return kind if kind == NUMBER else check_integer(argument, kind, low=2, hint="or 'number'")
-
-
-def _make_head(name, kind, length, head):
-    outputs = 1 if kind == NUMBER else kind
-    if head is None and outputs > 1:
-        head = build_label_head(length, outputs, (100,), name=f"{name}_head")
-    return make_domain_head(head, (None, length), (outputs,), f"{name}_head")
 
 
 def _check_names(argument, names, expected, require_all=False):

@@ -43,9 +43,9 @@ class MDAN(AdversarialModel):
     the paper. With one source, the method is DANN.
 
     Pairs for `fit` contain `"source_domain"`, integers `(batch,)` from 0 to `num_sources - 1`;
-    `dann.data.join_sources` makes such pairs. Without this entry, or with one source, all examples
-    belong to source 0. A number out of range makes the loss NaN. A source without an example in the
-    batch has weight 0 in this step.
+    `dann.data.join_sources` makes such pairs. Without this entry, all examples belong to source 0.
+    In a dataset of batches, a number out of range makes the loss NaN. A source without an example
+    in the batch has weight 0 in this step.
 
     Features may be maps; see `DANN`. Each mean then includes the positions.
 
@@ -61,7 +61,8 @@ class MDAN(AdversarialModel):
             Defaults to copies of `dann.networks.domain_head`.
         domain_label_smoothing: Probability that the domain labels assign to the wrong domain; see
             `DANN`. Defaults to `0.0`.
-        num_sources: Number of sources, at least 1. Defaults to `1`.
+        num_sources: Number of sources, at least 1. Defaults to `None`: the first `fit` on pairs of
+            arrays sets it to their number of sources.
         weighting: `"soft"` (default) or `"hard"`.
         gamma: Sharpness of the soft weights, above 0. Defaults to `10.0`.
         **options: Options of `AdversarialModel`.
@@ -88,14 +89,15 @@ class MDAN(AdversarialModel):
         *,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
-        num_sources: int = 1,
+        num_sources: int | None = None,
         weighting: str = "soft",
         gamma: float = 10.0,
         **options: Unpack[MethodOptions],
     ):
         super().__init__(backbone, num_classes, label_head, **options)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
-        self.num_sources = check_integer("num_sources", num_sources, low=1)
+        self._infers_sources = num_sources is None
+        self.num_sources = check_integer("num_sources", num_sources or 1, low=1)
         self.weighting = check_choice("weighting", weighting, WEIGHTINGS)
         self.gamma = check_number("gamma", gamma, low=0, exclude_low=True)
         head = make_domain_head(domain_head, self.feature_shape, (1, self.num_sources))
@@ -103,11 +105,11 @@ class MDAN(AdversarialModel):
 
     def fit(self, x=None, *args, **kwargs):
         if is_pair(x) or isinstance(x, Pairs):
-            self._check_sources(x)
+            self._set_sources(x)
         return super().fit(x, *args, **kwargs)
 
-    def _check_sources(self, x):
-        """Raises a `ValueError` if the pairs of `fit` have other sources than the method."""
+    def _set_sources(self, x):
+        """Sets the number of sources, or raises a `ValueError` if the pairs have another number."""
         if isinstance(x, Pairs):
             examples = getattr(x.domains["source"], "examples", None)
             sources = examples.columns.get("domain") if examples else None
@@ -117,14 +119,20 @@ class MDAN(AdversarialModel):
             return
         array: Any = [] if sources is None else ops.convert_to_numpy(sources)
         numbers = np.unique(array).tolist()
-        if not numbers or not set(numbers) <= set(range(self.num_sources)):
+        count = len(numbers) if self._infers_sources else self.num_sources
+        if not numbers or numbers != list(range(count)):
             received = f"numbers {numbers[:5]}" if numbers else "pairs without sources"
             raise ValueError(
-                f"Expected pairs with `source_domain`, integers from 0 to {self.num_sources - 1}, "
-                f"for num_sources={self.num_sources}. Received: {received}. Set `num_sources` to "
+                f"Expected pairs with `source_domain`, all integers from 0 to {count - 1}, "
+                f"for num_sources={count}. Received: {received}. Set `num_sources` to "
                 "the number of sources, and number them from 0 with "
                 "`np.unique(sources, return_inverse=True)[1]`."
             )
+        if count != self.num_sources:
+            head = _copy_per_source(self.domain_head, self.feature_shape, count)
+            self._tracker.untrack(self.domain_head)  # Keras would keep the weights of the old head
+            self.domain_head, self.num_sources = head, count
+        self._infers_sources = False
 
     def domain_scores(self, batch, reversal, training):
         # With several sources, most discriminators are not trained on a given source example.
@@ -166,6 +174,11 @@ class MDAN(AdversarialModel):
         size = count_examples(batch.features["source"])
         sources = ops.zeros((size,), "int32")
         if "source_domain" in batch.inputs:
+            if self._infers_sources:
+                raise ValueError(
+                    "Expected `num_sources`, because the sources in a dataset cannot be counted. "
+                    "Received: no `num_sources`."
+                )
             sources = ops.cast(ops.reshape(batch.inputs["source_domain"], (-1,)), "int32")
         source_one_hot = ops.one_hot(sources, self.num_sources)
         # A compiled step cannot raise an error, so a number out of range gives NaN.

@@ -149,15 +149,21 @@ def class_sample_weights(
     return weights | {"label": np.array(label_weights, "float32")}
 
 
-def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` for labels or nuisances in memory with invalid values.
+def check_values(y: Any, kinds: Mapping[str, Any]) -> Any:
+    """Returns labels and nuisances in memory as arrays.
 
     Args:
-        y: Values by name.
+        y: Values by name. Anything else, such as labels alone, is returned.
         kinds: By name, the number of classes, or `"number"` for finite or missing numbers.
+
+    Raises:
+        ValueError: If values have an unexpected type or are out of range.
     """
-    for name, kind in kinds.items():
-        values: Any = ops.convert_to_numpy(y[name])
+    if not isinstance(y, Mapping):
+        return y
+    y = {k: v if ops.is_tensor(v) else np.asarray(v) for k, v in y.items()}
+    for name in kinds.keys() & y.keys():
+        kind, values = kinds[name], ops.convert_to_numpy(y[name])
         if values.dtype.kind not in "biuf":
             raise ValueError(
                 f"Expected values of {name!r} to be numbers. Received: {values.dtype}. "
@@ -169,3 +175,4 @@ def check_values(y: Mapping[str, Any], kinds: Mapping[str, Any]) -> None:
             check_class_range(f"values of {name!r}", values[values >= 0], kind)
         elif np.isinf(values).any():
             raise ValueError(f"Expected finite values or NaN of {name!r}. Received: infinity.")
+    return y

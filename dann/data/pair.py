@@ -146,5 +146,11 @@ def _group_source(source, source_domain, balanced):
     groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
     if source_domain is not None:
         domains = np.asarray(source_domain)
-        source.columns["domain"] = domains.astype(np.int32, casting="same_kind")
+        if domains.dtype.kind not in "biu" or domains.min() < 0:
+            raise ValueError(
+                "Expected `source_domain` to contain integers from 0. Received: "
+                f"{domains.dtype}, such as {domains[:3].tolist()}. "
+                "`np.unique(domains, return_inverse=True)[1]` numbers domains from 0"
+            )
+        source.columns["domain"] = domains.astype(np.int32)
     return groups

@@ -189,6 +189,11 @@ class IndexedDomain(NamedTuple):
         return self.examples.count
 
     @property
+    def inputs(self) -> Any:
+        """Inputs of all examples."""
+        return self.examples.columns["inputs"]
+
+    @property
     def identity(self) -> list[int]:
         """Numbers that change if the order or the examples change.
 

@@ -82,8 +82,14 @@ def get_inputs(network: keras.Model) -> list[keras.KerasTensor]:
     """Returns the symbolic inputs of a model.
 
     Raises:
+        TypeError: If it is not a Keras model or layer.
         PackError: If the model is not built.
     """
+    if not isinstance(network, keras.Layer):
+        raise TypeError(
+            f"Expected a Keras model. Received: {network!r}. Load a file with "
+            "`keras.saving.load_model(path)`"
+        )
     inputs = getattr(network, "inputs", None)
     if inputs is None:  # a subclassed model, or one that is not built
         shape = (network.get_build_config() or {}).get("input_shape")

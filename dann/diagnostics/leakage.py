@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import keras
 import numpy as np
 import pandas
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -16,7 +15,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from dann.data.nuisances import MAX_CLASSES, NUMBER
 from dann.data.probes import predict_held_out
-from dann.diagnostics.outputs import compute_features
+from dann.diagnostics.outputs import get_features
 
 _FOLDS, _BOOTSTRAPS = 3, 1000
 _PROBES = "linear", "forest", "network"
@@ -55,8 +54,8 @@ class Leakage(NamedTuple):
 
 def leakage(
     model: Any,
-    x: Any,
-    nuisances: Mapping[str, Any],
+    x: Any = None,
+    nuisances: Mapping[str, Any] | None = None,
     labels: Any = None,
     groups: Any = None,
     seed: int = 0,
@@ -100,7 +99,7 @@ def leakage(
         A `Leakage` by nuisance; with `labels` also by `"<name> given the label"`.
 
     Raises:
-        TypeError: If `nuisances` is not a dict.
+        TypeError: If `nuisances` is not a dict, or there are neither features nor inputs.
         ValueError: If a nuisance has fewer than 12 known values, only one distinct value, or a
             class in fewer than 3 examples or groups; if there is not one value per example; if it
             is not known whether whole floating-point values are classes or numbers.
@@ -117,14 +116,12 @@ def leakage(
     """
     if not isinstance(nuisances, Mapping):
         raise TypeError(
-            "Expected `nuisances` to be a dict of values by name, such as {'sex': sex}. "
-            f"Received: {type(nuisances).__name__}"
+            "Expected `leakage(model, inputs, nuisances)` or `leakage(features, None, nuisances)`, "
+            "with a dict of values by name as `nuisances`, such as {'sex': sex}. Received: types "
+            f"{', '.join(type(value).__name__ for value in (model, x, nuisances))}"
         )
     kinds = {**getattr(model, "nuisances", {}), **(kinds or {})}
-    if isinstance(model, keras.Layer):
-        model = compute_features(getattr(model, "backbone", model), x)
-    features = np.asarray(model, "float64")
-    features = features.reshape(len(features), -1)
+    features = get_features(model, x)
     columns = {"labels": labels, "groups": groups, **nuisances}
     for name, values in columns.items():
         if values is not None and np.size(values) != len(features):
@@ -156,6 +153,8 @@ def _encode(name, values, kind):
     column: Any = values if getattr(values, "ndim", 0) == 1 else np.asarray(values).reshape(-1)
     column = pandas.Series(column).astype("object").reset_index(drop=True)
     present: Any = column.dropna().infer_objects()
+    if present.dtype.kind in "mM":
+        raise ValueError(f"Expected {name!r} as a number, such as days. Received: {present.dtype}")
     is_float = present.dtype.kind == "f" and getattr(values, "dtype", None) != "category"
     if kind is None and is_float and present.nunique() <= MAX_CLASSES and (present % 1 == 0).all():
         raise ValueError(

@@ -7,6 +7,8 @@ import numpy as np
 
 from dann.adaptation.prediction import predict
 from dann.adaptation.preserve_state import preserve_state
+from dann.data.conversion import as_array
+from dann.data.pairs import Pairs
 from dann.diagnostics.passes import DOMAINS, as_tensors, check_method, to_numpy
 
 
@@ -39,6 +41,23 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
         return PairOutputs(features, logits)
     domain_logits = map(to_numpy, batch.split_domains(scores))
     return PairOutputs(features, logits, dict(zip(DOMAINS, domain_logits, strict=True)))
+
+
+def get_features(model: Any, inputs: Any) -> np.ndarray:
+    """Returns the features of a model, or `model` itself if it is features, `(n, num_features)`."""
+    features = model
+    if isinstance(model, keras.Layer) and not isinstance(inputs, tuple | Pairs | None):
+        features = compute_features(getattr(model, "backbone", model), inputs)
+    if isinstance(features, keras.Layer | str):
+        received = ", ".join(type(value).__name__ for value in (model, inputs))
+        raise TypeError(
+            "Expected a Keras model and its inputs, without labels, or features. Received: types "
+            f"{received}"
+        )
+    features = as_array(features, "features")
+    if features.dtype.kind not in "biuf":
+        raise ValueError(f"Expected features to be numbers. Received: {features.dtype}")
+    return features.astype("float64").reshape(len(features), -1)
 
 
 def compute_features(network: Any, inputs: Any) -> np.ndarray:

@@ -114,7 +114,8 @@ def compare(
     >>> comparison.classifier.output_shape
     (None, 2)
     """
-    _check_types(domains, methods, backbone)
+    _check_types(domains, methods, backbone, seeds, optimizer)
+    seeds = [check_integer("seeds", seed, low=0) for seed in seeds]
     check_integer("steps", steps, low=1)
     settings = resolve_methods([SOURCE_ONLY], domains)
     settings |= resolve_methods(list_defaults(domains) if methods is None else methods, domains)
@@ -176,7 +177,7 @@ def compare(
     )
 
 
-def _check_types(domains, methods, backbone):
+def _check_types(domains, methods, backbone, seeds, optimizer):
     """Raises a `TypeError` for arguments that would fail within the first run."""
     is_list = isinstance(methods, Iterable) and not isinstance(methods, str)
     checks = (
@@ -193,6 +194,14 @@ def _check_types(domains, methods, backbone):
             callable(backbone) and not isinstance(backbone, keras.Layer),
             "a function without arguments that returns a new backbone, such as "
             "`lambda: dann.networks.mlp_backbone((3,))`",
+        ),
+        ("seeds", seeds, isinstance(seeds, Iterable) and [*seeds], "a list, such as [0, 1, 2]"),
+        (
+            "optimizer",
+            optimizer,
+            callable(optimizer),
+            "a function without arguments that returns a new optimizer, such as "
+            "`lambda: keras.optimizers.Adam(0.001)`",
         ),
     )
     for name, value, is_valid, expected in checks:

@@ -90,6 +90,9 @@ def _freeze(backbone, application, trainable):
             )
     for layer in application.layers:
         layer.trainable = any(_is_in_stage(layer.name, stage) for stage in stages)
+    # With TensorFlow, Keras ignores `backbone.trainable = True` if the value is `True` already, and
+    # the frozen layers would stay frozen. It does not ignore it if the value is 1.
+    backbone._trainable = application._trainable = 1
 
 
 def _is_in_stage(name, stage):

@@ -47,7 +47,7 @@ def cnn_backbone(
             x = layers.ReLU()(x)
         x = layers.MaxPooling2D()(x)
     x = layers.Flatten()(x)
-    x = layers.Dense(units, use_bias=False)(x)
+    x = layers.Dense(int(units), use_bias=False)(x)
     x = BatchNormalization(momentum=0.95)(x)
     x = layers.ReLU()(x)
     if dropout:

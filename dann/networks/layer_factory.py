@@ -39,7 +39,9 @@ class LayerFactory:
 
     def dense(self, units: int, first: bool = False, **kwargs: Any) -> keras.layers.Layer:
         """Returns a dense layer without bias."""
-        return self._get_class(layers.Dense, BinaryDense, first)(units, use_bias=False, **kwargs)
+        return self._get_class(layers.Dense, BinaryDense, first)(
+            int(units), use_bias=False, **kwargs
+        )
 
     def convolution(
         self, filters: int, size: int, first: bool = False, pad_values: float = 0.0, **kwargs: Any

@@ -62,7 +62,8 @@ def lenet_backbone(
             x = layers.SpatialDropout2D(dropout)(x)
         x = layers.ReLU()(layers.MaxPooling2D()(x))
     x = layers.Flatten()(x)
-    x = layers.Dense(units, activation="relu", **make_initializers(initializer, x.shape[-1]))(x)
+    options = make_initializers(initializer, x.shape[-1])
+    x = layers.Dense(int(units), activation="relu", **options)(x)
     if dropout:
         x = layers.Dropout(dropout)(x)
     if bottleneck_units is not None:

@@ -33,7 +33,7 @@ def mlp_backbone(
     x = inputs if input_range is None else rescale(input_range)(inputs)
     x = layers.Flatten()(x) if len(input_shape) > 1 else x
     for units in hidden_units:
-        x = layers.Dense(units, activation="relu")(x)
+        x = layers.Dense(int(units), activation="relu")(x)
         if dropout:
             x = layers.Dropout(dropout)(x)
     return keras.Model(inputs, x, name=name)

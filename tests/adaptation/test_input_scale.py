@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 import dann
-from dann.networks import cnn_backbone, mlp_backbone
+from dann.adaptation.input_scale import warn_about_scale
+from dann.networks import application_backbone, cnn_backbone, mlp_backbone
 
 BYTES = np.random.default_rng(0).integers(0, 256, (8, 8, 8, 3), dtype="uint8")
 UNIT = BYTES / np.float32(255)
 LABELS = np.arange(8) % 2
-DIVIDES, UNSCALED = "divides them by 127.5.*input_range", "does not rescale them.*input_range"
+RESCALES, UNSCALED = "expects inputs from about .*input_range", "does not rescale them.*input_range"
 
 
 def images_network():
@@ -40,20 +41,53 @@ def pair(source, target):
     return dann.data.pair((source, LABELS), target)
 
 
+def mobilenet():
+    return application_backbone((32, 32, 3), "MobileNetV2", alpha=0.35)
+
+
+def resnet():
+    return application_backbone((32, 32, 3), "ResNet50")
+
+
+def multiplying_network():
+    layers = keras.Input((8, 8, 3)), keras.layers.Rescaling(255.0), images_network()
+    return keras.Sequential([*layers, keras.layers.Dense(2)])
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        return {"source": UNIT, "target": UNIT}, LABELS
+
+
+class LabeledBatches(Batches):
+    def __getitem__(self, index):
+        return UNIT, LABELS
+
+
+class NuisanceBatches(Batches):
+    def __getitem__(self, index):
+        return UNIT, {"label": LABELS, "site": LABELS}
+
+
 def dividing_network():
     images = keras.Input((8, 8, 3))
     return keras.Model(images, keras.layers.Dense(4)(keras.layers.Flatten()(images / 255)))
 
 
 CASES = {
-    "0 to 1": (images_network, UNIT, DIVIDES),
-    "-1 to 1": (images_network, 2 * UNIT - 1, DIVIDES),
-    "standardized": (images_network, (UNIT - UNIT.mean()) / UNIT.std(), DIVIDES),
-    "nested": (nested_network, UNIT, DIVIDES),
+    "0 to 1": (images_network, UNIT, RESCALES),
+    "-1 to 1": (images_network, 2 * UNIT - 1, RESCALES),
+    "standardized": (images_network, (UNIT - UNIT.mean()) / UNIT.std(), RESCALES),
+    "nested": (nested_network, UNIT, RESCALES),
     "bytes of mlp": (flat_network, BYTES, UNSCALED),
+    "bytes, multiplied first": (multiplying_network, BYTES, RESCALES),
     "float bytes of convolutions": (conv_network, BYTES.astype("float32"), UNSCALED),
 }
 FITTING = {
+    "0 to 1, multiplied first": (multiplying_network, UNIT),
     "bytes": (images_network, BYTES),
     "divided by an operation": (dividing_network, BYTES.astype("float32")),
     "constant": (images_network, np.zeros_like(UNIT)),
@@ -75,16 +109,35 @@ def test_inputs_of_right_scale_do_not_warn(backbone, images):
     fit(dann.DANN, backbone, pair(images, images))  # pytest turns warnings into errors
 
 
+@pytest.mark.parametrize("application", [mobilenet, resnet])
+def test_application_expects_bytes(application):
+    backbone, images = application(), np.tile(BYTES, (1, 4, 4, 1))
+    warn_about_scale(backbone, images)  # pytest turns warnings into errors
+    for unscaled in (images / np.float32(255), images / np.float32(127.5) - 1):
+        with pytest.warns(UserWarning, match="expects inputs from about 0 to 2"):
+            warn_about_scale(backbone, unscaled)
+
+
+def test_first_batch_of_dataset_warns():
+    batches = LabeledBatches()
+    with pytest.warns(UserWarning, match=RESCALES):
+        fit(dann.DANN, images_network, dann.data.pair(batches, batches))
+    with pytest.warns(UserWarning, match=RESCALES):
+        fit(dann.DANN, images_network, Batches())
+    with pytest.warns(UserWarning, match=RESCALES):
+        fit(dann.Invariant, images_network, NuisanceBatches(), nuisances={"site": 2})
+
+
 def test_second_fit_does_not_warn():
     model = dann.DANN(images_network(), 2)
     model.compile("sgd")
-    with pytest.warns(UserWarning, match=DIVIDES):
+    with pytest.warns(UserWarning, match=RESCALES):
         model.fit(pair(UNIT, UNIT), verbose=0)
     model.fit(pair(UNIT, UNIT), verbose=0)
 
 
 def test_target_of_other_scale_warns():
-    with pytest.warns(UserWarning, match=DIVIDES):
+    with pytest.warns(UserWarning, match=RESCALES):
         fit(dann.CDAN, images_network, pair(BYTES.astype("float32"), UNIT))
-    with pytest.warns(UserWarning, match=DIVIDES):
+    with pytest.warns(UserWarning, match=RESCALES):
         fit(dann.CDAN, images_network, {"source": 255 * UNIT, "target": UNIT}, LABELS)

@@ -115,6 +115,15 @@ def test_source_out_of_range_gives_nan():
     assert np.isnan(logs["loss"])
 
 
+def test_first_fit_counts_sources(reloaded):
+    model = MDAN(linear(3, 4, "backbone"), num_classes=3)
+    model.compile("sgd")
+    model.fit({**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])}, np.arange(5) % 3, verbose=0)
+    assert model.num_sources == reloaded(model).num_sources == 3
+    expected = MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=3)
+    assert [w.shape for w in model.weights] == [w.shape for w in expected.weights]
+
+
 def test_single_logit_head_is_copied_per_source():
     model = MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=3)
     assert model.domain_head.output_shape == (None, 3)

@@ -127,6 +127,8 @@ REFUSALS = {
     "pair: NaN of bfloat16": (pair_call((BFLOAT16, Y)), "NaN or infinite"),
     "pair: negative weights": (pair_call((X, Y, Y - 1.0)), "one weight >= 0 per example"),
     "pair: batch too large": (pair_call(size=61), "fill one batch (trainer.batch_size)"),
+    "pair: text source domains": (pair_call(source_domain=Y.astype(str)), "integers from 0"),
+    "pair: negative source domains": (pair_call(source_domain=-Y), "`source_domain` to contain"),
     "pair: too few source domains": (pair_call(source_domain=Y[:9]), "one domain per source"),
     "pair: balanced one-hot": (pair_call((X, np.eye(3)[Y]), balanced=True), "np.argmax(labels"),
     "pair: path": (pair_call("photos/"), "Received: str"),

@@ -83,6 +83,11 @@ def test_unpackable_model_is_named(case, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_path_instead_of_model_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="Received: 'file.dann'.*load_model"):
+        to_c("file.dann", tmp_path / "net.c")
+
+
 @pytest.mark.parametrize("name", ["", "2x", "a-b", "é", "a b"])
 def test_name_must_be_an_identifier(name, tmp_path):
     model = keras.Sequential([keras.Input(FLAT), layers.Dense(2)])

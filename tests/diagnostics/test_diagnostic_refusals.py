@@ -91,7 +91,16 @@ REFUSALS = {
     ),
     "leakage array": (
         lambda: leakage(np.zeros((40, 2)), None, SITE),
-        "Expected `nuisances` to be a dict.*Received: ndarray",
+        r"leakage\(features, None, nuisances\).*Received: types ndarray, NoneType, ndarray",
+    ),
+    "leakage pair": (lambda: leakage(method(), DATA, {"site": SITE}), "types DANN, tuple"),
+    "leakage texts": (
+        lambda: leakage(SITE.astype(str), None, {"site": SITE}),
+        "features to be numbers",
+    ),
+    "leakage dates": (
+        lambda: leak(SITE.astype("datetime64[D]")),
+        "'site' as a number, such as days",
     ),
     "leakage lengths": (
         lambda: leak(SITE[:9]),

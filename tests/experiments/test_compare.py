@@ -200,6 +200,10 @@ REFUSALS = {
     "unknown method": ({"methods": ["danna"]}, "methods.*danna"),
     "a method as a text": ({"methods": "dann"}, r"`methods` to be a list.*\['dann', 'cdan'\]"),
     "a model as method": ({"methods": [backbone()]}, r"functions of `\(backbone, num_classes\)`"),
+    "one seed": ({"seeds": 3}, "`seeds` to be a list"),
+    "no seeds": ({"seeds": []}, "`seeds` to be a list"),
+    "seed of half": ({"seeds": [0.5]}, "seeds=0.5"),
+    "text optimizer": ({"optimizer": "adam"}, "`optimizer` to be a function without arguments"),
     "a model as backbone": ({"backbone": backbone()}, "`backbone` to be a function.*lambda"),
     "pairs": ({"domains": DOMAINS.batches(8)}, "`dann.data.arrays"),
 }
