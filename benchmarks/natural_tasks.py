@@ -31,12 +31,13 @@ TEXTS = "tweets", "amazon", "films", "nyt"
 FIRST, LAST = (1, 2, 3, 4, 5), (6, 7, 8, 9, 10)
 PEOPLE = {"people 1-5 → 6-10": (FIRST, LAST), "people 6-10 → 1-5": (LAST, FIRST)}
 EMOJI = "openmoji", "emojione", "emojione_v1", "fluent_flat", "fluent_high_contrast"
-# Pairs with the two styles on which no setting was chosen: both with each other, and noto with a
-# style by another maker. The pairs were chosen before their first run.
-JUDGES = [("noto", "twemoji"), ("twemoji", "noto"), ("noto", "openmoji"), ("openmoji", "noto")]
+JUDGES = "noto", "twemoji"  # no setting was chosen on pairs with these styles
+IMAGE_PAIRS = ("openmoji", "fluent_flat"), ("emojione", "openmoji")
+IMAGE_JUDGES = [("openmoji", "noto")]
 SPLITS: Any = {"image_size": 16} | dict.fromkeys(["source_split", "target_split"], "train[:6000]")
 SPLITS |= dict.fromkeys(["source_test_split", "target_test_split"], "test[:2000]")
 STEPS = 500
+IMAGE_STEPS = 250  # of emoji images
 SEEDS = (0, 1, 2)
 COLUMNS = ["task", "setting", "seed", "source/balanced_accuracy", "target/accuracy"]
 COLUMNS += ["target/balanced_accuracy", "selection/info_max", "selection/agreement"]
@@ -73,9 +74,13 @@ def make_tasks(folder, judge=False):
     cnn = partial(dann.networks.cnn_backbone, filters=(16, 32), units=100)
     methods, tasks = BASELINES | ADVERSARIES, {}
     # Networks without batch normalization need no control: reversal off equals source only.
-    for pair in JUDGES if judge else itertools.permutations(EMOJI, 2):
-        name = " → ".join(f"emoji {style}" for style in pair)
-        tasks[name] = partial(load_emoji, *pair, folder), mlp, methods
+    for pair in itertools.permutations(EMOJI + JUDGES, 2):
+        if judge == bool({*pair} & {*JUDGES}):
+            name = " → ".join(f"emoji {style}" for style in pair)
+            tasks[name] = partial(load_emoji, *pair, folder), mlp, methods
+    for pair in IMAGE_JUDGES if judge else IMAGE_PAIRS:
+        name = " → ".join(f"image {style}" for style in pair)
+        tasks[name] = partial(load_emoji_images, *pair, folder), cnn, CONTROL | methods
     if judge:
         return tasks
     everything = methods | OTHER_METHODS
@@ -95,8 +100,12 @@ def make_tasks(folder, judge=False):
 
 def load_emoji(source, target, folder):
     """Returns frozen features `(n, 1280)` of emoji in two styles, drawn at 128 pixels."""
-    images = dann.data.emoji(source, target, image_size=128, data_dir=folder, cache_dir=str(CACHE))
-    return images.map_inputs(extract_features)
+    return load_emoji_images(source, target, folder, 128).map_inputs(extract_features)
+
+
+def load_emoji_images(source, target, folder, size=48):
+    """Returns images `(n, size, size, 3)` of emoji in two styles."""
+    return dann.data.emoji(source, target, image_size=size, data_dir=folder, cache_dir=str(CACHE))
 
 
 def extract_features(images):
@@ -114,11 +123,11 @@ def extract_features(images):
 load_frozen_network = functools.cache(partial(efficientnet_lite0, 128))
 
 
-def train_task(load, network, methods, finished):
+def train_task(load, network, methods, finished, steps):
     """Returns the rows of the settings of a task that are not finished."""
     domains, tables = load(), []
     is_image, is_table = len(domains.input_shape) == 3, len(domains.input_shape) == 1
-    compare = partial(dann.compare, seeds=SEEDS, steps=STEPS)
+    compare = partial(dann.compare, seeds=SEEDS, steps=steps)
     backbone = partial(network, domains.input_shape)
     missing = {name: method for name, method in methods.items() if name not in finished}
     if missing:
@@ -149,7 +158,8 @@ def main(folder, judge=""):
     runs = pandas.read_csv(CSV)
     for task, (load, network, methods) in make_tasks(folder, judge == "judge").items():
         finished = set(runs["setting"][runs["task"] == task])
-        if tables := train_task(load, network, methods, finished):
+        steps = IMAGE_STEPS if task.startswith("image") else STEPS
+        if tables := train_task(load, network, methods, finished, steps):
             rows = pandas.concat(tables).assign(task=task).reindex(columns=COLUMNS).round(4)
             runs = pandas.concat([runs, rows.sort_values(["setting", "seed"])])
             runs.to_csv(CSV, index=False)

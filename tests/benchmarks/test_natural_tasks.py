@@ -15,14 +15,13 @@ from benchmarks import natural_tasks  # noqa: E402
 
 
 def test_only_missing_settings_are_trained(monkeypatch):
-    monkeypatch.setattr(natural_tasks, "STEPS", 2)
     monkeypatch.setattr(natural_tasks, "SEEDS", (0,))
     x, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2
     domains = dann.data.arrays((x, y), (x + 1, y))
     finished = {"source_only", "target_only", "MCC", "standardized each + MCC"}
     finished |= {"standardized each + DANN"}
     tables = natural_tasks.train_task(
-        lambda: domains, dann.networks.mlp_backbone, natural_tasks.BASELINES, finished
+        lambda: domains, dann.networks.mlp_backbone, natural_tasks.BASELINES, finished, 2
     )
     rows = pandas.concat(tables)
     assert rows["setting"].tolist() == ["CORAL", "gradient boosting"]
