@@ -162,8 +162,9 @@ def check_values(y: Any, kinds: Mapping[str, Any]) -> Any:
     if not isinstance(y, Mapping):
         return y
     y = {k: v if ops.is_tensor(v) else np.asarray(v) for k, v in y.items()}
-    for name in kinds.keys() & y.keys():
-        kind, values = kinds[name], ops.convert_to_numpy(y[name])
+    for name in filter(y.__contains__, kinds):
+        kind = kinds[name]
+        values: Any = ops.convert_to_numpy(y[name])
         if values.dtype.kind not in "biuf":
             raise ValueError(
                 f"Expected values of {name!r} to be numbers. Received: {values.dtype}. "

@@ -213,7 +213,7 @@ def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray
         height, width = size
         # As floats, because Pillow would round bytes after each of the two axes.
         planes = [
-            Image.fromarray(plane).resize((width, height), Image.Resampling.BILINEAR)
+            np.asarray(Image.fromarray(plane).resize((width, height), Image.Resampling.BILINEAR))
             for plane in np.moveaxis(image.astype(np.float32), -1, 0)
         ]
         image = np.clip(np.rint(np.stack(planes, axis=-1)), 0, 255).astype(np.uint8)

@@ -53,10 +53,9 @@ def resolve_methods(
         TypeError: If a method is not a function.
         ValueError: If a name is unknown.
     """
-    if not isinstance(methods, Mapping):
-        methods = dict(map(_find_method, methods))
+    by_name: Any = methods if isinstance(methods, Mapping) else dict(map(_find_method, methods))
     settings: dict[str, Any] = {}
-    for name, method in methods.items():
+    for name, method in by_name.items():
         if method in _SPECIAL.values():
             settings[name] = method
             continue

@@ -50,8 +50,10 @@ def print_results(
             baseline = row.get(f"source_only/{name}")
             note = "" if baseline is None else f"  (source only {baseline:.4f})"
             print(f"{name:<28}{row[name]:>10.4f}{note}")
-        estimates = (estimate_shares(outputs), estimate_accuracy(outputs)) if outputs else ()
-        print(describe_target(row, *compute_class_proportions(domains, table), *estimates))
+        shares = estimate_shares(outputs) if outputs else None
+        accuracy = estimate_accuracy(outputs) if outputs else None
+        proportions = compute_class_proportions(domains, table)
+        print(describe_target(row, *proportions, shares, accuracy))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
