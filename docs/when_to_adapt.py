@@ -83,7 +83,7 @@ def draw(gains):
     axes.invert_yaxis()
     axes.grid(axis="x", color="0.9")
     axes.set_xlabel("gain in balanced accuracy over source only (points); dot: a task, bar: mean")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=5, frameon=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
     figure.savefig(DOCS / "images/when-to-adapt.png", dpi=100)
 
 
