@@ -49,7 +49,9 @@ def main(cfg):
         )
         return
     if cfg.labels_file is not None:
-        print(evaluate_run.estimate_accuracy(cfg.labels_file, run.summary().get("class_names")))
+        print(
+            evaluate_run.measure_labeled_accuracy(cfg.labels_file, run.summary().get("class_names"))
+        )
         return
     classifier = run.classifier()
     run_cfg = load_run_config(cfg.run, cfg.paths)

@@ -39,11 +39,11 @@ def warn_about_scale(network: Any, data: Any) -> None:
             continue
         low, high, deviation = (float(f(sample)) for f in (np.min, np.max, np.std))
         try:
-            center, width, action = _find_range(network, sample.shape[1:])
+            center, half_width, action = _find_range(network, sample.shape[1:])
         except ValueError:  # a wrong shape, which `fit` refuses
             continue
-        is_too_small = center is not None and deviation < 0.01 * width
-        if low < high and (is_too_small or deviation > 10 * width):
+        is_too_small = center is not None and deviation < 0.01 * half_width
+        if low < high and (is_too_small or deviation > 10 * half_width):
             warnings.warn(
                 f"the inputs are from {low:.3g} to {high:.3g} with standard deviation "
                 f"{deviation:.3g}, but the network {action}. Rescale the inputs, or build the "
@@ -59,7 +59,7 @@ def warn_about_scale(network: Any, data: Any) -> None:
 def _find_range(network, shape):
     """Returns the center of the expected range, half its width, and a description.
 
-    The center is `None` if the inputs are not rescaled, and the width is infinite if it is unknown.
+    The center is `None` if the inputs are not rescaled, and the width infinite if it is unknown.
     """
     # Three constant inputs, 0, 1 and 2, `(3, *shape)`
     constants = np.ones((3, *shape), "float32") * np.arange(3.0).reshape(3, *(1 for _ in shape))
@@ -67,18 +67,18 @@ def _find_range(network, shape):
     offset, slope = float(np.median(values[0])), float(np.median(values[1] - values[0]))
     if (offset, slope) == (0, 1):
         return None, 1 if hasattr(layer, "kernel") else np.inf, "does not rescale them"
-    center, width = -offset / slope, 1 / abs(slope)
-    width = max(width, abs(center)) if len(shape) == 3 else width
-    action = f"expects inputs from about {center - width:.3g} to {center + width:.3g}"
-    return center, width, action
+    center, half_width = -offset / slope, 1 / abs(slope)
+    half_width = max(half_width, abs(center)) if len(shape) == 3 else half_width
+    low, high = center - half_width, center + half_width
+    return center, half_width, f"expects inputs from about {low:.3g} to {high:.3g}"
 
 
 def _run_first_layers(network, values):
     """Returns the inputs of the first layer with weights, and the layer.
 
     Layers whose outputs are not a linear function of constant inputs, such as an instance
-    normalization, also end the search, and so do several inputs. The layer is `None` if there is no
-    such layer.
+    normalization, also end the search, and so do several inputs; the layer is then `network`. It is
+    `None` if the network has no layer with weights.
     """
     graph: Any = get_graph(network)
     if not graph:  # the order of the layers of a subclass is unknown
@@ -97,7 +97,7 @@ def _run_first_layers(network, values):
             continue
         first_layers = keras.Model(inputs, node.input_tensors[0], name=network.name)
         layer_inputs = ops.convert_to_numpy(first_layers(values, training=False))
-        if not _is_linear(layer_inputs):
+        if not _is_slope_constant(layer_inputs):
             return previous_values, network
         previous_values = layer_inputs
         if hasattr(layer, "layers"):
@@ -109,8 +109,8 @@ def _run_first_layers(network, values):
     return previous_values, None
 
 
-def _is_linear(values):
-    """Returns whether the outputs for the inputs 0, 1 and 2 lie on a line that is not constant."""
+def _is_slope_constant(values):
+    """Returns whether the outputs for the inputs 0, 1 and 2 have one slope, which is not 0."""
     with np.errstate(invalid="ignore"):  # infinity minus infinity
         first, second = values[1] - values[0], values[2] - values[1]
     return np.median(first) != 0 and np.allclose(first, second, rtol=0.02, atol=1e-6)

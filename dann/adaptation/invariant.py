@@ -11,8 +11,8 @@ from dann.adaptation.networks import make_domain_head
 from dann.adaptation.nuisance import (
     Nuisance,
     apply_sample_weights,
-    check_values,
     class_sample_weights,
+    convert_values,
     flatten,
     normalize_mask,
     split_missing,
@@ -259,22 +259,22 @@ class Invariant(AdversarialModel):
             )
         if y is not None:
             self._check_names(y)
-            y = self._check_values(y)
+            y = self._convert_values(y)
             if class_weight is not None and kwargs.get("sample_weight") is None and "label" in y:
                 kwargs["sample_weight"] = class_sample_weights(y, class_weight)
                 class_weight = None
         return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):
-        return super().evaluate(x, self._check_values(y), *args, **kwargs)
+        return super().evaluate(x, self._convert_values(y), *args, **kwargs)
 
-    def _check_values(self, y):
+    def _convert_values(self, y):
         """Returns labels and nuisances as arrays, after a check of their values."""
         sparse = keras.losses.SparseCategoricalCrossentropy
         kinds = dict(self.nuisances)
         for name, shape in self.label_shapes.items():
             kinds[name] = shape[-1] if isinstance(self._get_loss(name), sparse) else NUMBER
-        return check_values(y, kinds)
+        return convert_values(y, kinds)
 
     def get_config(self):
         config = super().get_config()

@@ -37,7 +37,7 @@ class MDAN(AdversarialModel):
 
     With `domain_label_smoothing` `e` the discriminators learn the labels `e` and `1 - e` (ELS).
 
-    With `weighting="soft"`, `w = softmax(gamma * (E - D))`, so that the features descend
+    With `weighting="soft"`, `w = softmax(gamma * (E - D))`, so the backbone minimizes
     `log(sum_i exp(gamma * (E_i - D_i))) / gamma`. With `weighting="hard"`, `w` is 1 for the source
     with the largest `E_i - D_i` and 0 for the other sources; this is the maximum in the bound of
     the paper. With one source, the method is DANN.
@@ -176,8 +176,8 @@ class MDAN(AdversarialModel):
         if "source_domain" in batch.inputs:
             if self._infers_sources:
                 raise ValueError(
-                    "Expected `num_sources`, because the sources in a dataset cannot be counted. "
-                    "Received: no `num_sources`."
+                    "Expected `num_sources=<number of sources>`, because the sources in a dataset "
+                    "cannot be counted. Received: num_sources=None."
                 )
             sources = ops.cast(ops.reshape(batch.inputs["source_domain"], (-1,)), "int32")
         source_one_hot = ops.one_hot(sources, self.num_sources)

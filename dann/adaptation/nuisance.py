@@ -149,11 +149,11 @@ def class_sample_weights(
     return weights | {"label": np.array(label_weights, "float32")}
 
 
-def check_values(y: Any, kinds: Mapping[str, Any]) -> Any:
+def convert_values(y: Any, kinds: Mapping[str, Any]) -> Any:
     """Returns labels and nuisances in memory as arrays.
 
     Args:
-        y: Values by name. Anything else, such as labels alone, is returned.
+        y: Values by name. Others, such as labels alone, are returned unchanged.
         kinds: By name, the number of classes, or `"number"` for finite or missing numbers.
 
     Raises:

@@ -182,10 +182,10 @@ def _read_table(table_or_path, delimiter) -> Any:
             f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
         ) from error
     header = table.columns.str.strip()
-    if len(header) == 1 and (others := [other for other in ";\t" if other in header[0]]):
+    if len(header) == 1 and (delimiters := [text for text in ";\t" if text in header[0]]):
         raise ValueError(
             f"Expected {path} to have cells separated by {delimiter!r}. Set `delimiter` to "
-            f"{others[0]!r} (data.delimiter). Received: the header {header[0]!r}"
+            f"{delimiters[0]!r} (data.delimiter). Received: the header {header[0]!r}"
         )
     if not isinstance(table.index, pandas.RangeIndex):
         raise ValueError(

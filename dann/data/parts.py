@@ -135,8 +135,8 @@ def select_columns(
         suffix: Suffix of all names in the table. Defaults to none.
 
     Raises:
-        ValueError: If the table lacks a column, except labels outside the source, names of the
-            source, and groups and nuisances of parts that need none.
+        ValueError: If a required column is missing. Optional are labels of the target, ids of the
+            source, groups of parts that are not split, and nuisances of the target.
     """
     is_source = part.startswith("source")
     roles = {role: name for role, name in columns.items() if name}

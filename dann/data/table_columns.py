@@ -1,16 +1,16 @@
-"""Columns of tables: spellings of booleans, and columns that are hardly inputs."""
+"""Columns of tables: spellings of booleans, and columns that should probably be dropped."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
-_MIN_IDS = 50  # rows of a domain from which on whole numbers without repetition may be ids
+_MIN_IDS = 50  # fewest rows of a domain for which distinct integers may be ids
 MAX_CATEGORIES = 1000  # one-hot columns per column
 
 
 def unify_booleans(tables: Mapping[str, Any]) -> None:
-    """Writes booleans in one way in columns that contain several, such as `True`, `TRUE` and 1.
+    """Unifies booleans in columns with several spellings, such as `True`, `TRUE` and 1.
 
     Args:
         tables: Frames of strings by name, which change.
@@ -53,7 +53,7 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
                 f"column {name!r} reveals the domain: {shares[0]:.0%} of the source's rows "
                 f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
                 f"Source: {_most_frequent(only_source)}; target: {_most_frequent(only_target)}. "
-                "Write equal categories alike, or"
+                "Spell equal categories in the same way, or"
             )
         count = cells[name].nunique()
         if count > min(len(cells) / 2, MAX_CATEGORIES):

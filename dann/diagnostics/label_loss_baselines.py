@@ -1,4 +1,4 @@
-"""Compares the label loss with class proportions, and the target's predictions with the labels."""
+"""Compares the label loss with a constant model, and predicted with source class proportions."""
 
 from typing import Any
 

@@ -88,9 +88,9 @@ def measure_model(
     # The differences are the gradients that pass the reversal, and those without its change.
     reversed_gradients = gradients_at(current) - outside
     identity_gradients = identity_total - identity_outside
-    reaches_through = _find_weights_with_gradient(identity_gradients, trainable)
-    reaches_outside = _find_weights_with_gradient(outside, trainable)
-    is_reversed = reaches_through.any(axis=1)
+    has_reversed_gradient = _find_weights_with_gradient(identity_gradients, trainable)
+    has_bypass_gradient = _find_weights_with_gradient(outside, trainable)
+    is_reversed = has_reversed_gradient.any(axis=1)
     num_trainable = sum(int(np.prod(weight.shape)) for weight in trainable)
     reversed_part, identity_part, outside_part = (
         rows[:, :num_trainable] for rows in (reversed_gradients, identity_gradients, outside)
@@ -112,7 +112,7 @@ def measure_model(
     measurements = (faulty or per_output)[0] | _describe_outputs(model, outputs, is_reversed)
     state = measurements["reversal/state"]
     if state in ("working", "wrong strength"):
-        fault = _find_fault(reaches_through, reaches_outside, is_reversed)
+        fault = _find_fault(has_reversed_gradient, has_bypass_gradient, is_reversed)
         measurements["reversal/state"] = fault or state
     elif state == "wrong sign" and dann_reversals and min(strengths) > 0:
         # One layer is called twice, or the layer is in a chain with another reversal.
@@ -204,23 +204,25 @@ def _find_weights_with_gradient(slopes, weights):
     return sizes > _NOTHING * sizes.max(initial=0.0)
 
 
-def _find_fault(reaches_through, reaches_outside, is_reversed):
+def _find_fault(has_reversed_gradient, has_bypass_gradient, is_reversed):
     """Returns the fault in the place of a reversal, a state of `certify`, or `None`.
 
     Args:
-        reaches_through: Which weight has a gradient through the reversal, `(outputs, weights)`.
-        reaches_outside: Which weight has a gradient that does not pass the reversal.
-        is_reversed: Which output comes from the reversal, `(outputs,)`.
+        has_reversed_gradient: Whether each weight has a gradient through the reversal,
+            `(outputs, weights)`.
+        has_bypass_gradient: Whether each weight has a gradient that bypasses the reversal, of the
+            same shape.
+        is_reversed: Whether each output comes from the reversal, `(outputs,)`.
     """
-    if not reaches_outside[is_reversed].any():
+    if not has_bypass_gradient[is_reversed].any():
         return "behind the discriminator"
-    serves_labels = reaches_outside[~is_reversed].any(axis=0)
+    serves_labels = has_bypass_gradient[~is_reversed].any(axis=0)
     # There may be no other outputs, or only outputs without a gradient, such as class numbers.
     if not serves_labels.any():
         return "every output" if is_reversed.sum() > 1 else None
-    before = reaches_through.any(axis=0)
+    is_upstream = has_reversed_gradient.any(axis=0)
     # If no weight before the reversal serves the labels, these train on detached features.
-    is_inside = (before & ~serves_labels).any() and (before & serves_labels).any()
+    is_inside = (is_upstream & ~serves_labels).any() and (is_upstream & serves_labels).any()
     return "within the discriminator" if is_inside else None
 
 

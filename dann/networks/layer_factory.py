@@ -15,8 +15,8 @@ from dann.layers import BatchNormalization, BinaryConv2D, BinaryDense, BinarySig
 class LayerFactory:
     """Factory for the layers of a binary network or of its full-precision counterpart.
 
-    Binary layers binarize their own inputs. The counterpart, and a network with binary kernels
-    only, have ReLUs instead.
+    Binary layers binarize their own inputs. With `binary=False`, or with binary kernels only,
+    ReLU layers follow instead.
 
     Args:
         binary: Whether the network is binary.

@@ -39,7 +39,7 @@ def recommend(
        only source-only runs remain.
     2. Otherwise, the run whose classes on the target agree best with the average over all runs
        except source only is recommended; see `find_closest_to_average`. The average makes fewer
-       errors if the runs make different ones, and the closest run keeps most of its gain.
+       errors if the runs make different ones; in our tests, one run kept about half of its gain.
 
     docs/trust.md compares this rule with other rules.
 

@@ -127,7 +127,7 @@ class Checkpoints:
             ) from error
 
     def check_free(self) -> None:
-        """Raises `FileExistsError` if a file of the same name was not written by a training."""
+        """Raises `FileExistsError` if a file of the same name was not written by a training run."""
         self.manifest.check([*self.paths(), self.folder / LAST_MODEL])
 
 

@@ -78,7 +78,7 @@ def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
     return pandas.DataFrame(rows, columns=columns).set_index("selection").sort_values("regret")
 
 
-class AccuracyEstimate(NamedTuple):
+class LabeledAccuracy(NamedTuple):
     """An accuracy that was estimated from a sample.
 
     Attributes:
@@ -137,9 +137,9 @@ def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
     return path
 
 
-def estimate_accuracy(
+def measure_labeled_accuracy(
     path: str | os.PathLike, class_names: Sequence[str] | None = None
-) -> AccuracyEstimate:
+) -> LabeledAccuracy:
     """Estimates the target accuracy of a run from a sample that was labeled by hand.
 
     Args:
@@ -163,4 +163,4 @@ def estimate_accuracy(
         raise ValueError(f"Expected labels in the column label. Received: none in {path}")
     result = binomtest(int((table["prediction"] == table["label"]).sum()), len(table))
     low, high = result.proportion_ci(method="wilson")
-    return AccuracyEstimate(float(result.statistic), float(low), float(high), len(table))
+    return LabeledAccuracy(float(result.statistic), float(low), float(high), len(table))

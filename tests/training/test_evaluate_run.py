@@ -3,7 +3,7 @@ import pandas
 import pytest
 
 from dann.training import RunDirectory
-from dann.training.evaluate_run import estimate_accuracy, tabulate_regret, write_sample
+from dann.training.evaluate_run import measure_labeled_accuracy, tabulate_regret, write_sample
 
 
 @pytest.fixture
@@ -75,14 +75,14 @@ def fill(folder, labels, predictions="yes"):
 
 def test_accuracy_of_a_sample_has_wilsons_interval(tmp_path):
     path = fill(tmp_path, ["yes"] * 42 + ["no "] * 8 + [""] * 3)
-    estimate = estimate_accuracy(path, ("no", "yes"))
+    estimate = measure_labeled_accuracy(path, ("no", "yes"))
     z, n, p = 1.959964, 50, 0.84
     center = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     margin = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     assert estimate == pytest.approx((0.84, center - margin, center + margin, 50))
     words = "inputs): 84.0% (95% interval 71.5% to 91.7%) of 50 labeled examples"
     assert str(estimate).endswith(words)
-    assert estimate_accuracy(fill(tmp_path, ["1.0", "2"], "1")).accuracy == 0.5
+    assert measure_labeled_accuracy(fill(tmp_path, ["1.0", "2"], "1")).accuracy == 0.5
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_accuracy_of_a_sample_has_wilsons_interval(tmp_path):
 )
 def test_wrong_labels_are_refused(labels, words, tmp_path):
     with pytest.raises(ValueError, match=words):
-        estimate_accuracy(fill(tmp_path, labels), ("no", "yes"))
+        measure_labeled_accuracy(fill(tmp_path, labels), ("no", "yes"))

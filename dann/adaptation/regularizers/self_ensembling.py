@@ -119,7 +119,7 @@ class Teacher(keras.layers.Layer):
     """A network in inference mode whose weights follow another network; counts its updates.
 
     Args:
-        network: A copy of the other network.
+        network: Copy of the network to follow.
     """
 
     def __init__(self, network: keras.Model, **kwargs):
