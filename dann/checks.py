@@ -91,7 +91,9 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
     choices = list(choices)
     # 1 == True == 1.0, so equality alone would accept a value of another type.
     if not any(type(value) is type(choice) and value == choice for choice in choices):
-        matches = difflib.get_close_matches(str(value), map(str, choices), n=3)
+        by_lower_case = {str(choice).lower(): str(choice) for choice in choices}
+        close = difflib.get_close_matches(str(value).lower(), by_lower_case, n=3)
+        matches = [by_lower_case[name] for name in close]
         listed = ", ".join(map(repr, matches if matches and len(choices) > 20 else choices))
         raise ValueError(_message(name, f"one of {listed}", "", value))
     return value

@@ -129,7 +129,7 @@ class Invariant(AdversarialModel):
         self._strengths = strengths
         self.nuisances = dict(nuisances)
         for name, kind in nuisances.items():
-            if kind != NUMBER:
+            if not isinstance(kind, str) or kind != NUMBER:
                 hint = "or 'number'"
                 self.nuisances[name] = check_integer(f"nuisances[{name!r}]", kind, 2, hint=hint)
         self.condition_on_label = condition_on_label

@@ -129,6 +129,11 @@ class MDAN(AdversarialModel):
                 "`np.unique(sources, return_inverse=True)[1]`."
             )
         if count != self.num_sources:
+            if self.optimizer and self.optimizer.built:
+                raise ValueError(
+                    f"Expected `num_sources={count}` in the constructor, because the optimizer was "
+                    "built before this `fit`. Received: num_sources=None."
+                )
             head = _copy_per_source(self.domain_head, self.feature_shape, count)
             self._tracker.untrack(self.domain_head)  # Keras would keep the weights of the old head
             self.domain_head, self.num_sources = head, count

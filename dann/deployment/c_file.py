@@ -60,7 +60,8 @@ def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -
         raise ValueError(
             f"Expected `name` to be a letter followed by letters, digits or _. Received: {name!r}"
         )
-    return pathlib.Path(path).write_text(generate_c(build_program(classifier), name))
+    text = generate_c(build_program(classifier), name)
+    return pathlib.Path(path).write_text(text)
 
 
 def generate_c(steps: Sequence[Step], name: str = "dann") -> str:

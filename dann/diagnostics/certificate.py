@@ -10,8 +10,10 @@ from keras import ops
 from dann.adaptation import AdversarialModel, TargetOnly
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients, vjp
+from dann.data.pairs import Pairs
 from dann.diagnostics.model_reversal import find_reversals, measure_model
 from dann.diagnostics.passes import (
+    PAIR_SAMPLES,
     as_tensors,
     as_vector,
     check_method,
@@ -73,7 +75,8 @@ def certify(
 
     Args:
         model: A model of `dann.adaptation`, any Keras model or layer, or a function of a tensor.
-        data: One batch, `({"source": xs, "target": xt}, ys)`; for other models their inputs.
+        data: One batch, `({"source": xs, "target": xt}, ys)`, or pairs of `dann.data.pair`; for
+            other models their inputs.
         layer: Name of a custom reversal layer in a functional model. Defaults to `None`: every
             `GradientReversal`, also in nested layers and models.
         strength: Expected strength. Defaults to `None`: the strength that a `GradientReversal`
@@ -101,6 +104,13 @@ def certify(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 13 to 18.
     """
+    if isinstance(data, Pairs):
+        data = data.take(PAIR_SAMPLES)
+    if isinstance(model, AdversarialModel) and not (isinstance(data, tuple | list) and data[1:]):
+        raise ValueError(
+            "Expected one batch, `({'source': xs, 'target': xt}, ys)`, or the pairs that "
+            f"`dann.data.pair` returns. Received: {type(data).__name__}"
+        )
     data = as_tensors(data)
     if any(tuple(tensor.shape)[:1] == (0,) for tensor in keras.tree.flatten(data)):
         raise ValueError("Expected `data` with at least one example. Received: none")

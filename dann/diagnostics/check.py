@@ -14,11 +14,10 @@ from dann.adaptation.batch import is_pair
 from dann.checks import check_choice
 from dann.data.pairs import Pairs
 from dann.diagnostics.catalogue import DIAGNOSTICS, Diagnostic
-from dann.diagnostics.passes import check_method, modes
+from dann.diagnostics.passes import PAIR_SAMPLES, check_method, modes
 from dann.diagnostics.verdict import Verdict, verdict
 
 QUICK = tuple(name for name, diagnostic in DIAGNOSTICS.items() if diagnostic.quick)
-_PAIR_SAMPLES = 256  # examples of each domain that are taken from pairs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +170,7 @@ def as_batch(model: Any, data: Any) -> Any:
     if isinstance(model, AdversarialModel):
         model.check_columns(data)
     if isinstance(data, Pairs):
-        data = data.take(_PAIR_SAMPLES)
+        data = data.take(PAIR_SAMPLES)
     if not isinstance(model, AdversarialModel):
         return data[:2] if isinstance(data, tuple) else data
     if not isinstance(data, tuple | list) or len(data) not in (2, 3) or not is_pair(data[0]):

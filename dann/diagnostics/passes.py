@@ -12,6 +12,7 @@ from dann.adaptation.batch import sum_losses
 from dann.adaptation.preserve_state import preserve_state
 from dann.checks import check_choice
 
+PAIR_SAMPLES = 256  # examples of each domain that are taken from pairs
 DOMAINS: tuple[str, ...] = ("source", "target")
 _EPSILON = {"float64": 2**-52, "float32": 2**-23, "float16": 2**-10, "bfloat16": 2**-7}
 

@@ -1,6 +1,7 @@
 """Trains several methods on one pair of domains, over seeds, and compares them."""
 
 import contextlib
+import inspect
 import itertools
 import math
 import reprlib
@@ -177,6 +178,15 @@ def compare(
     )
 
 
+def _can_call(function):
+    """Returns whether `function` can be called without arguments."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    return True
+
+
 def _check_types(domains, methods, backbone, seeds, optimizer):
     """Raises a `TypeError` for arguments that would fail within the first run."""
     is_list = isinstance(methods, Iterable) and not isinstance(methods, str)
@@ -191,7 +201,7 @@ def _check_types(domains, methods, backbone, seeds, optimizer):
         (
             "backbone",
             backbone,
-            callable(backbone) and not isinstance(backbone, keras.Layer),
+            not isinstance(backbone, keras.Layer) and _can_call(backbone),
             "a function without arguments that returns a new backbone, such as "
             "`lambda: dann.networks.mlp_backbone((3,))`",
         ),
@@ -199,7 +209,7 @@ def _check_types(domains, methods, backbone, seeds, optimizer):
         (
             "optimizer",
             optimizer,
-            callable(optimizer),
+            _can_call(optimizer),
             "a function without arguments that returns a new optimizer, such as "
             "`lambda: keras.optimizers.Adam(0.001)`",
         ),

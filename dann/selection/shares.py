@@ -162,6 +162,11 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
     Reference:
         - [Saerens et al., 2002](https://doi.org/10.1162/089976602753284446), equation 2.4.
     """
+    if not isinstance(shares, ShareEstimate):
+        raise TypeError(
+            "Expected the result of `dann.selection.estimate_shares`. Received: "
+            f"{type(shares).__name__}"
+        )
     if shares.objection:
         raise ValueError(f"Expected reliable class shares. Received: {shares.objection}")
     adapt = keras.layers.Rescaling(1 / shares.temperature, shares.offsets.tolist(), name="shares")

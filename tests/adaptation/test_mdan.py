@@ -124,6 +124,14 @@ def test_first_fit_counts_sources(reloaded):
     assert [w.shape for w in model.weights] == [w.shape for w in expected.weights]
 
 
+def test_sources_after_the_first_step_are_refused():
+    model = MDAN(linear(3, 4, "backbone"), num_classes=3)
+    model.compile("sgd")
+    model.fit(PAIR, np.arange(5) % 3, verbose=0)
+    with pytest.raises(ValueError, match="`num_sources=3` in the constructor"):
+        model.fit({**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])}, np.arange(5) % 3)
+
+
 def test_single_logit_head_is_copied_per_source():
     model = MDAN(linear(3, 4, "backbone"), num_classes=3, num_sources=3)
     assert model.domain_head.output_shape == (None, 3)

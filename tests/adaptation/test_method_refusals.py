@@ -132,6 +132,7 @@ OPTIONS = [
     (Invariant, {"nuisances": ["site"]}, "`nuisances` to be a dict"),
     (Invariant, {"nuisances": {}}, "at least one nuisance"),
     (Invariant, {"nuisances": {"label": 2}}, "name of a label"),
+    (Invariant, {"nuisances": {"site": LABELS}}, r"nuisances\['site'\]"),
     (Invariant, {"nuisances": {"site": 1}}, r"nuisances\['site'\]"),
     (Invariant, {**NUISANCES, "strength": {"age": 1.0}}, "'age', 'site'"),
     (Invariant, {**NUISANCES, "heads": {"site": linear(4, 3)}}, "2 output"),

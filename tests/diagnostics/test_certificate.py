@@ -44,6 +44,11 @@ def test_healthy_reversal_matches_numpy(mode, implementation):
     assert certificate["reversal/calls"] == 1
 
 
+def test_pairs_are_certified():
+    pairs = dann.data.pair((SOURCE, LABELS), TARGET, batch_size=4)
+    assert certify(linear_dann(), pairs, mode="eager")["reversal/state"] == "working"
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_with_a_reversal_is_certified(method):
     model = linear_model(getattr(dann, method), strength=0.3)

@@ -50,6 +50,7 @@ def leak(values, **options):
 
 REFUSALS = {
     "certify no example": (lambda: certify(REVERSAL, np.zeros((0, 3))), "at least one example"),
+    "certify one domain": (lambda: certify(method(), X["source"]), "Expected one batch"),
     "check layer": (lambda: check(method(), DATA, layer="x"), "No such layer: x"),
     "check not compiled": (
         lambda: check(dann.DANN(**linear_parts()), DATA),

@@ -204,6 +204,8 @@ REFUSALS = {
     "no seeds": ({"seeds": []}, "`seeds` to be a list"),
     "seed of half": ({"seeds": [0.5]}, "seeds=0.5"),
     "text optimizer": ({"optimizer": "adam"}, "`optimizer` to be a function without arguments"),
+    "method in capitals": ({"methods": ["DANN"]}, "one of 'dann'"),
+    "backbone with arguments": ({"backbone": dann.networks.mlp_backbone}, "without arguments"),
     "a model as backbone": ({"backbone": backbone()}, "`backbone` to be a function.*lambda"),
     "pairs": ({"domains": DOMAINS.batches(8)}, "`dann.data.arrays"),
 }

@@ -64,6 +64,8 @@ def test_moved_inputs_and_weak_classifiers_are_named():
         assert words in str(estimate)
         with pytest.raises(ValueError, match="reliable class shares"):
             adapt_shares(classifier, estimate)
+    with pytest.raises(TypeError, match="estimate_shares.*Received: list"):
+        adapt_shares(classifier, [0.5, 0.5])  # pyright: ignore[reportArgumentType]
 
 
 def test_corrected_classifier_is_that_of_bayes(tmp_path):
