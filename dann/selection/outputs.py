@@ -66,10 +66,13 @@ def compute_outputs(
     Raises:
         NotFiniteError: If a logit or feature is not finite. It is a `ValueError`.
         TypeError: If `target` is a tuple, such as inputs and labels.
-        ValueError: If there is no example, a label is out of range, or the model does not return a
-            vector for each example.
+        ValueError: If there is no example, a label is out of range, frames have other columns than
+            in `fit`, or the model does not return a vector for each example.
     """
     results: dict[str, Any] = {}
+    for domain in (source, target):
+        if isinstance(model, AdversarialModel) and domain is not None:
+            model.check_columns(domain)
     if source is not None:
         inputs, labels = _to_arrays(source)
         source_features, logits = _run_model(model, inputs, features, batch_size)

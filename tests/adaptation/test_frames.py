@@ -45,10 +45,14 @@ def fitted():
         lambda model: model.fit(SWAPPED_PAIRS, verbose=0),
         lambda model: dann.diagnostics.check(model, SWAPPED_PAIRS),
         lambda model: dann.diagnostics.check(model, ({**PAIR, "target": SWAPPED}, LABELS)),
+        lambda model: dann.diagnostics.leakage(model, SWAPPED, {"site": LABELS}),
+        lambda model: dann.selection.compute_outputs(model, source=(SWAPPED, LABELS)),
+        lambda model: dann.selection.compute_outputs(model, target=SWAPPED),
     ],
     ids=[
         *("predict", "evaluate", "evaluate pairs", "evaluate a pair", "predict on batch"),
         *("test on batch", "train on batch", "call", "second fit", "check pairs", "check a batch"),
+        *("leakage", "outputs of the source", "outputs of the target"),
     ],
 )
 def test_other_column_order_is_refused_after_fit(fitted, call):
