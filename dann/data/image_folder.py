@@ -50,7 +50,7 @@ def image_folder(
         source_list: List file of the source's images. Defaults to `None`: its folder.
         target_list: List file of the target's images. Defaults to `None`: its folder.
         source_test_list: List file of further images to test on. Defaults to `None`: a share of the
-            source, in the proportions of its classes.
+            source, with its class shares.
         target_test_list: List file of further images to test on. Defaults to `None`: a random share
             of the target.
         classes: `"same"` (default): both domains must have the same classes, by name. `"shared"`:

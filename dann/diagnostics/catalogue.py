@@ -237,7 +237,7 @@ RANGES = (
     HealthyRange(
         "label/loss",
         lambda m: (-math.inf, 0.9 * m["label/prior_entropy"]),
-        "Label loss in nats; a model that always predicts the class proportions is slightly above "
+        "Label loss in nats; a model that always predicts the class shares is slightly above "
         "the limit.",
         "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
         "labels not learned",
@@ -245,9 +245,9 @@ RANGES = (
     HealthyRange(
         "target/share_distance",
         lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
-        "Distance between the class proportions of the source and the proportions predicted for "
-        "the target.",
-        "If the true proportions differ, aligning whole domains moves examples into wrong classes: "
+        "Distance between the class shares of the source and the class shares predicted for the "
+        "target.",
+        "If the true shares differ, aligning whole domains moves examples into wrong classes: "
         "use a lower strength. Inputs that look like another class also increase the distance.",
         "label shift",
     ),

@@ -16,20 +16,21 @@ from scipy import special
 
 from dann.checks import check_integer
 from dann.data import DomainPair
-from dann.experiments.compared_runs import ComparedRun, Task
-from dann.experiments.comparison import ACCURACIES, AGREEMENT, INFO_MAX, Comparison
-from dann.experiments.rows import compute_agreement
-from dann.experiments.settings import (
+from dann.experiments.compared_runs import (
     BOOSTING,
     CONTROL,
     SHARES,
     SOURCE_ONLY,
     STANDARDIZED,
     TARGET_ONLY,
+    ComparedRun,
     Method,
+    Task,
     list_defaults,
     resolve_methods,
 )
+from dann.experiments.comparison import ACCURACIES, AGREEMENT, INFO_MAX, Comparison
+from dann.experiments.rows import compute_agreement
 from dann.selection import info_max, probe_domains
 from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import recommend_run
@@ -52,7 +53,7 @@ def compare(
     Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
     `domains` has target labels, also trains an upper bound that learns from them (`target_only`),
     which is never recommended. `dann.selection.recommend` explains the recommendation. If a change
-    of the class shares alone explains the shift, only runs of `share_correction` are candidates.
+    of the class shares alone explains the shift, only runs of `adapted_shares` are candidates.
 
     Runs with the same seed start from the same weights and see the same batches. Each run is
     `dann.training.start(seed)` and one plain `fit` on `domains.batches(batch_size, seed)`.
@@ -71,13 +72,13 @@ def compare(
             - names in `dann.adaptation.REGULARIZERS`, such as `"coral"`: source only with this
               regularizer
             - `"control"`: DANN with its reversal off, `strength=0`; never recommended
-            - `"share_correction"`: the source-only run, changed by `dann.adapt_shares`. It has no
-              row if there is an objection to the estimated shares.
+            - `"adapted_shares"`: the source-only run, changed by `dann.adapt_shares`. It has no
+              row if the estimated shares are rejected.
             - `"gradient_boosting"`: `HistGradientBoostingClassifier` of scikit-learn on the source,
               for tables only. It is not a network and is never recommended.
 
             Defaults to `None`: `"standardized"`, `"coral"`, `"mcc"`, `"control"`, `"dann"`,
-            `"cdan"`, `"sdat"`, `"share_correction"` and `"gradient_boosting"`, without those that
+            `"cdan"`, `"sdat"`, `"adapted_shares"` and `"gradient_boosting"`, without those that
             the data do not support.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches. Agreement and intervals need at least two seeds, and
@@ -91,7 +92,7 @@ def compare(
     Returns:
         A `Comparison`. `print` shows the table, `plot` draws it, and `save` writes the recommended
         `classifier`. Accuracies are in [0, 1], on the test sets. `seconds` is the wall time of the
-        training and the predictions of a run, without the baseline of `share_correction`. A run
+        training and the predictions of a run, without the baseline of `adapted_shares`. A run
         whose outputs are not finite has no numbers.
 
     Raises:

@@ -28,15 +28,17 @@ class AccuracyEstimate(NamedTuple):
     high: float
 
     @property
-    def objection(self) -> str | None:
-        """The reason not to use the estimate, or `None`."""
+    def rejection_reason(self) -> str | None:
+        """Why the estimate is rejected, or `None`."""
         if self.high - self.low > _MAX_WIDTH:
-            return f"cannot tell (between {self.low:.0%} and {self.high:.0%}): label 50 examples"
+            return f"90% interval {self.low:.0%} to {self.high:.0%}, too wide: label 50 examples"
         return None
 
     def __str__(self):
-        interval = f"{self.accuracy:.0%} (90% interval {self.low:.0%} to {self.high:.0%})"
-        return f"expected target accuracy: {self.objection or interval}"
+        estimate = f"{self.accuracy:.0%} (90% interval {self.low:.0%} to {self.high:.0%})"
+        if self.rejection_reason:
+            estimate = f"rejected ({self.rejection_reason})"
+        return f"expected target accuracy: {estimate}"
 
 
 def expected_accuracy(
@@ -51,8 +53,8 @@ def expected_accuracy(
 
     - `accuracy = c - 0.166`, with the 90% interval `[c - 0.426, c - 0.039]`, within [0, 1]
 
-    If the interval is wider than 0.2, which is usual, `objection` recommends labels. docs/trust.md
-    compares this estimate with others.
+    If the interval is wider than 0.2, which is usual, the estimate is rejected: `rejection_reason`
+    contains the reason. docs/trust.md compares this estimate with others.
 
     Args:
         model: Model of `dann.adaptation`, or any Keras model from inputs to logits.

@@ -43,12 +43,12 @@ class ShareEstimate(NamedTuple):
         return self.biases + np.log(np.maximum(self.target, 1e-6) / np.maximum(self.source, 1e-6))
 
     @property
-    def objection(self) -> str | None:
-        """The reason not to use the estimate, or `None`."""
+    def rejection_reason(self) -> str | None:
+        """Why the estimate is rejected, or `None`."""
         if self.errors.max() > _MAX_ERROR:
             return (
-                "the class shares cannot be estimated, because the classifier separates the "
-                f"classes too poorly (a share has a standard error of {self.errors.max():.2f})"
+                "the classifier separates the classes too poorly: a share has a standard error of "
+                f"{self.errors.max():.2f}"
             )
         if not self.probe.low <= 0.5:  # or NaN, with too few examples
             return (
@@ -58,8 +58,8 @@ class ShareEstimate(NamedTuple):
         return None
 
     def __str__(self):
-        if self.objection:
-            return self.objection
+        if self.rejection_reason:
+            return f"estimated class shares on the target: rejected ({self.rejection_reason})"
         columns = range(len(self.target)), self.target, self.errors, self.source
         words = [
             f"class {k} {share:.0%} ± {error:.0%} (source {old:.0%})"
@@ -84,8 +84,9 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
     The assumption is tested. The first source examples of each class are taken, as many as possible
     with the estimated shares, so the result depends on the order of the examples, and a class with
     an expected count below 1 is left out. A new probe must not separate these examples from the
-    target. It reads features if there are any, otherwise the logits. `objection` of the result
-    names a test that failed, or a standard error above 0.05.
+    target. It reads features if there are any, otherwise the logits. If the probe separates them,
+    or a standard error is above 0.05, the estimate is rejected: `rejection_reason` of the result
+    contains the reason.
 
     Args:
         outputs: Result of `dann.selection.compute_outputs` with `source` and `target`, for a
@@ -100,7 +101,7 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
     >>> x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
     >>> logits, target_logits = (np.hstack([0 * x, 3 * x - 4.5]) for x in (x, x_target))
     >>> shares = estimate_shares(Outputs(target_logits, source_logits=logits, source_labels=y))
-    >>> shares.target.round(1).tolist(), shares.objection
+    >>> shares.target.round(1).tolist(), shares.rejection_reason
     ([0.8, 0.2], None)
 
     Reference:
@@ -144,7 +145,7 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
         A Keras model with one more layer. `save` stores it, and `dann.deployment` exports it.
 
     Raises:
-        ValueError: If there is an `objection` to the estimate.
+        ValueError: If the estimate is rejected.
 
     Example:
 
@@ -167,8 +168,11 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
             "Expected the result of `dann.selection.estimate_shares`. Received: "
             f"{type(shares).__name__}"
         )
-    if shares.objection:
-        raise ValueError(f"Expected reliable class shares. Received: {shares.objection}")
+    if shares.rejection_reason:
+        raise ValueError(
+            "Expected an estimate that is not rejected. Received: an estimate with the "
+            f"`rejection_reason` {shares.rejection_reason!r}"
+        )
     adapt = keras.layers.Rescaling(1 / shares.temperature, shares.offsets.tolist(), name="shares")
     return keras.Model(classifier.input, adapt(classifier.output), name=classifier.name)
 

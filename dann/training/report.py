@@ -50,10 +50,10 @@ def print_results(
             baseline = row.get(f"source_only/{name}")
             note = "" if baseline is None else f"  (source only {baseline:.4f})"
             print(f"{name:<28}{row[name]:>10.4f}{note}")
-        shares = estimate_shares(outputs) if outputs else None
-        accuracy = estimate_accuracy(outputs) if outputs else None
-        proportions = compute_class_proportions(domains, table)
-        print(describe_target(row, *proportions, shares, accuracy))
+        estimates = ()
+        if outputs:
+            estimates = estimate_shares(outputs), estimate_accuracy(outputs)
+        print(describe_target(row, *compute_class_shares(domains, table), *estimates))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -122,10 +122,10 @@ def find_confounded_nuisances(domains: DomainPair) -> list[str]:
     ]
 
 
-def compute_class_proportions(
+def compute_class_shares(
     domains: DomainPair, table: pandas.DataFrame
 ) -> tuple[pandas.Series, pandas.Series]:
-    """Returns the predicted class proportions of the target and the true ones of the source."""
+    """Returns the predicted class shares of the target and the true ones of the source."""
     classes = domains.class_names or range(domains.num_classes)
     counts = np.bincount(domains.source_train[1], minlength=domains.num_classes)
     predicted = table["class"].value_counts(normalize=True).reindex(classes, fill_value=0.0)
@@ -146,8 +146,8 @@ def describe_target(
     - The alignment, by `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
       features of the model. If the domains are "not aligned", the classifier gets inputs that it
       was not trained on, however confident its predictions are.
-    - The class shares: those estimated by `dann.selection.estimate_shares` if there is no
-      objection, otherwise the predicted ones. If their distance from the class shares of the
+    - The class shares that `dann.selection.estimate_shares` estimates or, if this estimate is
+      rejected, the class shares of the predictions. If their distance from the class shares of the
       source, half of the sum of the absolute differences, is at least 0.2, either the class shares
       have changed, or the predictions are wrong.
     - The accuracy to expect, by `dann.selection.expected_accuracy`.
@@ -170,7 +170,7 @@ def describe_target(
         if alignment == "not aligned":
             words[0] += ": do not trust these predictions"
     title = "predicted class shares"
-    if shares is not None and shares.objection is None:
+    if shares is not None and shares.rejection_reason is None:
         title = "estimated class shares on the target"
         predicted = pandas.Series(shares.target, predicted.index)
     distance = (predicted - source).abs().sum() / 2

@@ -124,7 +124,7 @@ def test_known_state_is_named(state):
     build, data = KNOWN[state]
     name, _, reasons = check_model(build(), data=data)
     assert name == state.partition(",")[0]
-    explained = any("Different class proportions" in reason for reason in reasons)
+    explained = any("Different class shares" in reason for reason in reasons)
     assert explained == (state == "label shift")
 
 

@@ -35,7 +35,7 @@ def test_shares_of_gaussians_are_found(share):
         np.testing.assert_allclose(shares, [share, 1 - share], atol=0.05)
     assert estimate.source == pytest.approx([0.5, 0.5], abs=1e-3)
     assert estimate.temperature == pytest.approx(3, rel=0.1)  # the logits are 3 times too large
-    assert estimate.objection is None
+    assert estimate.rejection_reason is None
     assert abs(estimate.target[0] - share) < 4 * estimate.errors[0]
     assert f"class 0 {estimate.target[0]:.0%} ± {estimate.errors[0]:.0%}" in str(estimate)
 
@@ -59,10 +59,10 @@ def test_moved_inputs_and_weak_classifiers_are_named():
         Outputs(logits[0], source_logits=logits[1], source_labels=np.arange(300) % 2)
     )
     few = estimate_shares(Outputs(9 * np.eye(2), None, None, 9 * np.eye(2), np.arange(2), None))
-    for estimate, words in ((moved, "inputs moved too"), (weak, "cannot be estimated"), (few, "")):
-        assert estimate.objection
+    for estimate, words in ((moved, "inputs moved too"), (weak, "too poorly"), (few, "")):
+        assert estimate.rejection_reason
         assert words in str(estimate)
-        with pytest.raises(ValueError, match="reliable class shares"):
+        with pytest.raises(ValueError, match="not rejected.*`rejection_reason`"):
             adapt_shares(classifier, estimate)
     with pytest.raises(TypeError, match="estimate_shares.*Received: list"):
         adapt_shares(classifier, [0.5, 0.5])  # pyright: ignore[reportArgumentType]

@@ -119,13 +119,13 @@ ALIGNMENTS = {
 
 
 @pytest.mark.parametrize("case", ALIGNMENTS)
-def test_last_line_combines_alignment_and_class_proportions(case):
-    probe, proportions, words = ALIGNMENTS[case]
+def test_last_line_combines_alignment_and_class_shares(case):
+    probe, shares, words = ALIGNMENTS[case]
     row = {}
     if probe is not None:
         accuracy, low = probe
         row = {"probe/accuracy": accuracy, "probe/low": low, "probe/high": 2 * accuracy - low}
-    predicted, source = (pandas.Series(s, ["no", "yes"]) for s in (proportions, [0.5, 0.5]))
+    predicted, source = (pandas.Series(s, ["no", "yes"]) for s in (shares, [0.5, 0.5]))
     line = describe_target(row, predicted, source)
     assert words in line
     assert ("they differ" in line) == (case == "other shares")
@@ -145,10 +145,10 @@ def test_line_on_trust_contains_the_estimates_that_are_usable():
     )
     assert re.search(words, line)
     assert "; expected target accuracy: 80% (90% interval 75% to 85%)." in line
-    refused = estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
-    line = describe_target({}, series, series, refused, AccuracyEstimate(0.6, 0.3, 0.8))
+    rejected = estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
+    line = describe_target({}, series, series, rejected, AccuracyEstimate(0.6, 0.3, 0.8))
     assert "; predicted class shares: no 50%, yes 50%" in line
-    assert "cannot tell (between 30% and 80%): label 50 examples." in line
+    assert "rejected (90% interval 30% to 80%, too wide: label 50 examples)." in line
 
 
 @pytest.mark.parametrize(("count", "has_numbers"), [(3, True), (21, False)])
