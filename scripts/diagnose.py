@@ -13,6 +13,7 @@ import functools
 
 import environment  # noqa: F401
 
+from dann.config.errors import ConfigError
 from dann.config.script import script
 
 
@@ -25,11 +26,17 @@ def main(cfg):
     from dann.diagnostics.check import QUICK
     from dann.training import RunDirectory
     from dann.training.diagnose_run import write_diagnosis
+    from dann.training.evaluate_run import find_data_run
 
     names = cfg.diagnostics or QUICK
     if cfg.full:
         names = list(DIAGNOSTICS)
     run = RunDirectory(cfg.run)
+    if run.classifier_file.is_file() and not run.config_file.is_file():
+        raise ConfigError(
+            f"Expected a run. {run} is a classifier without a discriminator. Diagnose a run, such "
+            f"as run={find_data_run(run)}"
+        )
     model = run.model()
     domains = build_domains(load_run_config(cfg.run, cfg.paths))
     run.check_data(domains.identity)

@@ -3,6 +3,7 @@
 python scripts/train.py hydra.run.dir=run
 python scripts/evaluate.py run=run                     on the test sets of the run
 python scripts/evaluate.py run=run target=new_photos   on new target data
+python scripts/evaluate.py run=sweep/recommended       the recommended classifier of a sweep
 python scripts/evaluate.py run=run label=50            draws 50 target examples to label by hand
 python scripts/evaluate.py run=run labels_file=run/label_50.csv   accuracy on the labeled examples
 
@@ -19,6 +20,8 @@ For a run with `trainer.oracle_curve=true`, the script also lists the epoch that
 score selects. The regret of a score is the best target accuracy of all epochs minus the target
 accuracy of the selected epoch.
 """
+
+import pathlib
 
 import environment  # noqa: F401
 
@@ -48,13 +51,13 @@ def main(cfg):
             f"Written to {path}. Fill in the column `label`, then evaluate with labels_file={path}"
         )
         return
+    data_run = evaluate_run.find_data_run(run)
     if cfg.labels_file is not None:
-        print(
-            evaluate_run.measure_labeled_accuracy(cfg.labels_file, run.summary().get("class_names"))
-        )
+        class_names = data_run.summary().get("class_names")
+        print(evaluate_run.measure_labeled_accuracy(cfg.labels_file, class_names))
         return
     classifier = run.classifier()
-    run_cfg = load_run_config(cfg.run, cfg.paths)
+    run_cfg = load_run_config(data_run.path, cfg.paths)
     domain_names = ["source", "target"]
     if cfg.target is not None:
         reader = run_cfg.data["_target_"]
@@ -63,10 +66,17 @@ def main(cfg):
                 "target= requires a run with data=image_folder, npz or csv. "
                 f"Received: a run with {reader}"
             )
+        path, is_folder = pathlib.Path(cfg.target), reader == "dann.data.image_folder"
+        if path.exists() and path.is_dir() != is_folder:
+            expected, received = ("folder of images", "file") if is_folder else ("file", "folder")
+            raise ConfigError(
+                f"Expected target= to be a {expected}, like the target of the run. "
+                f"Received: {path}, a {received}"
+            )
         run_cfg.data["target_new"] = cfg.target
         domain_names = ["target"]
-    domains = build_domains(run_cfg, run.standardizer())
-    run.check_data(domains.identity)
+    domains = build_domains(run_cfg, data_run.standardizer())
+    data_run.check_data(domains.identity)
     if domains.nuisances and cfg.target is None:
         # A nuisance table has a single test set, which `source_test` and `target_test` share.
         domain_names = ["source"]

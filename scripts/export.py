@@ -22,11 +22,12 @@ def main(cfg):
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
     from dann.deployment import FORMATS, export
-    from dann.training import RunDirectory
+    from dann.training import RunDirectory, evaluate_run
 
     run = RunDirectory(cfg.run)
+    data_run = evaluate_run.find_data_run(run)
     classifier = run.classifier()
-    inputs = build_domains(load_run_config(cfg.run, cfg.paths)).target_test[0]
+    inputs = build_domains(load_run_config(data_run.path, cfg.paths)).target_test[0]
     count = min(cfg.examples, len(inputs))
     rows = np.linspace(0, len(inputs) - 1, count).astype(int)
     name = cfg.format.value

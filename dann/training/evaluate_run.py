@@ -13,6 +13,7 @@ from sklearn.metrics import classification_report, confusion_matrix
 from dann.checks import check_integer
 from dann.selection import regret
 from dann.training.evaluation import compute_accuracies
+from dann.training.manifest import Manifest
 from dann.training.run_directory import RunDirectory
 
 
@@ -76,6 +77,41 @@ def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
         rows.append((name, step, score, choice["accuracy"], choice["regret"]))
     columns = ["selection", "step", "score", "accuracy", "regret"]
     return pandas.DataFrame(rows, columns=columns).set_index("selection").sort_values("regret")
+
+
+def find_data_run(run: RunDirectory) -> RunDirectory:
+    """Returns the run whose config and summary describe the data of a directory.
+
+    A run describes its own data. A baseline, `source_only` in a run, has the data of this run, and
+    the folder `recommended` of a sweep has the data of the runs of the sweep.
+
+    Args:
+        run: A directory with a classifier.
+
+    Raises:
+        FileNotFoundError: If the directory is none of these.
+        ValueError: If the runs of the sweep have different data.
+    """
+    if run.config_file.is_file():
+        return run
+    parent = RunDirectory(run.path.absolute().parent)
+    if run.classifier_file.is_file() and parent.config_file.is_file():
+        return parent
+    runs = [RunDirectory(path.parent) for path in sorted(parent.path.rglob("summary.json"))]
+    runs = [member for member in runs if member.is_finished() and member.config_file.is_file()]
+    name = f"{run.path.absolute().name}/{run.classifier_file.name}"
+    if not runs or name not in Manifest(parent.path, "sweep").files():
+        raise FileNotFoundError(
+            "Expected the directory of a run, or the folder `recommended` of a sweep. "
+            f"Received: {run}"
+        )
+    data = [member.summary().get("training_data") for member in runs]
+    if data.count(data[0]) < len(data):
+        raise ValueError(
+            f"Expected a sweep whose runs have the same data. Use one of its runs, such as "
+            f"run={runs[0]}. Received: {run}, of runs with different data"
+        )
+    return runs[0]
 
 
 class LabeledAccuracy(NamedTuple):

@@ -154,6 +154,9 @@ REFUSALS = {
         "": "Missing required key: run",
         "run=nowhere": "Received: nowhere",
         "run=run target=nothing.npz": "nothing.npz",
+        "run=run target=empty": "Expected target= to be a file, like the target of the run. "
+        "Received: empty, a folder",
+        "run=empty": "or the folder `recommended` of a sweep. Received: empty",
     },
     "train.py": {
         "method=dirt_t": "Missing required key: method.teacher",

@@ -77,7 +77,9 @@ def test_unlabeled_targets_and_new_data_are_predicted(
     check_refused(refused, f"{kind}/standardizer.json", silent=False)
 
 
-def test_image_size_and_batch_size_follow_a_few_images(folder, tmp_path, run_well):
+def test_image_size_and_batch_size_follow_a_few_images(
+    folder, tmp_path, run_well, run_here, check_refused
+):
     for path in folder.glob("[ab]/*/?.png"):  # the first five of each class
         copy = tmp_path / path.relative_to(folder)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -89,6 +91,8 @@ def test_image_size_and_batch_size_follow_a_few_images(folder, tmp_path, run_wel
     assert "Batch size: 8, because the source has 8 examples (trainer.batch_size)" in output
     assert json.loads((tmp_path / "run/summary.json").read_text())["steps"] == 2
     run_well("evaluate.py", ["run=run", f"target={folder / 'new'}"], tmp_path)
+    refused = run_here("evaluate.py", ["run=run", f"target={folder / 'new/0.png'}"], tmp_path)
+    check_refused(refused, "Expected target= to be a folder of images", "0.png, a file")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,9 @@ SHORT = [*DATA, "debug=fast", "compare=false"]
 METHODS = "source_only", "dann"  # that finish
 
 
-def test_sweep_is_ranked_and_shares_baselines(tmp_path, run_here, with_features):
+def test_sweep_is_ranked_and_shares_baselines(
+    tmp_path, run_here, run_well, check_refused, with_features
+):
     folder = with_features(tmp_path)
     jobs = ["-m", "method=source_only,dann,dirt_t", "seed=0,1", "hydra.sweep.dir=sweep"]
     result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)
@@ -31,6 +33,11 @@ def test_sweep_is_ranked_and_shares_baselines(tmp_path, run_here, with_features)
         saved = (folder / "sweep/recommended" / name).read_bytes()
         assert saved == (folder / "sweep" / run / name).read_bytes()
     assert (folder / "sweep/sweep.png").is_file()
+    # The recommended classifier is evaluated on the data of the runs.
+    output = run_well("evaluate.py", ["run=sweep/recommended"], folder)
+    assert output.count(" of 20 examples, balanced ") == 2
+    refused = run_here("diagnose.py", ["run=sweep/recommended"], folder)
+    check_refused(refused, "Diagnose a run, such as run=sweep/0_source_only_seed0")
     # Failed jobs are reported.
     assert result.returncode == 1
     assert result.stderr.count("Missing required key: method.teacher") == 2

@@ -3,7 +3,13 @@ import pandas
 import pytest
 
 from dann.training import RunDirectory
-from dann.training.evaluate_run import measure_labeled_accuracy, tabulate_regret, write_sample
+from dann.training.evaluate_run import (
+    find_data_run,
+    measure_labeled_accuracy,
+    tabulate_regret,
+    write_sample,
+)
+from dann.training.manifest import Manifest
 
 
 @pytest.fixture
@@ -91,3 +97,24 @@ def test_accuracy_of_a_sample_has_wilsons_interval(tmp_path):
 def test_wrong_labels_are_refused(labels, words, tmp_path):
     with pytest.raises(ValueError, match=words):
         measure_labeled_accuracy(fill(tmp_path, labels), ("no", "yes"))
+
+
+def test_data_of_a_recommended_classifier_are_those_of_all_runs(tmp_path):
+    runs = [RunDirectory(tmp_path / name) for name in ("recommended", "first", "second")]
+    recommended, first, second = runs
+    for number, run in enumerate(runs):
+        with Manifest(tmp_path, "sweep").write(run.classifier_file) as draft:
+            draft.write_text("network")
+        if number:
+            run.write_config({"config.yaml": "seed: 0"})
+            run.write_summary({"training_data": {"source": [80, 1.5]}})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/classifier.keras").write_text("network")
+    assert find_data_run(first) is first
+    assert find_data_run(recommended).path == tmp_path / "first"
+    for path in ("other", "."):
+        with pytest.raises(FileNotFoundError, match="or the folder `recommended` of a sweep"):
+            find_data_run(RunDirectory(tmp_path / path))
+    second.write_summary({"training_data": {"source": [80, 2.5]}})
+    with pytest.raises(ValueError, match=r"Use one of its runs, such as run=.*first"):
+        find_data_run(recommended)
