@@ -51,7 +51,9 @@ def test_run_takes_the_configured_steps(domains, tmp_path, capsys):
     assert (summary["steps"], summary["seed"]) == (6, 1)
     assert summary["hardware"] == describe_hardware()
     assert summary["backend"] == keras.backend.backend()
-    assert format_accuracies(summary) in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert format_accuracies(summary) in output
+    assert "Trains source only and then DANN; the time left is that of the current" in output
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
         assert picture.std() > 5  # not blank
