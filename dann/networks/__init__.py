@@ -7,13 +7,10 @@ not the shape of images or is too small.
 """
 
 from dann.networks.application import application_backbone
-from dann.networks.binary_label_head import binary_label_head
-from dann.networks.binary_lenet import binary_lenet_backbone
-from dann.networks.binary_mlp import binary_mlp_backbone
 from dann.networks.binary_resnet import binary_resnet_backbone
 from dann.networks.cnn import cnn_backbone
-from dann.networks.heads import domain_head, label_head
-from dann.networks.lenet import lenet_backbone
-from dann.networks.mlp import mlp_backbone
+from dann.networks.heads import binary_label_head, domain_head, label_head
+from dann.networks.lenet import binary_lenet_backbone, lenet_backbone
+from dann.networks.mlp import binary_mlp_backbone, mlp_backbone
 from dann.networks.paper import gtsrb_backbone, mnist_backbone, svhn_backbone
 from dann.networks.time_series import time_series_backbone

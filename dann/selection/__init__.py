@@ -7,6 +7,11 @@ from dann.selection.expected_accuracy import AccuracyEstimate, expected_accuracy
 from dann.selection.outputs import Outputs, compute_outputs
 from dann.selection.recommend import Recommendation, recommend
 from dann.selection.regret import regret
-from dann.selection.scores import SCORES, compute_scores, resolve_scores, score_checkpoints
-from dann.selection.selection_scores import SelectionScores
+from dann.selection.scores import (
+    SCORES,
+    SelectionScores,
+    compute_scores,
+    resolve_scores,
+    score_checkpoints,
+)
 from dann.selection.shares import ShareEstimate, adapt_shares, estimate_shares

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from dann.data.image_paths import read_images
+from dann.data.image_folder import read_images
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from dann.data import (
     npz,
     pair,
 )
-from dann.data.image_paths import read_images
+from dann.data.image_folder import read_images
 from dann.data.lazy_array import LazyArray
 
 X = np.random.default_rng(0).normal(size=(60, 5, 2))
