@@ -43,7 +43,7 @@ class CConstants:
 
     def declare(self, declaration: str, texts: Sequence[str], size: int) -> None:
         """Declares a constant of `size` numbers of 32 bits, with its elements as C code."""
-        self.lines += [f"static const {declaration} = {{", format_rows(texts), "};", ""]
+        self.lines += [f"static const {declaration} = {{", format_rows(texts), "};"]
         self.num_bytes += 4 * size
 
 

@@ -25,8 +25,9 @@ from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
 _FRAME = pathlib.Path(__file__).parent / "frame.c"
-# Part of the names of cached libraries. Increase it with every change of the generated C code.
-C_VERSION = 5
+# Part of the names of cached libraries and of the macro that guards the C functions. Increase it
+# with every change of the generated C code.
+C_VERSION = 6
 
 
 def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -> int:
@@ -47,7 +48,7 @@ def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -
             a method of `dann.adaptation`, whose `classifier` is written.
         path: Path of the file. An existing file is replaced.
         name: Prefix of the function and, in capitals, of the macros. To use several networks in one
-            program, give each its own name and compile each file separately.
+            program, give each its own name.
 
     Returns:
         The size of the file in bytes.
@@ -68,17 +69,18 @@ def generate_c(steps: Sequence[Step], name: str = "dann") -> str:
     """Returns the C file of a packed program, with a test of its outputs on an example."""
     factor, outputs = _make_example(steps)
     program = CProgram(steps, [output.shape[1:] for output in outputs])
-    expected, body = outputs[-1][0].ravel(), "\n".join(program.lines[1:])
+    expected = outputs[-1][0].ravel()
     buffers = [f"static {TYPES[k]} {buffer}[{n}];" for buffer, (k, n) in program.buffers.items()]
+    # Constants and buffers are local, so that they cannot conflict with those of other networks.
+    body = "\n".join([*program.constants.lines, *buffers, *program.lines])
     return string.Template(_FRAME.read_text()).substitute(
+        version=C_VERSION,
         flash=f"{program.constants.num_bytes:,}",
         ram=f"{4 * sum(size for _, size in program.buffers.values()):,}",
         name=name,
         NAME=name.upper(),
         input_shape=" * ".join(map(str, program.shapes[0])),
         output_shape=" * ".join(map(str, program.shapes[-1])),
-        constants="\n".join(program.constants.lines),
-        buffers="\n".join(buffers),
         body=textwrap.indent(body, "    "),
         factor=factor,
         expected=textwrap.indent(format_rows([f"{value!s}f" for value in expected[:100]]), "    "),

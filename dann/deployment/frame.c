@@ -46,6 +46,9 @@ void ${name}_predict(const float *input, float *output);
 
 #ifndef ${NAME}_HEADER
 
+#ifndef DANN_FUNCTIONS_$version  /* other networks in the same program may define them */
+#define DANN_FUNCTIONS_$version
+
 #if defined(__GNUC__) && defined(__AVX512F__)  /* then no vector crosses a cache line */
 #define DANN_ALIGNED __attribute__((aligned(64)))
 #else
@@ -404,6 +407,13 @@ DANN_FUNCTION void apply_hard_sigmoid(int n, float *values)
     }
 }
 
+/* log(1 + exp(x)), with an exponent of at most 0 so that it cannot overflow. */
+DANN_FUNCTION void apply_softplus(int n, float *values)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = (values[i] > 0 ? values[i] : 0) + log1pf(expf(-fabsf(values[i])));
+}
+
 /* 1 / (1 + exp(-x)), with an exponent of at most 0 so that it cannot overflow. */
 DANN_FUNCTION float sigmoid(float x)
 {
@@ -455,7 +465,7 @@ DANN_FUNCTION void repack_bits(const uint32_t *rows, int length, int pixel, int 
     }
 }
 
-$constants$buffers
+#endif
 
 void ${name}_predict(const float *input, float *output)
 {

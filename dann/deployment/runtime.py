@@ -183,6 +183,7 @@ FUNCTIONS = {
     "sigmoid": _sigmoid,
     "silu": lambda values: values * _sigmoid(values),
     "softmax": _softmax,
+    "softplus": lambda values: np.logaddexp(values, 0),
     "tanh": np.tanh,
 }
 

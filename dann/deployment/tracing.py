@@ -12,6 +12,13 @@ from dann.deployment.runtime import Step
 from dann.gradients.estimators import Estimator
 from dann.layers import BinarySign
 
+# Activations that Keras cannot call on symbolic tensors, as functions that it can.
+_SYMBOLIC_ACTIVATIONS = {
+    keras.activations.hard_silu: keras.ops.hard_silu,
+    keras.activations.mish: lambda x: x * keras.ops.tanh(keras.ops.softplus(x)),
+    keras.activations.sparsemax: keras.ops.sparsemax,
+}
+
 
 class PackError(ValueError):
     """Raised if a model, or one of its layers, cannot be packed."""
@@ -65,6 +72,7 @@ class Call:
         """Adds an activation of a step's output, and returns the number of the last step."""
         if isinstance(function, Estimator):  # it cannot be called on symbolic tensors
             function = BinarySign(estimator=function)
+        function = _SYMBOLIC_ACTIVATIONS.get(function, function)
         tensors = [keras.KerasTensor((None, *self.program.steps[number].shape))]
         return trace_calls(self.program, function, tensors, [number], self.name)[0]
 

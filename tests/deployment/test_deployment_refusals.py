@@ -50,6 +50,7 @@ UNPACKABLE = {  # the shape of the input, a function of it, and words of the err
     "mean image": (IMAGE, lambda x: x - np.ones(IMAGE), "last axis"),
     "quantized": (FLAT, quantized, "in float32.*int8"),
     "celu": (FLAT, layers.Dense(2, activation="celu", name="one"), "'one/celu'.*Received: Celu"),
+    "sparsemax": (FLAT, layers.Activation("sparsemax"), "/sparsemax'.*Received: Sparsemax"),
     "convolution by function": (IMAGE, lambda x: ops.conv(x, np.ones((1, 1, 2, 2))), "Conv"),
     "channels first": ((2, 6, 6), FIRST_AXIS_CONVOLUTION, "channels_last"),
     "divisor": (FLAT, lambda x: x / layers.Dense(4)(x), "divide by a constant"),
