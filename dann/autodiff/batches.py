@@ -112,8 +112,9 @@ def frobenius_norm(
     Raises:
         TypeError: If inputs or outputs are not floating.
         ValueError: If `samples` is less than 2; if outputs depend on other examples or differ
-            between two calls; if an overridden gradient is not linear in the upstream gradient. In
-            a compiled function the norm is then NaN.
+            between two calls; if an overridden gradient is not linear in the upstream gradient
+            (on JAX, an added constant is not detected). In a compiled function the norm is then
+            NaN.
 
     Example:
 

@@ -49,7 +49,10 @@ def map_range(function: Callable, count: int, dtypes: Any) -> Any:
 
 
 def may_override(y: Any, pull: Callable) -> bool:
-    """Returns whether a function of upstream gradients may not be linear."""
+    """Returns whether a function of upstream gradients may not be linear.
+
+    JAX transposes an added constant, as in `upstream + 1e-3`, as if it were linear.
+    """
 
     def pull_one(upstream):
         return pull([upstream])[0]

@@ -47,7 +47,8 @@ def singular_values(
         TypeError: If inputs or outputs are not floating.
         ValueError: If `k` or `iterations` is out of range; if outputs depend on other examples or
             differ between two calls; if an overridden gradient is not linear in the upstream
-            gradient. In a compiled function the values are then NaN.
+            gradient (on JAX, an added constant is not detected). In a compiled function the values
+            are then NaN.
 
     Example:
 
