@@ -90,7 +90,7 @@ def reject_synonyms(arguments: Mapping[str, Any], synonyms: Mapping[str, str] = 
 
 def _carry_reversal(inputs, strength):
     # The carrier is 0 and has the derivative `-strength`. It cannot overflow for finite inputs.
-    return straight_through(inputs, -strength * (inputs - ops.stop_gradient(inputs)))
+    return straight_through(inputs, ops.multiply(-strength, inputs - ops.stop_gradient(inputs)))
 
 
 def _override_op(inputs, strength):

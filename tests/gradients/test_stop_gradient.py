@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 from support.differentiate import bits, tensor, value_and_gradients
 
-from dann.gradients import straight_through, surrogate_gradient
+from dann.gradients import reverse_gradient, straight_through, surrogate_gradient
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -76,8 +76,15 @@ def test_straight_through_draws_once(compiled):
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_straight_through_in_a_functional_model():
+@pytest.mark.parametrize(
+    ("function", "values", "slope"),
+    [
+        (lambda x: straight_through(ops.round(x), 3.0 * x), [0.0, 2.0], 3.0),
+        (lambda x: reverse_gradient(x, 0.5, "stop_gradient"), [0.5, 1.75], -0.5),
+    ],
+)
+def test_functions_apply_to_symbolic_inputs(function, values, slope):
     inputs = keras.Input((2,))
-    model = keras.Model(inputs, straight_through(ops.round(inputs), 3.0 * inputs))
-    value, (gradient,) = value_and_gradients(model, tensor([[0.4, 1.6]], "float32"))
-    assert (value.tolist(), gradient.tolist()) == ([[0.0, 2.0]], [[3.0, 3.0]])
+    model = keras.Model(inputs, function(inputs))
+    value, (gradient,) = value_and_gradients(model, tensor([[0.5, 1.75]], "float32"))
+    assert (value.tolist(), gradient.tolist()) == ([values], [[slope, slope]])
