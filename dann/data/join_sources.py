@@ -82,7 +82,8 @@ def leave_one_domain_out(
         labels: Labels `(n,)`. A source may lack some of the classes.
         domains: The domain of each example, `(n,)`, as numbers or strings.
         target: The domain to leave out of the sources.
-        **options: `test_share` and `seed` of `dann.data.arrays`.
+        **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`. Names are required
+            if the target has a class that all sources lack. Defaults to the classes of the sources.
 
     Returns:
         A pair whose sources are joined by `dann.data.join_sources`, in the order of their names.
@@ -95,7 +96,8 @@ def leave_one_domain_out(
     >>> import numpy as np
     >>> from dann.data import leave_one_domain_out
     >>> x, y, subjects = np.random.rand(60, 4), np.arange(60) % 2, np.arange(60) // 20
-    >>> [leave_one_domain_out(x, y, subjects, target).name for target in range(3)]
+    >>> folds = [leave_one_domain_out(x, y, subjects, target) for target in range(3)]
+    >>> [fold.name for fold in folds]  # `dann.compare(folds, ...)` makes one table of all folds
     ['1 + 2 → 0', '0 + 2 → 1', '0 + 1 → 2']
     """
     inputs, labels, domains = as_array(inputs, "inputs"), np.asarray(labels), np.asarray(domains)
@@ -110,7 +112,7 @@ def leave_one_domain_out(
     classes = np.unique(labels[domains != target])
     if classes.dtype.kind in "biu":  # every number up to the largest is a class
         classes = np.arange(int(classes.max()) + 1)
-    options |= {"target_name": str(target), "class_names": classes.astype(str).tolist()}
+    options = {"class_names": classes.astype(str).tolist(), "target_name": str(target), **options}
     pairs = [
         arrays(parts[name], parts[target], source_name=str(name), **options)
         for name in names

@@ -38,7 +38,7 @@ from dann.training.evaluation import accuracy_columns, predict_target
 
 
 def compare(
-    domains: DomainPair,
+    domains: DomainPair | Iterable[DomainPair],
     methods: Sequence[str | Method] | Mapping[str, Method] | None = None,
     *,
     backbone: Callable[[], Any],
@@ -59,7 +59,11 @@ def compare(
     `dann.training.start(seed)` and one plain `fit` on `domains.batches(batch_size, seed)`.
 
     Args:
-        domains: The data, as `dann.data.arrays` and the other readers return it.
+        domains: The data, as `dann.data.arrays` and the other readers return it. Or an iterable of
+            pairs, such as one pair per domain to leave out; see `dann.data.leave_one_domain_out`.
+            The result then has one row per pair, setting and seed, with the columns `fold` (the
+            number of the pair) and `target`, and no `classifier`. A pair is read when the previous
+            pair is finished, so a generator does not keep all pairs in memory.
         methods: Names; or functions of `(backbone, num_classes)` that return a model, such as the
             classes; or a dict from names to such functions. `MDAN` receives the number of sources
             of the data. Names are those in `dann.adaptation.METHODS`, with the default arguments of
@@ -116,6 +120,15 @@ def compare(
     >>> comparison.classifier.output_shape
     (None, 2)
     """
+    if isinstance(domains, Iterable):
+
+        def compare_fold(pair):
+            _check_types(pair, methods, backbone, seeds, optimizer)
+            options = {"backbone": backbone, "seeds": seeds, "steps": steps, "verbose": verbose}
+            options |= {"batch_size": batch_size, "optimizer": optimizer}
+            return pair, compare(pair, methods, **options)
+
+        return _join_folds(map(compare_fold, domains))
     _check_types(domains, methods, backbone, seeds, optimizer)
     seeds = [check_integer("seeds", seed, low=0) for seed in seeds]
     check_integer("steps", steps, low=1)
@@ -177,6 +190,19 @@ def compare(
         standardizer=domains.standardizer,
         notes=task.notes,
     )
+
+
+def _join_folds(comparisons):
+    """Returns the runs of several comparisons, of pairs of domains, as one comparison."""
+    frames, notes = [], []
+    for fold, (domains, comparison) in enumerate(comparisons):
+        frames.append(comparison.runs.assign(fold=fold, target=domains.target))
+        if comparison.recommendation is not None:
+            setting, run = comparison.recommendation.key
+            notes.append(f"recommended for {domains.target}: {setting}, in {run}")
+    if not frames:
+        raise ValueError("Expected at least one pair of domains. Received: no pair")
+    return Comparison(pandas.concat(frames, ignore_index=True), notes=notes)
 
 
 def _can_call(function):

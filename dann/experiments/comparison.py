@@ -39,7 +39,8 @@ class Comparison:
         runs: Frame with one row per run and the columns `run` (name), `setting`, `baseline` (the
             setting that trained on the source alone), `seed`, `oracle` (whether the run learned
             from target labels) and one column per measure, such as `selection/info_max`,
-            `source/accuracy`, `target/accuracy` and `seconds`. Missing measures are NaN.
+            `source/accuracy`, `target/accuracy` and `seconds`. Missing measures are NaN. The
+            optional column `fold` is the number of the pair of domains.
         score: The score that ranks the runs, `"agreement"` (default) or the name of a column
             `selection/<name>`.
         recommendation: The run to keep, from `dann.selection.recommend`. Defaults to `None`.
@@ -86,9 +87,10 @@ class Comparison:
                 runs[keys].where(is_candidate).sort_values(keys, ascending=False, kind="stable")
             )
             runs = runs.loc[scores.index]
-        baselines = runs[runs["setting"].eq(runs["baseline"])].drop_duplicates(["setting", "seed"])
-        accuracies = baselines.set_index(["setting", "seed"])["target/accuracy"]
-        pairs = pandas.MultiIndex.from_frame(runs[["baseline", "seed"]])
+        trained_with = ["seed", "fold"] if "fold" in runs else ["seed"]
+        baselines = runs[runs["setting"].eq(runs["baseline"])].set_index(["setting", *trained_with])
+        accuracies = baselines["target/accuracy"][~baselines.index.duplicated()]
+        pairs = pandas.MultiIndex.from_frame(runs[["baseline", *trained_with]])
         gains = runs["target/accuracy"].to_numpy() - accuracies.reindex(pairs).to_numpy()
         self.runs: Any = runs.assign(**{GAIN: gains})
 
@@ -118,23 +120,28 @@ class Comparison:
     def table(self) -> Any:
         """Means and standard deviations over seeds, one row per setting.
 
+        With several folds, each value is the mean over the seeds of a fold, because these runs are
+        not independent.
         The columns are pairs of a measure and `"count"`, `"mean"` or `"std"`.
         """
         measures = [name for name in (*_TITLES, self.key, "seconds") if name in self.runs]
-        groups = self.runs.groupby("setting", sort=False)
-        return groups[measures].agg(["count", "mean", "std"])
+        runs = self.runs
+        if "fold" in runs:
+            runs = runs.groupby(["setting", "fold"], sort=False)[measures].mean()
+        return runs.groupby("setting", sort=False)[measures].agg(["count", "mean", "std"])
 
     def __str__(self):
         table = self.table
         oracles = set(self.runs["setting"][self.runs["oracle"].eq(True)])
-        columns: dict[str, Any] = {"seeds": table["source/accuracy"]["count"]}
+        unit = "folds" if "fold" in self.runs else "seeds"
+        columns: dict[str, Any] = {unit: table["source/accuracy"]["count"]}
         for name in map(str, table.columns.unique(level=0)):
             title = _TITLES.get(name, name.removeprefix("selection/"))
             columns[title] = [_format_cell(name, *row) for row in table[name].to_numpy()]
         frame = pandas.DataFrame(columns).rename_axis(None)
         frame = frame.rename(index={name: f"{name} (uses target labels)" for name in oracles})
         lines = [
-            "mean ± standard deviation over seeds; gain: points over source only with the same "
+            f"mean ± standard deviation over {unit}; gain: points over source only with the same "
             "seed, ± half the width of the 95% interval",
             frame.to_string(),
             *self.notes,

@@ -70,3 +70,8 @@ def test_leaving_one_domain_out_keeps_every_example(names):
         np.testing.assert_array_equal(np.array(expected)[numbers], labels[rows].astype(str))
         held_out = np.concatenate([domains.target_train, domains.target_test[0]])[:, 0]
         assert sorted(held_out) == sorted(np.flatnonzero(subjects == target))
+    labels = labels[subjects != 6]  # now only the held-out subject has the third class
+    data = values[subjects != 6], labels, subjects[subjects != 6], 7
+    with pytest.raises(ValueError, match="pass the names of all classes as `class_names`"):
+        leave_one_domain_out(*data)
+    assert leave_one_domain_out(*data, class_names=expected).class_names == expected

@@ -13,6 +13,7 @@ from scipy import special
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import dann
+from dann.experiments import Comparison
 from dann.selection import agreement, compute_outputs, info_max
 from dann.selection.recommend import find_closest_to_average
 
@@ -190,9 +191,27 @@ def test_mdan_receives_the_sources_of_the_data():
             created.append(self.num_sources)
 
     options = {"backbone": backbone, "seeds": [0], "steps": 1, "batch_size": 9, "verbose": False}
-    comparison = dann.compare(domains, [Recorded, "mdan"], **options)
+    comparison = dann.compare(iter([domains]), [Recorded, "mdan"], **options)  # one fold
     assert created == [3]
-    assert {"Recorded", "mdan"} < set(comparison.table.index)
+    rows = comparison.runs.set_index(["fold", "target", "setting", "seed"]).index
+    expected = [(0, "target", name, 0) for name in ("Recorded", "mdan", "source_only")]
+    assert sorted(rows) == expected
+    assert "recommended for target: " in str(comparison)
+    with pytest.raises(ValueError, match="at least one pair of domains"):
+        dann.compare([], **options)
+
+
+def test_folds_are_averaged_over_seeds_first(comparison):
+    folds = [comparison.runs.assign(fold=number) for number in range(2)]
+    folds[1]["target/accuracy"] **= 2
+    joined = Comparison(pandas.concat(folds, ignore_index=True))
+    rows = joined.runs.query("setting == 'mine'").set_index(["fold", "seed"])
+    expected = comparison.runs.query("setting == 'mine'").set_index("seed")["gain"]
+    pandas.testing.assert_series_equal(rows["gain"][0], expected)  # with the baseline of the fold
+    cells = joined.table["target/accuracy"].loc["mine"]
+    means = rows["target/accuracy"].groupby("fold").mean()
+    assert cells.tolist() == pytest.approx([2, means.mean(), means.std()])
+    assert "± standard deviation over folds" in str(joined)
 
 
 DOMAINS = make_domains(False)

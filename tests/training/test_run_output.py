@@ -53,7 +53,7 @@ def test_run_takes_the_configured_steps(domains, tmp_path, capsys):
     assert summary["backend"] == keras.backend.backend()
     output = capsys.readouterr().out
     assert format_accuracies(summary) in output
-    assert "Trains source only and then DANN; the time left is that of the current" in output
+    assert "Trains source only and then DANN; the time left is for the current training" in output
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
         assert picture.std() > 5  # not blank
