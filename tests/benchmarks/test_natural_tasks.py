@@ -1,4 +1,4 @@
-"""Checks that the natural tasks resume, and that judge styles are kept apart."""
+"""Checks that the natural tasks resume, and that held-out styles are kept apart."""
 
 import keras
 import numpy as np
@@ -28,8 +28,8 @@ def test_only_missing_settings_are_trained(monkeypatch):
     assert rows["target/balanced_accuracy"].between(0, 1).all()
 
 
-def test_judge_styles_occur_only_in_judge_tasks():
-    judges = {"noto", "twemoji"}
-    for judge in (False, True):
-        for task in natural_tasks.make_tasks("folder", judge):
-            assert bool(judges & set(task.split())) == judge, task
+def test_held_out_styles_occur_only_in_held_out_tasks():
+    styles = {"noto", "twemoji"}
+    for held_out in (False, True):
+        for task in natural_tasks.make_tasks("folder", held_out):
+            assert bool(styles & set(task.split())) == held_out, task

@@ -1,3 +1,5 @@
+"""Runs of a few steps, and calls that are refused before a training."""
+
 import csv
 import dataclasses
 import functools
@@ -15,7 +17,7 @@ from dann.adaptation import DANN, SourceOnly, TargetOnly
 from dann.config.schema import SelectionConfig
 from dann.diagnostics import Diagnosis, verdict
 from dann.selection import compute_scores
-from dann.training import RunDirectory, run_figures
+from dann.training import Distribution, RunDirectory, run_figures
 from dann.training.diagnose_run import write_diagnosis
 from dann.training.manifest import Manifest
 from dann.training.run_callbacks import RunScores
@@ -160,3 +162,65 @@ def test_summary_has_the_scores_of_the_final_weights(keep, averages, domains, tm
     # Callbacks after the scores see the weights that train, not their averages.
     is_final = np.allclose(weights[best][0], model.classifier.get_weights()[0])
     assert is_final != averages
+
+
+BACKEND = keras.backend.backend()
+UNLABELLED = np.zeros((4, 8, 8, 1), "uint8"), None
+untrained = functools.cache(build_model)
+
+
+def run(trainer=None, selection=None, method=DANN, **data):
+    """Returns a call that trains a small run with other settings in a folder."""
+
+    def call(domains, folder):
+        settings = {"trainer": dataclasses.replace(TRAINER, **(trainer or {}))}
+        if selection is not None:
+            settings["selection"] = dataclasses.replace(SELECTION, **selection)
+        train_small(folder, dataclasses.replace(domains, **data), untrained(method), **settings)
+
+    return call
+
+
+def equal_test_sets(domains, folder):
+    run(selection={}, target_test=domains.source_test)(domains, folder)
+
+
+def distribution(*arguments, **settings):
+    return lambda domains, folder: Distribution(*arguments, **settings)
+
+
+def connect(*arguments):
+    return lambda domains, folder: Distribution(*arguments).connect()
+
+
+REFUSALS = {
+    "no step": (run({"steps": 0}), "trainer.steps"),
+    "part of a call": (
+        run({"steps": 5, "steps_per_execution": 2}),
+        "trainer.steps and trainer.steps_per_epoch must be multiples of",
+    ),
+    "batch larger than the source": (run({"batch_size": 20}), "20"),
+    "oracle curve without labels": (
+        run({"oracle_curve": True}, target_test=UNLABELLED),
+        "trainer.oracle_curve needs labels",
+    ),
+    "oracle without labels": (run(method=TargetOnly), "labels of the target"),
+    "keep that is no score": (run(selection={"keep": "bnm"}), "selection.keep"),
+    "equal test sets": (equal_test_sets, "the same test set for both domains"),
+    "unknown distribution": (distribution("pipeline"), "distribution.kind"),
+    "devices as a text": (distribution("data_parallel", "two"), "distribution.devices"),
+}
+if BACKEND != "torch":
+    REFUSALS["too many devices"] = connect("data_parallel", 1000), "Expected at most"
+if BACKEND != "jax":
+    several_hosts = connect("multi_host", "all", "localhost:1234", 2, 1)
+    REFUSALS["several hosts without JAX"] = several_hosts, "KERAS_BACKEND=jax"
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals_name_the_setting(case, domains, tmp_path):
+    keras.distribution.list_devices()  # from here on, the processor cannot be split
+    call, words = REFUSALS[case]
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(domains, tmp_path)
+    assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Class shares on Gaussians whose posteriors are known."""
+"""Class shares and accuracy of the target, on Gaussians whose posteriors are known."""
 
 import keras
 import numpy as np
@@ -7,6 +7,7 @@ from scipy import special
 
 import dann
 from dann.selection import Outputs, adapt_shares, estimate_shares
+from dann.selection.expected_accuracy import estimate_accuracy
 
 SHARES = [0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9]
 
@@ -89,3 +90,19 @@ def test_corrected_classifier_is_that_of_bayes(tmp_path):
     dann.deployment.pack(model, tmp_path / "a.dann")
     outputs = dann.deployment.load(tmp_path / "a.dann").predict(x)
     np.testing.assert_allclose(outputs, model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_confidence_is_calibrated_and_corrected_for_its_error():
+    rng = np.random.default_rng(0)
+    labels = np.arange(20000) % 2
+    inputs = rng.normal(2 * labels - 1)[:, None]
+    logits = 3 * np.hstack([-inputs, inputs])  # three times the logits of the posterior
+    estimate = estimate_accuracy(Outputs(logits, source_logits=logits, source_labels=labels))
+    # The calibrated confidence is the accuracy of Bayes' rule, the normal CDF at 1.
+    assert estimate.accuracy == pytest.approx(0.8413 - 0.166, abs=0.01)
+    assert estimate.low == pytest.approx(0.8413 - 0.426, abs=0.01)
+    assert estimate.high == pytest.approx(0.8413 - 0.039, abs=0.01)
+    assert "rejected (90% interval 42% to 80%, too wide: label 50 examples)" in str(estimate)
+    # A classifier that always predicts equal probabilities.
+    flat = estimate_accuracy(Outputs(0 * logits, source_logits=0 * logits, source_labels=labels))
+    assert flat == pytest.approx((0.5 - 0.166, 0.5 - 0.426, 0.5 - 0.039))

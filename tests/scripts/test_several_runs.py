@@ -1,4 +1,4 @@
-"""Sweeps with `scripts/train.py -m`."""
+"""Sweeps with `scripts/train.py -m`, and `scripts/reproduce.py`."""
 
 import importlib.util
 import json
@@ -68,3 +68,27 @@ def test_jobs_in_other_processes_are_ranked(launcher, tmp_path, run_apart, with_
     assert plain.returncode == 0
     metrics = (folder / "run/metrics.csv").read_text()
     assert metrics == (folder / "sweep/0_dann_seed0/metrics.csv").read_text()
+
+
+def test_experiments_are_trained_once_and_tabulated(tmp_path, run_well, with_features):
+    tmp_path = tmp_path / "Jörg, (his runs)"
+    tmp_path.mkdir()
+    with_features(tmp_path)
+    overrides = ["data=npz", "data.source=a.npz", "data.target=b.npz"]
+    overrides += ["network=mlp", "augmentation=none", "debug=fast", "callbacks=none"]
+    short = ["experiments=[digits_to_photos]", "methods=[dann]", "seeds=[0]"]
+    short += [f"overrides={json.dumps(overrides)}", f'runs_dir="{tmp_path}/runs/reproduce"']
+    short += [f'paths.cache_dir="{tmp_path}/cache"']
+    run_well("reproduce.py", short, tmp_path)
+    folder = tmp_path / "runs/reproduce"
+    rows = (folder / "results.csv").read_text().splitlines()
+    assert len(rows) == 2
+    assert ",target/accuracy," in rows[0]
+    page = (folder / "results.md").read_text()
+    assert "|**`digits_to_photos`**|" in page
+    assert "|dann|" in page
+    again = run_well("reproduce.py", short, tmp_path)
+    assert again.startswith("digits_to_photos: mean ± standard deviation over seeds; gain: ")
+    assert (folder / "digits_to_photos/recommended/classifier.keras").is_file()
+    assert again.endswith(f"Written to {folder}/results.csv and {folder}/results.md\n")
+    assert (folder / "results.csv").read_text().splitlines() == rows

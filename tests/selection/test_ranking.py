@@ -1,0 +1,117 @@
+"""Agreement, recommendation and regret, which compare runs."""
+
+import numpy as np
+import pytest
+from checkpoints import SOURCE, TARGET, TURNS, build_checkpoint, target_accuracy
+from scipy import special
+
+from dann.selection import (
+    SCORES,
+    Outputs,
+    agreement,
+    compute_scores,
+    recommend,
+    regret,
+    score_checkpoints,
+)
+from dann.selection.recommend import find_closest_to_average, recommend_run
+
+
+def kappa(first, second):
+    share = (first == second).mean()
+    chance = sum((first == k).mean() * (second == k).mean() for k in range(4))
+    return (share - chance) / (1 - chance)
+
+
+def test_agreement_is_the_mean_kappa():
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 4, size=(5, 40))
+    classes[1] = np.where(rng.random(40) < 0.8, classes[0], classes[1])
+    expected = [
+        np.mean([kappa(first, second) for k, second in enumerate(classes) if k != j])
+        for j, first in enumerate(classes)
+    ]
+    np.testing.assert_allclose(agreement(list(classes)), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [np.zeros(6, int), np.ones(6, int), np.arange(6) % 2])
+def test_constant_predictions_agree_by_chance_only(classes):
+    assert agreement([np.zeros(6, int), classes]) == [0.0, 0.0]
+
+
+def make_run(shift=0.0, seed=0, count=300):
+    """Returns outputs of a model whose features differ by a shift between the domains."""
+    rng = np.random.default_rng(seed)
+    logits, target, source = rng.normal(size=(3, count, 4))
+    return Outputs(logits, target_features=target + shift, source_features=source)
+
+
+def test_source_only_is_recommended_without_a_shift():
+    for seed in range(5):
+        candidates = {"source_only": [make_run(seed=seed)] * 2, "dann": [make_run(seed=9)] * 3}
+        result = recommend(candidates)
+        assert result.key == ("source_only", 0)
+        assert "no visible shift" in result.reasons[0]
+
+
+def test_run_that_agrees_with_the_average_is_recommended():
+    runs = [make_run(seed=1), make_run(seed=2), make_run(seed=1)]
+    candidates = {"mine": [make_run(shift=2.0)], "dann": runs}
+    result = recommend(candidates, source_only="mine")
+    assert result.key == ("dann", 0)
+    assert "of 3 runs" in result.reasons[1]
+    # Without a probe, and for a single run, there is nothing to explain.
+    assert recommend_run(None, {("dann", 7): np.eye(2)}) == ("dann", 7, ())
+    assert recommend({"source_only": [make_run(shift=2.0)]}).key == ("source_only", 0)
+
+
+def test_agreement_with_the_average():
+    probabilities = special.softmax(np.random.default_rng(0).normal(size=(5, 9, 3)), axis=2)
+    mean = sum(probabilities) / 5
+    counts = [
+        sum(run[i].tolist().index(max(run[i])) == mean[i].argmax() for i in range(9))
+        for run in probabilities
+    ]
+    assert find_closest_to_average(list(probabilities)) == counts.index(max(counts))
+
+
+ORACLE = [0.5, 0.25, 0.75, 0.75]
+
+
+def test_regret_is_the_lost_accuracy():
+    scores = {"good": [0.0, 1.0, 3.0, 2.0], "bad": np.array([-3.0, -1.0, -2.0, -2.5])}
+    assert regret(scores, ORACLE) == {
+        "good": {"choice": 2, "accuracy": 0.75, "regret": 0.0},
+        "bad": {"choice": 1, "accuracy": 0.25, "regret": 0.5},
+    }
+
+
+def test_first_of_equal_scores_is_chosen_and_nan_never():
+    scores = {
+        "equal": [1.0, 1.0, 1.0, 1.0],
+        "late": [0.0, 1.0, 1.0, 1.0],
+        "diverged": [float("-inf"), np.nan, -2.0, np.nan],
+    }
+    choices = {name: result["choice"] for name, result in regret(scores, ORACLE).items()}
+    assert choices == {"equal": 0, "late": 1, "diverged": 2}
+
+
+def test_checkpoints_are_scored_in_order():
+    scores = score_checkpoints(map(build_checkpoint, TURNS), source=SOURCE, target=TARGET)
+    expected = compute_scores(build_checkpoint(TURNS[2]), source=SOURCE, target=TARGET)
+    assert {name: values[2] for name, values in scores.items()} == expected
+    results = regret(scores, [target_accuracy(turn) for turn in TURNS])
+    assert set(results) == set(SCORES)
+    for name in ("entropy", "info_max", "bnm", "mcc"):  # they see the clusters of the target
+        assert results[name] == {"choice": 4, "accuracy": 1.0, "regret": 0.0}
+    assert results["source_accuracy"]["regret"] > 0.2
+
+
+def test_diverged_checkpoint_is_never_chosen():
+    broken = build_checkpoint(0)
+    broken.backbone.trainable_weights[0].assign(np.full((2, 2), np.nan))
+    models = [broken, build_checkpoint(0), build_checkpoint(40)]
+    scores = score_checkpoints(models, source=SOURCE, target=TARGET)
+    assert {values[0] for values in scores.values()} == {float("-inf")}
+    results = regret(scores, [1.0, target_accuracy(0), target_accuracy(40)])
+    assert all(result["choice"] > 0 for result in results.values())
