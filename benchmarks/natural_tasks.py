@@ -1,10 +1,10 @@
 """Trains methods and simple baselines on natural shifts, and adds the runs to a CSV file.
 
-python benchmarks/natural_tasks.py <folder> [judge]
+python benchmarks/natural_tasks.py <folder> [held-out]
 
 The folder contains vaderSentiment-3.3.2.tar.gz, mnist/, usps/, bsds500/ and emoji/. Runs that are
-already in docs/when-to-adapt.csv are not repeated. With `judge`, trains the emoji tasks that were
-kept for the end. Requires the extra `benchmarks`.
+already in docs/when-to-adapt.csv are not repeated. With `held-out`, trains the emoji tasks on which
+no setting was chosen. Requires the extra `benchmarks`.
 """
 
 import dataclasses
@@ -31,9 +31,9 @@ TEXTS = "tweets", "amazon", "films", "nyt"
 FIRST, LAST = (1, 2, 3, 4, 5), (6, 7, 8, 9, 10)
 PEOPLE = {"people 1-5 → 6-10": (FIRST, LAST), "people 6-10 → 1-5": (LAST, FIRST)}
 EMOJI = "openmoji", "emojione", "emojione_v1", "fluent_flat", "fluent_high_contrast"
-JUDGES = "noto", "twemoji"  # no setting was chosen on pairs with these styles
+HELD_OUT_STYLES = "noto", "twemoji"  # no setting was chosen on pairs with these styles
 IMAGE_PAIRS = ("openmoji", "fluent_flat"), ("emojione", "openmoji")
-IMAGE_JUDGES = [("openmoji", "noto")]
+HELD_OUT_IMAGE_PAIRS = [("openmoji", "noto")]
 SPLITS: Any = {"image_size": 16} | dict.fromkeys(["source_split", "target_split"], "train[:6000]")
 SPLITS |= dict.fromkeys(["source_test_split", "target_test_split"], "test[:2000]")
 STEPS = 500
@@ -67,21 +67,21 @@ OTHER_METHODS = {
 }
 
 
-def make_tasks(folder, judge=False):
+def make_tasks(folder, held_out=False):
     """Returns, by task, a function that loads the domains, a backbone and the methods."""
     mlp = partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
     time_series = partial(dann.networks.time_series_backbone, filters=(32, 64, 32))
     cnn = partial(dann.networks.cnn_backbone, filters=(16, 32), units=100)
     methods, tasks = BASELINES | ADVERSARIES, {}
     # Networks without batch normalization need no control: reversal off equals source only.
-    for pair in itertools.permutations(EMOJI + JUDGES, 2):
-        if judge == bool({*pair} & {*JUDGES}):
+    for pair in itertools.permutations(EMOJI + HELD_OUT_STYLES, 2):
+        if held_out == bool({*pair} & {*HELD_OUT_STYLES}):
             name = " → ".join(f"emoji {style}" for style in pair)
             tasks[name] = partial(load_emoji, *pair, folder), mlp, methods
-    for pair in IMAGE_JUDGES if judge else IMAGE_PAIRS:
+    for pair in HELD_OUT_IMAGE_PAIRS if held_out else IMAGE_PAIRS:
         name = " → ".join(f"image {style}" for style in pair)
         tasks[name] = partial(load_emoji_images, *pair, folder), cnn, CONTROL | methods
-    if judge:
+    if held_out:
         return tasks
     everything = methods | OTHER_METHODS
     for pair in itertools.permutations(TEXTS, 2):
@@ -153,10 +153,10 @@ def without_target_labels(domains):
     return dataclasses.replace(domains, target_train_labels=None)
 
 
-def main(folder, judge=""):
+def main(folder, subset=""):
     """Trains the missing runs, and adds them to the CSV file task by task."""
     runs = pandas.read_csv(CSV)
-    for task, (load, network, methods) in make_tasks(folder, judge == "judge").items():
+    for task, (load, network, methods) in make_tasks(folder, subset == "held-out").items():
         finished = set(runs["setting"][runs["task"] == task])
         steps = IMAGE_STEPS if task.startswith("image") else STEPS
         if tables := train_task(load, network, methods, finished, steps):

@@ -19,7 +19,7 @@ GROUPS = {
     "texts": "^(tweets|amazon|films|nyt)",
     "digits, watch": "^(people|mnist|usps|digits)",
     "emoji": "^emoji (?!.*(noto|twemoji))",
-    "emoji, judge pairs": "^emoji .*(noto|twemoji)",  # nothing was chosen on these styles
+    "emoji, held-out pairs": "^emoji .*(noto|twemoji)",  # nothing was chosen on these styles
     "emoji images": "^image ",
 }
 TABLE = ["standardized each", "CORAL", "MCC", "gradient boosting", "reversal off", "DANN", "CDAN"]
