@@ -14,7 +14,7 @@ ADAPT_SYNONYMS = {"encoder": "backbone", "task": "label_head", "discriminator": 
 
 
 class TrackedCall(keras.layers.Layer):
-    """Runs a function as one layer call, so that Keras keeps the losses of all layers within.
+    """Runs a function as one layer call, so that Keras keeps the losses of all layers in it.
 
     Keras clears the losses of a network whenever the network is the outermost layer of a call. On
     JAX, a step runs only the `call` of the model, so the backbone would be outermost in each pass.

@@ -29,7 +29,7 @@ class Ranking(Callback):
         self.sweep = uuid.uuid4().hex  # equal in all copies
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Refuses a directory in which the sweep would overwrite a file that no sweep wrote."""
+        """Ends the script if the sweep would overwrite a file that no sweep wrote."""
         manifest = Manifest(config.hydra.sweep.dir, "sweep")
         try:
             manifest.check(manifest.directory / name for name in _SWEEP_FILES)

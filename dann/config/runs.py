@@ -70,7 +70,7 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
 
 
 def find_run(cfg: Any) -> SelectedRun:
-    """Finds the run that a command starts, resumes or has finished. Changes no result.
+    """Finds the run that a command starts or resumes, or that it has finished. Changes no result.
 
     `resume=true` without `hydra.run.dir` selects the newest unfinished run of the same settings,
     among the siblings of the directory that a new run would have.
@@ -121,30 +121,34 @@ def _find_unfinished_run(cfg, folder):
 
 def _compare_settings(cfg, run):
     """Returns the differences from the settings of a run, and whether `cfg` makes it longer."""
-    new, saved = collect_settings(cfg), collect_settings(load_run_config(run.path))
-    changed = {key for key in {**saved, **new} if saved.get(key) != new.get(key)}
-    longer: set[str] = set()
+    settings, saved_settings = collect_settings(cfg), collect_settings(load_run_config(run.path))
+    changed_keys = {
+        key
+        for key in {**saved_settings, **settings}
+        if saved_settings.get(key) != settings.get(key)
+    }
+    accepted_keys: set[str] = set()
     if cfg.resume and run.has_checkpoints():  # otherwise, the run would start again
-        longer = {key for key in changed & {*_LENGTHS} if _is_longer(saved.get(key), new[key])}
-        longer |= changed & saved.keys() & _find_schedule_keys(cfg)
+        for key in changed_keys & {*_LENGTHS}:
+            saved_length, length = saved_settings.get(key), settings[key]
+            if None not in (saved_length, length) and length > saved_length:
+                accepted_keys.add(key)
+        accepted_keys |= changed_keys & saved_settings.keys() & _find_schedule_keys(cfg)
     differences = [
-        f"{key}={new.get(key)} instead of {saved.get(key)}" for key in sorted(changed - longer)
+        f"{key}={settings.get(key)} instead of {saved_settings.get(key)}"
+        for key in sorted(changed_keys - accepted_keys)
     ]
-    return differences, not longer.isdisjoint(_LENGTHS)
-
-
-def _is_longer(saved, new):
-    return None not in (saved, new) and new > saved
+    return differences, not accepted_keys.isdisjoint(_LENGTHS)
 
 
 def _find_schedule_keys(cfg):
     """Returns the keys of settings that refer to `trainer.steps`, such as lengths of schedules."""
-    longer = cfg.copy()
+    longer_cfg = cfg.copy()
     for key in _LENGTHS:
         if (length := OmegaConf.select(cfg, key)) is not None:
-            OmegaConf.update(longer, key, length + 1)
+            OmegaConf.update(longer_cfg, key, length + 1)
     # Settings that change with the length of the run refer to it.
-    longer_settings, settings = collect_settings(longer), collect_settings(cfg)
+    longer_settings, settings = collect_settings(longer_cfg), collect_settings(cfg)
     keys = {key for key, value in longer_settings.items() if value != settings.get(key)}
     return keys.difference(_LENGTHS)
 
@@ -162,10 +166,11 @@ def keep_schedules(cfg: Any, directory: str | os.PathLike) -> dict[str, Any]:
         The settings that have changed, by their dotted keys.
     """
     saved_cfg = load_run_config(directory)
-    saved, new = collect_settings(saved_cfg), collect_settings(cfg)
+    saved_settings, settings = collect_settings(saved_cfg), collect_settings(cfg)
     # Entries of a referenced group, such as `method.strength: ${schedule}`, change at their origin.
     own_keys = {key for key, _ in iterate_entries(OmegaConf.to_container(cfg))}
-    keys = {key for key in _find_schedule_keys(cfg) & own_keys if saved[key] != new[key]}
+    keys = _find_schedule_keys(cfg) & own_keys
+    keys = {key for key in keys if saved_settings[key] != settings[key]}
     saved_lengths = {key: OmegaConf.select(saved_cfg, key) for key in sorted(keys)}
     for key, value in saved_lengths.items():
         OmegaConf.update(cfg, key, value)

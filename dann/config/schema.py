@@ -105,7 +105,7 @@ class DiagnoseConfig(RunConfig):
 
 
 class ExportFormat(enum.Enum):
-    """Formats of `dann.deployment.export`; Hydra refuses others before Keras is imported."""
+    """Formats of `dann.deployment.export`; Hydra rejects others before Keras is imported."""
 
     packed = "packed"
     c = "c"

@@ -229,6 +229,6 @@ def _encode(cells, train, numbers, texts):
     encoder = OneHotEncoder(max_categories=MAX_CATEGORIES, **options)
     scaler = make_pipeline(imputer, StandardScaler())
     transformers = [("numeric", scaler, numbers), ("categorical", encoder, texts)]
-    with np.errstate(over="ignore", invalid="ignore"):  # infinite values are refused later
+    with np.errstate(over="ignore", invalid="ignore"):  # infinite values are rejected later
         table = ColumnTransformer(transformers).fit(cells.iloc[train])
         return np.asarray(table.transform(cells), dtype=np.float32)

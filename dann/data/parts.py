@@ -206,7 +206,7 @@ def _read_inputs(name, values):
         )
     if values.dtype.kind != "f" or values.dtype.itemsize <= 4:
         return values
-    with np.errstate(over="ignore"):  # `DomainPair` refuses the infinite values
+    with np.errstate(over="ignore"):  # `DomainPair` rejects the infinite values
         return np.asarray(values).astype(np.float32)
 
 

@@ -61,7 +61,7 @@ def hold_out(
         test = np.delete(candidates, np.unique(labels[candidates], return_index=True)[1])
         if len(test) == 0:
             raise ValueError(
-                "A test set needs a class with at least 2 examples. "
+                "Expected a class with at least 2 examples, one of them for the test set. "
                 f"Received: {len(candidates)} examples, at most 1 per class"
             ) from None
         test = draw(test)[1] if len(test) > count else test

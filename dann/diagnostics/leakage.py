@@ -216,7 +216,7 @@ def _measure(name, features, values, classes, strata, groups, seed):
             continue
         truth = (truth - truth.mean()) / truth.std() if is_number else truth  # for the network
         predictions, fold[rows] = _predict(features[rows], truth, groups[rows], is_number, seed)
-        if is_number:  # R² = 1 - sum (n - p)^2 / sum n^2 at a mean of 0
+        if is_number:  # R² = 1 - sum (v - p)^2 / sum v^2 at a mean of 0
             denominators[rows] = truth**2
             numerators[:, rows] = denominators[rows] - (predictions - truth) ** 2
         else:  # balanced accuracy: all classes have the same total weight

@@ -16,13 +16,13 @@ from dann.layers import BinarySign
 
 
 def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
-    """Measures which gradients pass the layers that make numbers binary.
+    """Measures how much of the gradient passes the binary layers of a model.
 
     It measures every `dann.layers.BinarySign` of functional and sequential networks, also the signs
     of the inputs and of the weights in binary layers, on the values of a training step:
 
     - `binary/<layer>/pass_rate`: fraction of the numbers whose gradient passes; for normal inputs
-      of standard deviation `d` and the estimator `clip` it is `erf(1 / (d sqrt 2))`
+      of standard deviation `d` and the estimator `htanh` it is `erf(1 / (d sqrt 2))`
     - `binary/<layer>/deviation`: standard deviation of these numbers
 
     Layers that a network calls several times are skipped. The model does not change.

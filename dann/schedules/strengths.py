@@ -15,17 +15,14 @@ from dann.config_mixin import ConfigMixin
 class StrengthSchedule(ConfigMixin, abc.ABC):
     """Base class of strengths that depend on the number of completed training steps.
 
-    Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, and
-    return their constructor's arguments from `get_config`.
+    Subclasses compute with `keras.ops`, because the step may be a tensor in a compiled graph, list
+    the names of the constructor's arguments in `arguments`, and store the arguments in attributes
+    of the same names.
     """
 
     @abc.abstractmethod
     def __call__(self, step: Any) -> Any:
         """Returns the strength at `step`, a float32 scalar of at least 0."""
-
-    @abc.abstractmethod
-    def get_config(self) -> dict:
-        """Returns the constructor's arguments."""
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -36,14 +33,13 @@ class Constant(StrengthSchedule):
         value: The strength, at least 0. Defaults to `1.0`.
     """
 
+    arguments = ("value",)
+
     def __init__(self, value: float = 1.0):
         self.value = check_number("value", value, low=0)
 
     def __call__(self, step: Any) -> Any:
         return ops.convert_to_tensor(self.value, "float32")
-
-    def get_config(self) -> dict:
-        return {"value": self.value}
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -68,6 +64,8 @@ class GaninSchedule(StrengthSchedule):
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), section 5.2.2.
     """
 
+    arguments = ("total_steps", "gamma", "high")
+
     def __init__(self, total_steps: int, gamma: float = 10.0, high: float = 1.0):
         self.total_steps = check_number("total_steps", total_steps, low=0, exclude_low=True)
         self.gamma = check_number("gamma", gamma, low=0, exclude_low=True)
@@ -76,9 +74,6 @@ class GaninSchedule(StrengthSchedule):
     def __call__(self, step: Any) -> Any:
         progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
         return self.high * _rise(self.gamma * progress)
-
-    def get_config(self) -> dict:
-        return {"total_steps": self.total_steps, "gamma": self.gamma, "high": self.high}
 
 
 @keras.saving.register_keras_serializable("dann")
@@ -106,6 +101,8 @@ class WarmStart(StrengthSchedule):
           uses this formula.
     """
 
+    arguments = ("low", "high", "alpha", "steps")
+
     def __init__(self, low: float = 0.0, high: float = 1.0, alpha: float = 1.0, steps: int = 1000):
         self.low = check_number("low", low, low=0)
         self.high = check_number("high", high, low=low)
@@ -115,9 +112,6 @@ class WarmStart(StrengthSchedule):
     def __call__(self, step: Any) -> Any:
         rise = _rise(self.alpha * ops.cast(step, "float32") / self.steps)
         return self.low + (self.high - self.low) * rise
-
-    def get_config(self) -> dict:
-        return {"low": self.low, "high": self.high, "alpha": self.alpha, "steps": self.steps}
 
 
 def _rise(x: Any) -> Any:

@@ -29,8 +29,8 @@ def mix_val(outputs: Outputs, seed: int = 0) -> float:
     Every target example `x_i` with the predicted class `y_i` is mixed with another example `x_j`,
     drawn at random. The model is right if it predicts the class of the larger part of the mixture:
 
-    - `right_i = [argmax logits(0.55 x_i + 0.45 x_j) = y_i]`
-    - `(mean of right_i where y_i = y_j + mean of right_i where y_i != y_j) / 2`, in [0, 1]
+    - `r_i = [argmax logits(0.55 x_i + 0.45 x_j) = y_i]`
+    - `(mean of r_i where y_i = y_j + mean of r_i where y_i != y_j) / 2`, in [0, 1]
 
     Mixtures within a cluster measure its density, and mixtures between clusters measure the
     boundary. If there is no mixture of a kind, its share is 0. A model that predicts one class for
@@ -46,10 +46,10 @@ def mix_val(outputs: Outputs, seed: int = 0) -> float:
         - [Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2), section 3.
     """
     classes = outputs.target_logits.argmax(axis=1)
-    right = outputs.mixed_logits.argmax(axis=1) == classes
+    is_correct = outputs.mixed_logits.argmax(axis=1) == classes
     same_class = classes == classes[draw_permutation_partners(len(classes), seed)]
     kinds = [kind for kind in (same_class, ~same_class) if kind.any()]
-    return float(sum(right[kind].mean() for kind in kinds) / 2)
+    return float(sum(is_correct[kind].mean() for kind in kinds) / 2)
 
 
 @SCORES.register("entropy", reads="target")

@@ -260,6 +260,9 @@ def _final_scores(history, selection, epoch_ends):
 
 def _format_title(name, measures):
     """Returns the title of a figure of the features: a name, and the accuracies if known."""
-    shares = {domain: measures.get(f"{domain}/accuracy") for domain in ("source", "target")}
-    accuracies = [f"{domain} {share:.1%}" for domain, share in shares.items() if share is not None]
-    return f"{name}: {', '.join(accuracies)}" if accuracies else name
+    words = [
+        f"{domain} {measures[f'{domain}/accuracy']:.1%}"
+        for domain in ("source", "target")
+        if f"{domain}/accuracy" in measures
+    ]
+    return f"{name}: {', '.join(words)}" if words else name

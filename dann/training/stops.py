@@ -75,12 +75,12 @@ class StopOnNonFinite(keras.callbacks.Callback):
 
     def _check(self, logs):
         losses = {name: float(value) for name, value in logs.items() if name.endswith("loss")}
-        broken = [f"{name} is {value}" for name, value in losses.items() if not np.isfinite(value)]
-        broken = broken or describe_broken_weights(self.model)
-        if broken:
+        causes = [f"{name} is {value}" for name, value in losses.items() if not np.isfinite(value)]
+        causes = causes or describe_broken_weights(self.model)
+        if causes:
             raise FloatingPointError(
                 f"The training of {type(self.model).__name__} stopped at step {self._step}: "
-                f"{', '.join(broken)}. {_ADVICE}"
+                f"{', '.join(causes)}. {_ADVICE}"
             )
         self._checked = self._step
 
@@ -98,12 +98,15 @@ def describe_broken_weights(model: Any) -> list[str]:
     variables = [v for v in variables if keras.backend.is_float_dtype(v.dtype)]
     # One sum per variable and one transfer is faster than a check of every element.
     sums = ops.stack([ops.cast(ops.sum(variable), "float32") for variable in variables])
-    finite: Any = ops.convert_to_numpy(ops.isfinite(sums))
-    suspects = np.flatnonzero(~finite)
-    # A sum of finite numbers can overflow, so the elements of each suspect are checked.
-    broken = [variables[i].path for i in suspects if not ops.all(ops.isfinite(variables[i]))]
-    count = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
-    return [f"{name}{count} has values that are NaN or infinite" for name in broken[:1]]
+    is_finite: Any = ops.convert_to_numpy(ops.isfinite(sums))
+    # A sum of finite numbers can overflow, so all elements of these variables are checked.
+    names = [
+        variables[index].path
+        for index in np.flatnonzero(~is_finite)
+        if not ops.all(ops.isfinite(variables[index]))
+    ]
+    count = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
+    return [f"{name}{count} has values that are NaN or infinite" for name in names[:1]]
 
 
 class StopOnSignal(keras.callbacks.Callback):

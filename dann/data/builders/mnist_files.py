@@ -20,7 +20,7 @@ FILES = {
 class MnistFiles(ImageBuilder):
     """TFDS builder of MNIST, 28x28 gray, from the four IDX files in `mnist/` of the manual folder.
 
-    TFDS's own `mnist` always downloads, and refuses files that were compressed again.
+    TFDS's own `mnist` always downloads, and rejects files that were compressed again.
 
     Reference:
         - LeCun et al., 1998, Gradient-based learning applied to document recognition.
