@@ -23,7 +23,7 @@ from dann.diagnostics.passes import (
     is_floating,
     modes,
     step_losses,
-    to_numpy,
+    to_float64,
     trains_backbone,
     values_match,
 )
@@ -126,7 +126,7 @@ def certify(
 def _measure_method(model, data, mode):
     with preserve_state(model):
         domain_features = model.extract_features(model.augment(data[0], False), False).values()
-    values = np.concatenate([to_numpy(features) for features in domain_features])
+    values = np.concatenate([to_float64(features) for features in domain_features])
     std = float(values.std(axis=0).max() / max(np.abs(values).max(), 1.0))
     measurements: dict[str, Any] = {"features/spread": std}
     if model.reversal is None:
@@ -142,7 +142,7 @@ def _measure_method(model, data, mode):
     with preserve_state(model):
         features = extract_features(model, data[0], training)
         step_losses(model, data, features, training, record_call)
-        strength = float(to_numpy(model.reversal.strength))
+        strength = float(to_float64(model.reversal.strength))
     backbone_weights = model.backbone.trainable_variables
     discriminator = getattr(model, "domain_head", None)
     discriminator_weights = discriminator.trainable_variables if discriminator else []
@@ -167,7 +167,7 @@ def _measure_method(model, data, mode):
                 return scale * step_losses(model, data, features, training, reversal).adversarial
 
         run = in_mode(lambda *tensors: gradients(loss, list(tensors)), mode or fit_mode(model))
-        flat = [to_numpy(gradient) / scale for gradient in run(*keras.tree.flatten(point))]
+        flat = [to_float64(gradient) / scale for gradient in run(*keras.tree.flatten(point))]
         feature_gradients, after, head_gradients = keras.tree.pack_sequence_as(point, flat)
         discriminator_gradients = head_gradients[: len(discriminator_weights)]
         groups = feature_gradients.values(), after, head_gradients, discriminator_gradients
@@ -178,7 +178,7 @@ def _measure_method(model, data, mode):
         gradients_with(lambda features, training: features),
         len(reversal_inputs),
         strength,
-        rises_later(model.reversal, int(to_numpy(model.optimizer.iterations)) > 0),
+        rises_later(model.reversal, int(to_float64(model.optimizer.iterations)) > 0),
         float(np.linalg.norm(as_vector(list(features.values())))),
     )
     if not backbone_weights:
@@ -216,7 +216,7 @@ def _measure_layer(call: Callable, inputs, strength, mode) -> dict[str, Any]:
         measurements = measure_reversal(
             ReversalGradients(as_vector(input_gradients)),
             ReversalGradients(as_vector(upstream)),
-            strength=float(to_numpy(reported)) if is_known and strength is None else strength,
+            strength=float(to_float64(reported)) if is_known and strength is None else strength,
             rises=is_known and rises_later(call, False),
             feature_norm=float(np.linalg.norm(as_vector(tensors))),
         )

@@ -52,7 +52,7 @@ def find_confounded_classes(labels: Any, nuisance: Any) -> list[ConfoundedClass]
     >>> print(*find_confounded_classes(["ill"] * 20 + ["well"] * 20, ["a"] * 20 + ["a", "b"] * 10))
     100% of class ill have the value a (75% of all examples)
     """
-    counts = pandas.crosstab(_to_classes(labels), _to_classes(nuisance))  # (classes, values)
+    counts = pandas.crosstab(_mask_missing(labels), _mask_missing(nuisance))  # (classes, values)
     total, value_sizes = counts.to_numpy().sum(), counts.sum()
     confounded = []
     for label, row in counts.iterrows():
@@ -84,11 +84,11 @@ def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.D
     if values.dtype.kind == "f":
         values = pandas.qcut(values, _NUM_BINS, precision=2, duplicates="drop")
     else:
-        values = _to_classes(values)
+        values = _mask_missing(values)
     is_correct = np.asarray(labels) == np.asarray(predicted)
-    return pandas.crosstab(_to_classes(labels), values, is_correct, aggfunc="mean")
+    return pandas.crosstab(_mask_missing(labels), values, is_correct, aggfunc="mean")
 
 
-def _to_classes(values):
+def _mask_missing(values):
     column = pandas.Series(np.asarray(values)).astype(object)
     return column.where(column != -1)  # NaN otherwise, which `crosstab` leaves out

@@ -14,7 +14,7 @@ from dann.diagnostics.passes import (
     check_method,
     extract_features,
     step_losses,
-    to_numpy,
+    to_float64,
 )
 from dann.optimizers import PerVariable
 
@@ -57,7 +57,7 @@ def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     reversal: Any = model.reversal
     # The layer stores the strength of the last step, but the next step begins with a new one.
     strength = reversal.schedule(reversal.step.value) if reversal.schedule else reversal.strength
-    strength = float(to_numpy(strength))
+    strength = float(to_float64(strength))
     num_task = len(variables) - len(model.domain_head.trainable_variables)
 
     def compute_losses():
@@ -131,7 +131,7 @@ def get_descent(model: AdversarialModel) -> Descent | None:
     if not all(isinstance(sgd, keras.optimizers.SGD) for sgd in optimizers):
         return None
     settings = {(sgd.momentum, sgd.nesterov) for sgd in optimizers}
-    rates = [float(to_numpy(sgd.learning_rate)) for sgd in optimizers]
+    rates = [float(to_float64(sgd.learning_rate)) for sgd in optimizers]
     if len(settings) > 1 or rates[0] <= 0:
         return None
     return Descent(rates[0], [rate / rates[0] for rate in rates], *settings.pop())

@@ -7,7 +7,7 @@ from keras import ops
 from scipy import stats
 
 from dann.autodiff import batch_jacobian, frobenius_norm, singular_values
-from dann.diagnostics.passes import DOMAINS, check_method, to_numpy
+from dann.diagnostics.passes import DOMAINS, check_method, to_float64
 
 _DENSE = 128  # number of outputs or inputs up to which the whole Jacobian is computed
 _BUDGET = 2**28  # bytes of the Jacobians of one domain
@@ -77,7 +77,7 @@ def jacobians(
             measurements[f"{prefix}/norm"] = float(norms.mean())
             measurements[f"{prefix}/top"] = float(values[:, 0].mean())
             measurements[f"{prefix}/singular_values"] = values.mean(axis=0)
-        features = to_numpy(model.backbone(inputs, training=False))
+        features = to_float64(model.backbone(inputs, training=False))
         rank = effective_rank(np.linalg.svd(features - features.mean(axis=0), compute_uv=False))
         measurements[f"rank/{domain}/effective_rank"] = rank
         max_rank = max(1, min(len(features) - 1, features.shape[1]))  # centering removes one
@@ -109,13 +109,13 @@ def measure_sensitivity(
     num_inputs = int(np.prod(inputs.shape[1:]))
     smaller = min(num_outputs, num_inputs)
     if 4 * len(inputs) * num_outputs * num_inputs <= _BUDGET and smaller <= _DENSE:
-        jacobian = to_numpy(batch_jacobian(network, inputs))
+        jacobian = to_float64(batch_jacobian(network, inputs))
         matrices = jacobian.reshape(len(inputs), -1, num_inputs)
         values = np.linalg.svd(matrices, compute_uv=False)
         return np.linalg.norm(values, axis=1), values
     norms = frobenius_norm(network, inputs, seed=seed)[0]
     values = singular_values(network, inputs, min(k, smaller), seed=seed)
-    return to_numpy(norms), to_numpy(values)
+    return to_float64(norms), to_float64(values)
 
 
 def effective_rank(singular_values: np.ndarray) -> float:

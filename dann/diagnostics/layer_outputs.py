@@ -9,7 +9,7 @@ from keras import ops
 from dann.adaptation import AdversarialModel
 from dann.adaptation.networks import get_graph
 from dann.adaptation.preserve_state import preserve_state
-from dann.diagnostics.passes import DOMAINS, is_floating, to_numpy
+from dann.diagnostics.passes import DOMAINS, is_floating, to_float64
 from dann.diagnostics.straight_through_health import has_single
 
 _SAMPLES = 16  # examples of each domain, because the outputs of all layers are in memory at once
@@ -72,7 +72,7 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
     for layer, tensor in zip(layers, outputs, strict=True):
         if not is_floating(tensor):
             continue
-        values = to_numpy(tensor)
+        values = to_float64(tensor)
         if not np.isfinite(values).all():
             measurements.setdefault("layers/not_finite", layer.name)
         is_dead = np.all(values == 0, axis=tuple(range(values.ndim - 1)))  # (units,)

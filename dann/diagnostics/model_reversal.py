@@ -9,7 +9,7 @@ from keras import ops
 from dann.adaptation.networks import get_graph
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
-from dann.diagnostics.passes import as_vector, in_mode, is_floating, to_numpy, values_match
+from dann.diagnostics.passes import as_vector, in_mode, is_floating, to_float64, values_match
 from dann.diagnostics.reversal_state import ReversalGradients, measure_reversal, rises_later
 from dann.layers import GradientReversal
 
@@ -51,7 +51,7 @@ def measure_model(
     if not reversals:
         return {"reversal/state": "not found"}
     if is_known:
-        reported = {float(to_numpy(reversal.strength)) for reversal in reversals}
+        reported = {float(to_float64(reversal.strength)) for reversal in reversals}
         strength = reported.pop() if strength is None and len(reported) == 1 else strength
         state, call = None, lambda blend: model(data)
     else:
@@ -65,7 +65,7 @@ def measure_model(
         return {"reversal/state": state or "detached"}
     # Settings are the factors of `_blend_layer`, then the strengths of all `GradientReversal`
     # layers. Each of these is the identity at a strength of -1 and detaches at 0.
-    strengths = [float(to_numpy(reversal.strength)) for reversal in dann_reversals]
+    strengths = [float(to_float64(reversal.strength)) for reversal in dann_reversals]
     current, identity = [0.0, 1.0, *strengths], [1.0, 0.0, *[-1.0] * len(dann_reversals)]
 
     def detach(settings):

@@ -10,7 +10,7 @@ from dann.adaptation.prediction import predict
 from dann.adaptation.preserve_state import preserve_state
 from dann.data.conversion import as_array
 from dann.data.pairs import Pairs
-from dann.diagnostics.passes import DOMAINS, as_tensors, check_method, to_numpy
+from dann.diagnostics.passes import DOMAINS, as_tensors, check_method, to_float64
 
 
 class PairOutputs(NamedTuple):
@@ -35,12 +35,12 @@ def pair_outputs(model: Any, data: tuple) -> PairOutputs:
     with preserve_state(model):  # methods may draw noise
         features = {name: compute_features(model.backbone, x[name]) for name in DOMAINS}
         tensors = as_tensors({name: array.astype("float32") for name, array in features.items()})
-        logits = {name: to_numpy(model.label_head(tensor)) for name, tensor in tensors.items()}
+        logits = {name: to_float64(model.label_head(tensor)) for name, tensor in tensors.items()}
         batch = model.make_batch(x, tensors, training=False)
         scores = model.domain_scores(batch, model.reversal, training=False)
     if scores is None:
         return PairOutputs(features, logits)
-    domain_logits = map(to_numpy, batch.split_domains(scores))
+    domain_logits = map(to_float64, batch.split_domains(scores))
     return PairOutputs(features, logits, dict(zip(DOMAINS, domain_logits, strict=True)))
 
 

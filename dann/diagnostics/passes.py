@@ -162,14 +162,14 @@ def as_tensors(data: Any) -> Any:
     return keras.tree.map_structure(ops.convert_to_tensor, data)
 
 
-def to_numpy(tensor: Any) -> np.ndarray:
+def to_float64(tensor: Any) -> np.ndarray:
     """Returns a tensor as an array in double precision."""
     return np.asarray(ops.convert_to_numpy(ops.cast(tensor, "float32")), "float64")
 
 
 def as_vector(tensors: Iterable[Any]) -> np.ndarray:
     """Returns all numbers of tensors, such as the gradients of several weights, as one vector."""
-    return np.concatenate([np.zeros(0), *(to_numpy(tensor).ravel() for tensor in tensors)])
+    return np.concatenate([np.zeros(0), *(to_float64(tensor).ravel() for tensor in tensors)])
 
 
 def is_floating(tensor: Any) -> bool:
@@ -181,11 +181,11 @@ def values_match(outputs: Any, inputs: Any) -> bool:
     """Returns whether outputs equal the inputs, tensors in any structure, up to rounding."""
 
     def match(output, tensor):
-        values = to_numpy(tensor)
+        values = to_float64(tensor)
         size = np.max(np.abs(values), initial=0.0, where=np.isfinite(values))
         # Two roundings, each of up to one epsilon, and a factor 2 of safety.
         tolerance = 4 * _EPSILON[keras.backend.standardize_dtype(tensor.dtype)]
-        return np.allclose(values, to_numpy(output), tolerance, tolerance * size, equal_nan=True)
+        return np.allclose(values, to_float64(output), tolerance, tolerance * size, equal_nan=True)
 
     return all(map(match, keras.tree.flatten(outputs), keras.tree.flatten(inputs)))
 

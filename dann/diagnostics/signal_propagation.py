@@ -7,7 +7,7 @@ import numpy as np
 
 from dann.adaptation.networks import get_graph
 from dann.diagnostics.jacobians import as_floats, measure_sensitivity
-from dann.diagnostics.passes import DOMAINS, check_method, to_numpy
+from dann.diagnostics.passes import DOMAINS, check_method, to_float64
 from dann.diagnostics.straight_through_health import has_single
 
 
@@ -62,7 +62,7 @@ def signal_propagation(model: Any, data: Any, samples: int = 8, seed: int = 0) -
     for domain in DOMAINS:
         inputs, gains = as_floats(data[0][domain])[:samples], []
         outputs = keras.tree.flatten(monitor(inputs, training=False))
-        for layer, head, values in zip(layers, heads, map(to_numpy, outputs), strict=True):
+        for layer, head, values in zip(layers, heads, map(to_float64, outputs), strict=True):
             prefix = f"signal/{domain}/{layer.name}"
             measurements[f"{prefix}/std"] = float(values.std())
             measurements[f"{prefix}/zero"] = float(np.mean(values == 0))

@@ -11,7 +11,7 @@ from dann.adaptation.batch import select_parts
 from dann.adaptation.networks import get_graph
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
-from dann.diagnostics.passes import as_tensors, to_numpy
+from dann.diagnostics.passes import as_tensors, to_float64
 from dann.layers import BinarySign
 
 
@@ -61,8 +61,8 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
         signs = _find_method_signs(model, x) if is_method else _find_signs(model, x)
         for name, sign, inputs in signs:
             (gradient,) = gradients(lambda tensor, sign=sign: ops.sum(sign(tensor)), [inputs])
-            passes.setdefault(name, []).append(to_numpy(gradient).ravel() != 0)
-            values.setdefault(name, []).append(to_numpy(inputs).ravel())
+            passes.setdefault(name, []).append(to_float64(gradient).ravel() != 0)
+            values.setdefault(name, []).append(to_float64(inputs).ravel())
     measurements = {}
     for name in passes:
         measurements[f"binary/{name}/pass_rate"] = float(np.concatenate(passes[name]).mean())
