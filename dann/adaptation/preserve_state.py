@@ -1,11 +1,15 @@
 """A scope that runs a network without changing its state."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import keras
 
 
-def preserve_state(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.StatelessScope:
+@contextlib.contextmanager
+def preserve_state(
+    model: keras.Layer, values: Sequence[tuple] = ()
+) -> Iterator[keras.StatelessScope]:
     """Returns a scope that discards everything a model or layer assigns to its variables.
 
     Each scope begins with the current seeds, so two passes in two scopes draw the same noise. The
@@ -17,4 +21,12 @@ def preserve_state(model: keras.Layer, values: Sequence[tuple] = ()) -> keras.St
     """
     variables = [*model.variables, *getattr(model, "metrics_variables", [])]
     current_values = [(variable, variable.value) for variable in variables]
-    return keras.StatelessScope([*current_values, *values], collect_losses=True)
+    with contextlib.ExitStack() as stack:
+        if keras.backend.backend() == "torch":
+            # `Dropout` without a seed draws from the generator of torch, not from a Keras seed.
+            import torch  # pyright: ignore[reportMissingImports]
+
+            devices = list(range(torch.cuda.device_count()))
+            stack.enter_context(torch.random.fork_rng(devices))
+        scope = keras.StatelessScope([*current_values, *values], collect_losses=True)
+        yield stack.enter_context(scope)
