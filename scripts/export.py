@@ -6,8 +6,8 @@ python scripts/export.py run=<run directory> format=saved_model   TensorFlow Ser
 python scripts/export.py run=<run directory> format=litert        LiteRT, formerly TensorFlow Lite
 python scripts/export.py run=<run directory> format=onnx          ONNX Runtime
 
-The file is written to `export/` in the run directory, if its outputs equal those of the classifier
-on inputs of the target's test set.
+The file is written to `export/` in the run directory, if its outputs equal the outputs of the
+classifier on inputs of the target's test set.
 """
 
 import environment  # noqa: F401

@@ -46,7 +46,7 @@ class Comparison:
         recommendation: The run to keep, from `dann.selection.recommend`. Defaults to `None`.
         classifier: Keras model of this run. Defaults to `None`.
         predictions: Frame with the predictions of `classifier` for the target. Defaults to `None`.
-        standardizer: The standardizer of the inputs, which `save` writes beside the classifier.
+        standardizer: Standardizer of the inputs, which `save` writes beside the classifier.
             Defaults to `None`.
         notes: Lines to print below the table.
 

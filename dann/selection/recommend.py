@@ -111,7 +111,7 @@ def recommend_run(
 
 
 def find_closest_to_average(probabilities: Sequence[np.ndarray]) -> int:
-    """Returns the position of the run whose classes agree best with those of the average.
+    """Returns the position of the run that agrees best with the classes of the average.
 
     With the probabilities `p_r(x)` of run `r`, the earliest run is returned that maximizes
 

@@ -132,7 +132,7 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
     """Adapts a classifier to the estimated class shares of the target.
 
     With the logits `z`, the temperature `T`, the biases `b`, and the shares `p` of the source and
-    `q` of the target, the new logits are those of Bayes' rule:
+    `q` of the target, the new logits follow from Bayes' rule:
 
     - `z / T + b + log(q / p)`
 
@@ -202,7 +202,7 @@ def calibrate(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray
 
 
 def _estimate(source, labels, target, temperature, biases):
-    """Returns the shares of the source, and those of the target by maximum likelihood and BBSE."""
+    """Returns the source's shares, and the target's shares by maximum likelihood and by BBSE."""
     source = special.softmax(source / temperature + biases, axis=1)  # (m, classes)
     target = special.softmax(target / temperature + biases, axis=1)  # (n, classes)
     # Calibration with biases makes the mean probabilities equal to the shares of the labels.
