@@ -23,7 +23,7 @@ def source_accuracy(outputs: Outputs) -> float:
 
 
 @SCORES.register("mix_val", reads="target", needs_mixtures=True)
-def mix_val(outputs: Outputs, seed: int = 0) -> float:
+def mix_val(outputs: Outputs) -> float:
     """Scores a checkpoint by MixVal: its accuracy on mixtures of target examples.
 
     Every target example `x_i` with the predicted class `y_i` is mixed with another example `x_j`,
@@ -40,14 +40,13 @@ def mix_val(outputs: Outputs, seed: int = 0) -> float:
     Args:
         outputs: Outputs for at least 2 target examples whose inputs can be mixed, such as pixels,
             with the `mixed_logits` of `dann.selection.outputs.mix`.
-        seed: Seed of the partners, the same as for the mixtures. Defaults to `0`.
 
     Reference:
         - [Hu et al., 2023](https://openreview.net/forum?id=ackajXqei2), section 3.
     """
     classes = outputs.target_logits.argmax(axis=1)
     is_correct = outputs.mixed_logits.argmax(axis=1) == classes
-    same_class = classes == classes[draw_permutation_partners(len(classes), seed)]
+    same_class = classes == classes[draw_permutation_partners(len(classes))]
     kinds = [kind for kind in (same_class, ~same_class) if kind.any()]
     return float(sum(is_correct[kind].mean() for kind in kinds) / 2)
 

@@ -12,6 +12,7 @@ from dann.checks import check_class_range
 from dann.data.conversion import to_class_indices
 from dann.data.lazy_array import LazyArray
 
+_MIXTURE_WEIGHT = 0.55  # of an example; its partner has the rest
 _REGRESSION_LOSSES = "mse", "mae", "mean_squared_error", "mean_absolute_error", "huber", "log_cosh"
 
 
@@ -109,24 +110,24 @@ def check_unlabeled(target: Any) -> None:
         )
 
 
-def mix(inputs: Any, weight: float = 0.55, seed: int = 0) -> Any:
+def mix(inputs: Any) -> Any:
     """Returns array-likes of each example mixed with a partner. Rows are computed when read."""
-    partners = draw_permutation_partners(len(keras.tree.flatten(inputs)[0]), seed)
+    partners = draw_permutation_partners(len(keras.tree.flatten(inputs)[0]))
 
     def mix_array(array):
         def read(rows):
             first = np.asarray(array[rows], "float32")
             second = np.asarray(array[partners[rows]], "float32")
-            return weight * first + (1 - weight) * second
+            return _MIXTURE_WEIGHT * first + (1 - _MIXTURE_WEIGHT) * second
 
         return LazyArray(array.shape, np.dtype("float32"), read)
 
     return keras.tree.map_structure(mix_array, inputs)
 
 
-def draw_permutation_partners(count: int, seed: int = 0) -> np.ndarray:
-    """Returns the index of a different random example for each of `count` examples."""
-    order = np.random.default_rng(seed).permutation(count)
+def draw_permutation_partners(count: int) -> np.ndarray:
+    """Returns a random but fixed partner, another example, for each of `count` examples."""
+    order = np.random.default_rng(0).permutation(count)
     partners = np.empty(count, int)
     partners[order] = np.roll(order, 1)
     return partners
