@@ -72,7 +72,7 @@ class Call:
         """Adds an activation of a step's output, and returns the number of the last step."""
         if isinstance(function, Estimator):  # it cannot be called on symbolic tensors
             function = BinarySign(estimator=function)
-        function = _SYMBOLIC_ACTIVATIONS.get(function, function)
+        function = _SYMBOLIC_ACTIVATIONS.get(function) or function
         tensors = [keras.KerasTensor((None, *self.program.steps[number].shape))]
         return trace_calls(self.program, function, tensors, [number], self.name)[0]
 
