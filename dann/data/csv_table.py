@@ -54,11 +54,14 @@ def csv_table(
     numeric and the categorical columns.
 
     Spaces around column names, categories and labels are removed; `1.0` is the same category or
-    label as `1`, and so is `True` in a column of booleans that also contains `1` or `0`. The
-    function warns about columns that reveal the domain, because many rows of one domain have a
-    category that the other domain lacks, such as `F` and `female`, or because the numbers of the
-    domains do not overlap; about whole numbers that differ in all rows, such as identifiers; and
-    about columns with nearly as many categories as rows, such as free text.
+    label as `1`, and so is `True` in a column of booleans that also contains `1` or `0`.
+
+    The function warns about
+
+    - columns that reveal the domain: many rows of one domain have a category that the other domain
+      lacks, such as `F` and `female`, or the numbers of the domains do not overlap
+    - whole numbers that differ in all rows, such as identifiers
+    - columns with nearly as many categories as rows, such as free text
 
     The classes are the labels of the source, in order. The target may lack some labels, or the
     whole column. See `dann.data.arrays` for how test rows are drawn. No file may be used for both

@@ -47,8 +47,8 @@ class DomainPair:
             consists of several domains; see `dann.data.join_sources`. Defaults to `None`.
         target_names: File, identifier or row number of each example of `target_train` and of
             `target_test`, for a table of predictions. Defaults to `None`: positions in the arrays.
-        target_rows: Row number of each of these examples in its file or array, the order of the
-            table of predictions. Defaults to `None`: training examples come first.
+        target_rows: Row number of each of these examples in its file or array. The table of
+            predictions is in this order. Defaults to `None`: training examples come first.
         standardizer: The standardizer of the inputs; see `standardize`. Defaults to `None`.
 
     Raises:

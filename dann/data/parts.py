@@ -135,8 +135,8 @@ def select_columns(
         suffix: Suffix of all names in the table. Defaults to none.
 
     Raises:
-        ValueError: If a required column is missing. Optional are labels of the target, ids of the
-            source, groups of parts that are not split, and nuisances of the target.
+        ValueError: If a required column is missing. Labels and nuisances of the target, ids of the
+            source, and groups of parts that are not split are optional.
     """
     is_source = part.startswith("source")
     roles = {role: name for role, name in columns.items() if name}

@@ -49,10 +49,9 @@ class BinaryLayer(keras.layers.Layer):
     Each call quantizes the kernel. `kernel` is the latent kernel, which trains; `binary_kernel()`
     returns the quantized kernel.
 
-    A subclass computes `f` in `apply`. Its attribute `channel_axes` contains the axes of the output
-    channels of the kernel, and `constraint` the name of the attribute with the constraint of the
-    kernel. The scale of the kernel multiplies the outputs, so the sums of products of signs are
-    exact integers.
+    A subclass computes `f` in `apply`. It sets `channel_axes`, the axes of the kernel's output
+    channels, and `constraint`, the name of the attribute with the constraint of the kernel. The
+    scale of the kernel multiplies the outputs, so the sums of products of signs are exact integers.
 
     Args:
         *args: Positional arguments of the Keras layer.
