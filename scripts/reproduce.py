@@ -25,6 +25,7 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 
 @script("reproduce")
 def main(cfg):
+    from dann.config.ranking import prepare_distillation
     from dann.config.runs import collect_settings, load_run_config
     from dann.experiments.reproduction import plan_runs, train_runs
     from dann.experiments.results import collect_results, format_results
@@ -65,7 +66,9 @@ def main(cfg):
             for run in finished_runs
             if run.experiment == experiment
         }
-        ranking = rank_sweep(folder, "agreement", overrides) if overrides else None
+        ranking = None
+        if overrides:
+            ranking = rank_sweep(folder, "agreement", overrides, prepare_distillation)
         print(f"{experiment}: {ranking or 'not ranked'}")
     print(f"Written to {path} and {path.with_suffix('.md')}")
     for run in failed_runs:

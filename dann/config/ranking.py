@@ -17,6 +17,27 @@ _SWEEP_FILES = ["multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"]
 _SWEEP_FILES += [f"recommended/{name}" for name in _RECOMMENDED_FILES]
 
 
+def prepare_distillation(directory: pathlib.Path) -> tuple[Any, Any, int]:
+    """Returns the data of a run, a new classifier with its network, and its number of steps.
+
+    Raises:
+        ValueError: If the data are not those on which the run trained.
+    """
+    from dann.config.building import build_domains, build_model, count_steps
+    from dann.config.runs import load_run_config
+    from dann.training import RunDirectory, start
+    from dann.training.evaluate_run import find_data_run
+
+    run = find_data_run(RunDirectory(directory))
+    cfg = load_run_config(run.path)
+    domains = build_domains(cfg, run.standardizer())
+    run.check_data(domains.identity)
+    count_steps(cfg, domains)
+    start(cfg.seed, cfg.trainer.precision)
+    method = {"_target_": "dann.SourceOnly", "_partial_": True}
+    return domains, build_model(cfg, method, domains).classifier, cfg.trainer.steps
+
+
 class Ranking(Callback):
     """Ranks the runs of a sweep when it ends; see `dann.experiments.sweep.rank_sweep`.
 
@@ -71,7 +92,7 @@ class Ranking(Callback):
         if tradeoff:
             print(f"{tradeoff}\nWritten to {directory / 'tradeoff.png'}", flush=True)
         elif score is not None and len(jobs) > 1:
-            table = rank_sweep(directory, score, overrides)
+            table = rank_sweep(directory, score, overrides, prepare_distillation)
             if table is not None:
                 print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
         if not all(finished):

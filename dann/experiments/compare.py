@@ -28,8 +28,16 @@ from dann.experiments.compared_runs import (
     Task,
     list_defaults,
     resolve_methods,
+    train_on_average,
 )
-from dann.experiments.comparison import ACCURACIES, AGREEMENT, INFO_MAX, Comparison
+from dann.experiments.comparison import (
+    ACCURACIES,
+    AGREEMENT,
+    DISTILLED_AVERAGE,
+    INFO_MAX,
+    Comparison,
+    describe_distillation,
+)
 from dann.experiments.rows import compute_agreement
 from dann.selection import info_max, probe_domains
 from dann.selection.outputs import NotFiniteError
@@ -154,11 +162,7 @@ def compare(
             if setting == SOURCE_ONLY:
                 task.baselines[seed] = run
             runs[setting, row["run"]] = run
-            logits = {"source": run.outputs.source_logits, "target": run.test_logits}
-            predicted = {domain: values.argmax(axis=1) for domain, values in logits.items()}
-            row |= {"oracle": run.is_oracle, INFO_MAX: info_max(run.outputs)}
-            row |= accuracy_columns(domains, predicted)
-            row["seconds"] = time.perf_counter() - begin
+            row |= _measure(run, domains) | {"seconds": time.perf_counter() - begin}
         rows.append(row)  # a diverged run has no numbers
     candidates = {key: run for key, run in runs.items() if not run.is_oracle}
     agreements = compute_agreement(
@@ -166,9 +170,8 @@ def compare(
     )
     for row in rows:
         row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)
-    frame = pandas.DataFrame(rows)
     if not task.baselines:  # they diverged
-        return Comparison(frame, notes=task.notes)
+        return Comparison(pandas.DataFrame(rows), notes=task.notes)
     baseline = next(iter(task.baselines.values())).outputs
     probe = probe_domains(baseline.source_features, baseline.target_features)
     probabilities = {
@@ -181,12 +184,20 @@ def compare(
         probabilities = adapted
         task.notes.append("a change of the class shares alone explains the shift")
     recommendation = recommend_run(probe, probabilities, SOURCE_ONLY)
-    classifier = runs[recommendation.key].classifier
+    run = runs[recommendation.key]
+    if recommendation.average is not None and recommendation.setting != SHARES:
+        begin = time.perf_counter()
+        (row,) = (row for row in rows if (row["setting"], row["run"]) == recommendation.key)
+        run = train_on_average(task, row["seed"], recommendation.average)
+        recommendation = describe_distillation(recommendation, row["run"], steps)
+        measures = _measure(run, domains) | {AGREEMENT: math.nan}
+        seconds = time.perf_counter() - begin
+        rows.append(row | {"setting": DISTILLED_AVERAGE} | measures | {"seconds": seconds})
     return Comparison(
-        frame,
+        pandas.DataFrame(rows),
         recommendation=recommendation,
-        classifier=classifier,
-        predictions=predict_target(classifier, domains),
+        classifier=run.classifier,
+        predictions=predict_target(run.classifier, domains),
         standardizer=domains.standardizer,
         notes=task.notes,
     )
@@ -203,6 +214,14 @@ def _join_folds(comparisons):
     if not frames:
         raise ValueError("Expected at least one pair of domains. Received: no pair")
     return Comparison(pandas.concat(frames, ignore_index=True), notes=notes)
+
+
+def _measure(run, domains):
+    """Returns the columns of a row that describe the predictions of a run."""
+    logits = {"source": run.outputs.source_logits, "target": run.test_logits}
+    predicted = {domain: values.argmax(axis=1) for domain, values in logits.items()}
+    row = {"oracle": run.is_oracle, INFO_MAX: info_max(run.outputs)}
+    return row | accuracy_columns(domains, predicted)
 
 
 def _can_call(function):

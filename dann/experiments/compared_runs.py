@@ -17,7 +17,7 @@ from dann.data import DomainPair, Standardizer
 from dann.data.conversion import has_strings
 from dann.selection import Outputs, adapt_shares, compute_outputs, estimate_shares
 from dann.selection.outputs import check_finite_outputs
-from dann.training import Trainer, compile_model, start
+from dann.training import Trainer, compile_model, distill, start
 
 Method = Callable[[Any, int], Any]
 SOURCE_ONLY, TARGET_ONLY, CONTROL = "source_only", "target_only", "control"
@@ -88,10 +88,23 @@ def train(
     is_oracle = isinstance(model, TargetOnly)
     batches = (domains.oracle() if is_oracle else domains).batches(task.batch_size, seed)
     model.fit(batches, steps_per_epoch=task.steps, epochs=1, verbose=0)
+    return _compute_run(model, model.classifier, domains, features, is_oracle)
+
+
+def train_on_average(task: Task, seed: int, average: np.ndarray) -> ComparedRun:
+    """Returns a run that predicts an average over runs; see `dann.training.distill`."""
+    start(seed, keras.config.dtype_policy().name)
+    classifier = SourceOnly(task.backbone(), task.domains.num_classes).classifier
+    distill(classifier, task.domains.target_train, average, task.steps)
+    return _compute_run(classifier, classifier, task.domains)
+
+
+def _compute_run(model, classifier, domains, features=False, is_oracle=False):
+    """Returns the outputs of a model, or of its classifier if `features` is false, as a run."""
     source, target = domains.source_test, domains.target_train
     outputs = compute_outputs(model, source=source, target=target, features=features, mixed=False)
-    logits = check_finite_outputs("logits", predict(model.classifier, domains.target_test[0]))
-    return ComparedRun(outputs, logits, model.classifier, is_oracle)
+    logits = check_finite_outputs("logits", predict(classifier, domains.target_test[0]))
+    return ComparedRun(outputs, logits, classifier, is_oracle)
 
 
 def train_standardized(task: Task, seed: int) -> ComparedRun:

@@ -18,6 +18,7 @@ from dann.training import RunDirectory
 AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally
 GAIN = "gain"
+DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {
     "source/accuracy": "source",
@@ -74,7 +75,8 @@ class Comparison:
         is_candidate = runs["oracle"].eq(False)  # failed runs have NaN
         self.key = f"selection/{score}"
         if self.key == AGREEMENT:
-            adapted = runs[is_candidate & runs["setting"].ne(runs["baseline"])]
+            adapts = ~runs["setting"].isin([DISTILLED_AVERAGE, *runs["baseline"]])
+            adapted = runs[is_candidate & adapts]
             if AGREEMENT not in runs or adapted[AGREEMENT].isna().any():
                 self.key = INFO_MAX
                 self.notes.append(
@@ -206,6 +208,19 @@ class Comparison:
         panels[0].invert_yaxis()
         figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)
+
+
+def describe_distillation(recommendation: Recommendation, run: str, steps: int) -> Recommendation:
+    """Returns the recommendation of a network that `dann.training.distill` trained.
+
+    Args:
+        recommendation: The recommendation of one of the runs.
+        run: Name of the run of the network.
+        steps: Number of steps.
+    """
+    reason = f"a new network was trained for {steps} steps to predict this average"
+    reasons = *recommendation.reasons, reason
+    return Recommendation(DISTILLED_AVERAGE, run, reasons)
 
 
 def _format_cell(name, count, mean, std):

@@ -2,18 +2,27 @@
 
 import pathlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas
 from matplotlib.figure import Figure
 
+from dann.data import DomainPair
 from dann.data.probes import Separation
-from dann.experiments.comparison import Comparison
+from dann.experiments.comparison import DISTILLED_AVERAGE, Comparison, describe_distillation
 from dann.experiments.rows import read_predictions, read_rows
+from dann.layers import with_keras_batch_normalization
 from dann.selection import Recommendation
 from dann.selection.recommend import recommend_run
+from dann.training.distillation import distill
+from dann.training.evaluation import (
+    accuracy_columns,
+    order_target,
+    predict_target,
+    predict_test_sets,
+)
 from dann.training.manifest import Manifest
 from dann.training.run_directory import RunDirectory
 
@@ -21,9 +30,12 @@ RECOMMENDED = "recommended"  # folder of the files of the recommended run
 
 
 def rank_sweep(
-    directory: str | pathlib.Path, score: str, overrides: Mapping[str, Sequence[str]]
+    directory: str | pathlib.Path,
+    score: str,
+    overrides: Mapping[str, Sequence[str]],
+    prepare: Callable[[pathlib.Path], tuple[DomainPair, Any, int]] | None = None,
 ) -> str | None:
-    """Ranks the runs of a sweep by a label-free score, and recommends one of them.
+    """Ranks the runs of a sweep by a label-free score, and recommends one network.
 
     The score `"agreement"` compares runs that differ only in the seed, by
     `dann.selection.agreement`. `dann.experiments.Comparison` explains the ranking, and
@@ -31,9 +43,12 @@ def rank_sweep(
     training examples, so all runs must have the same target. A predicted class has the probability
     that `predictions.csv` contains, and the other classes share the rest equally.
 
+    With `prepare`, a new network is recommended instead of a run. `dann.training.distill` trains it
+    to predict the average of the class probabilities of the runs.
+
     The function writes `sweep.csv`, the table `Comparison.runs` with one row per run, the best run
     first; `sweep.png`; and, in the folder `recommended`, the files `classifier.keras` and
-    `predictions.csv` of the recommended run.
+    `predictions.csv` of the recommended network.
 
     Args:
         directory: Folder of the sweep.
@@ -41,6 +56,8 @@ def rank_sweep(
             `"info_max"`.
         overrides: Command-line arguments of each run that was started, by its folder in
             `directory`.
+        prepare: Function from the path of a run to its data, a new classifier, and its number of
+            training steps. Defaults to `None`: a run is recommended.
 
     Returns:
         Text to print: means over seeds, one row per setting and one for the baseline; the failed
@@ -54,24 +71,39 @@ def rank_sweep(
     if runs["oracle"].isna().all():
         return None
     names = {path.relative_to(directory).as_posix(): table for path, table in predictions.items()}
-    recommendation = _recommend(runs, names)
+    recommendation, classes = _recommend(runs, names)
+    closest, classifier, domains = recommendation, None, None
+    if prepare is not None and closest is not None and closest.average is not None:
+        domains, classifier, steps = prepare(directory / closest.run)
+        average = _arrange_average(closest.average, classes, domains)
+        distill(classifier, domains.target_train, average, steps)
+        recommendation = describe_distillation(closest, RECOMMENDED, steps)
+        row = runs[runs["run"].eq(closest.run)][["baseline", "seed", "oracle"]]
+        names = {"run": RECOMMENDED, "setting": DISTILLED_AVERAGE}
+        accuracies = accuracy_columns(domains, predict_test_sets(classifier, domains))
+        runs = pandas.concat([runs, row.assign(**names, **accuracies)], ignore_index=True)
     comparison = Comparison(runs, score, recommendation)
     manifest = Manifest(directory, "sweep")
     with manifest.write(directory / "sweep.csv") as draft:
         comparison.runs.drop(columns="leakage").to_csv(draft, index=False)
     with manifest.write(directory / "sweep.png") as draft:
         comparison.plot(draft)
-    if recommendation is None or recommendation.run is None:
+    if closest is None or closest.run is None:
         return str(comparison)
-    run = RunDirectory(directory / recommendation.run)
+    run, saved = RunDirectory(directory / closest.run), RunDirectory(directory / RECOMMENDED)
     # A baseline shares the standardizer of the run around it.
     standardizer = run.standardizer_file
-    if "/" in recommendation.run:
+    if "/" in closest.run:
         standardizer = run.path.parent / standardizer.name
     files = [run.classifier_file, run.predictions_file, standardizer]
     for path in filter(pathlib.Path.is_file, files):
-        with manifest.write(directory / RECOMMENDED / path.name) as draft:
+        with manifest.write(saved.path / path.name) as draft:
             shutil.copyfile(path, draft)
+    if classifier is not None:
+        with manifest.write(saved.classifier_file) as draft:
+            with_keras_batch_normalization(classifier).save(draft)
+        with manifest.write(saved.predictions_file) as draft:
+            predict_target(classifier, domains).to_csv(draft, index=False)
     return f"{comparison}\nsaved in {directory / RECOMMENDED}"
 
 
@@ -118,8 +150,24 @@ def save_tradeoff(
     return table.to_string(index=False, float_format="{:.3f}".format)
 
 
-def _recommend(runs, predictions) -> Recommendation | None:
-    """Returns the recommendation, if the runs predict the same examples.
+def _arrange_average(average, classes, domains):
+    """Returns an average over `predictions.csv`, by row of `target_train` and number of the class.
+
+    Args:
+        average: Probabilities in the order of `predictions.csv`, `(n, len(classes))`.
+        classes: Names of the classes that runs predict; other classes have the probability 0.
+        domains: The data.
+    """
+    names = [str(name) for name in domains.class_names or range(domains.num_classes)]
+    arranged = np.zeros((len(domains.target_train), len(names)))
+    rows = order_target(domains)
+    rows = rows[rows < len(arranged)]  # without the test set
+    arranged[rows[:, None], [names.index(name) for name in classes]] = average
+    return arranged
+
+
+def _recommend(runs, predictions) -> tuple[Recommendation | None, Any]:
+    """Returns the recommendation, if the runs predict the same examples, and the predicted classes.
 
     Args:
         runs: The result of `read_rows`.
@@ -128,7 +176,7 @@ def _recommend(runs, predictions) -> Recommendation | None:
     settings = runs[runs["oracle"].eq(False)].set_index("run")["setting"].to_dict()
     predictions = {run: predictions[run] for run in settings if run in predictions}
     if len({tuple(table["example"]) for table in predictions.values()}) != 1:
-        return None
+        return None, None
     baselines = runs[runs["setting"].eq(runs["baseline"])]
     fields = [f"probe/{name}" for name in Separation._fields]
     measured = baselines[fields].dropna() if {*fields} <= {*runs} else baselines.head(0)
@@ -142,4 +190,4 @@ def _recommend(runs, predictions) -> Recommendation | None:
         probabilities[settings[run], run] = np.where(
             is_predicted, highest[:, None], remainder[:, None]
         )
-    return recommend_run(probe, probabilities, runs["baseline"].iloc[0])
+    return recommend_run(probe, probabilities, runs["baseline"].iloc[0]), classes

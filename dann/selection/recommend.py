@@ -17,11 +17,14 @@ class Recommendation(NamedTuple):
         setting: Name of a candidate.
         run: Identifier of its run: the position for `recommend`, otherwise what the caller passed.
         reasons: Lines of text.
+        average: Mean class probabilities of the target over the candidates `(n, num_classes)`, for
+            `dann.training.distill`. `None` if there is one candidate, or no visible shift.
     """
 
     setting: str
     run: Any
     reasons: tuple[str, ...]
+    average: np.ndarray | None = None
 
     @property
     def key(self) -> tuple[str, Any]:
@@ -96,18 +99,22 @@ def recommend_run(
         )
     baselines = [key for key in probabilities if key[0] == source_only]
     runs = [key for key in probabilities if key[0] != source_only] or baselines
-    if probe is not None and probe.low <= 0.5:
+    has_shift = probe is None or probe.low > 0.5
+    if not has_shift:
         reasons[0] += f": there is no visible shift, so keep {source_only}"
         runs = baselines
         if not runs:
             return Recommendation(source_only, None, tuple(reasons))
-    name, run = runs[find_closest_to_average([probabilities[key] for key in runs])]
+    values = [probabilities[key] for key in runs]
+    name, run = runs[find_closest_to_average(values)]
+    average = None
     if len(runs) > 1:
         reasons.append(
             f"of {len(runs)} runs, this run agrees best with the average of their class "
             "probabilities"
         )
-    return Recommendation(name, run, tuple(reasons))
+        average = np.mean(values, axis=0) if has_shift else None
+    return Recommendation(name, run, tuple(reasons), average)
 
 
 def find_closest_to_average(probabilities: Sequence[np.ndarray]) -> int:

@@ -1,4 +1,5 @@
 from .devices import Distribution as Distribution
+from .distillation import distill as distill
 from .preparation import compile_model as compile_model
 from .preparation import start as start
 from .resumable_fit import fit as fit

@@ -34,22 +34,32 @@ def evaluate(
     Raises:
         FloatingPointError: If a logit is not finite.
     """
+    predicted = predict_test_sets(model.classifier, domains)
+    row: dict[str, Any] = accuracy_columns(domains, predicted)
+    if domains.nuisances:
+        row["leakage"] = _measure_leakage(model, domains, seed)
+        row["accuracy_by_nuisance"] = _measure_accuracy(domains, predicted["source"])
+    return row, predicted
+
+
+def predict_test_sets(classifier: Any, domains: DomainPair) -> dict[str, np.ndarray]:
+    """Returns the predicted classes `(n,)` by domain, on the test sets that have labels.
+
+    Raises:
+        FloatingPointError: If a logit is not finite.
+    """
     predicted = {}
     for domain in ("source", "target"):
         inputs, labels = getattr(domains, f"{domain}_test")
         if labels is not None:
-            logits = predict(model.classifier, inputs)
+            logits = predict(classifier, inputs)
             if not np.isfinite(logits).all():
                 raise FloatingPointError(
                     f"Expected finite logits on the test set of the {domain}. Received: NaN or "
                     "infinite logits. Lower the learning rate or the strength of the reversal."
                 )
             predicted[domain] = logits.argmax(axis=-1)
-    row: dict[str, Any] = accuracy_columns(domains, predicted)
-    if domains.nuisances:
-        row["leakage"] = _measure_leakage(model, domains, seed)
-        row["accuracy_by_nuisance"] = _measure_accuracy(domains, predicted["source"])
-    return row, predicted
+    return predicted
 
 
 def accuracy_columns(domains: DomainPair, predicted: Mapping[str, np.ndarray]) -> dict[str, float]:
@@ -143,7 +153,6 @@ def predict_target(
     """
     inputs = {"train": domains.target_train, "test": domains.target_test[0]}
     names = dict(zip(inputs, domains.target_names or (None, None), strict=True))
-    rows = dict(zip(inputs, domains.target_rows or ([0], [0]), strict=True))
     classes = np.array(domains.class_names or range(domains.num_classes))
     tables = []
     for split in splits:
@@ -157,7 +166,20 @@ def predict_target(
         }
         tables.append(pandas.DataFrame(columns))
     table = pandas.concat(tables, ignore_index=True)
+    return table.iloc[order_target(domains, splits)].reset_index(drop=True)
+
+
+def order_target(domains: DomainPair, splits: Sequence[str] = ("train", "test")) -> np.ndarray:
+    """Returns the positions of target examples `(n,)` in the order of the input.
+
+    Args:
+        domains: The data. Positions count the training examples first if both splits are given.
+        splits: `"train"`, `"test"` or both.
+    """
+    inputs = {"train": domains.target_train, "test": domains.target_test[0]}
+    count = sum(len(inputs[split]) for split in splits)
+    rows = dict(zip(inputs, domains.target_rows or ([0], [0]), strict=True))
     order = np.concatenate([rows[split] for split in splits])
     # Row numbers that repeat come from two files, each of which has its own order.
-    is_one_file = len(np.unique(order)) == len(table)
-    return table.iloc[np.argsort(order)].reset_index(drop=True) if is_one_file else table
+    is_one_file = len(np.unique(order)) == count
+    return np.argsort(order) if is_one_file else np.arange(count)

@@ -71,20 +71,20 @@ def compile_model(
             "Expected trainer.jit_compile=false on several devices of TensorFlow. Received: "
             "trainer.jit_compile=True. To compile on several devices use JAX (KERAS_BACKEND=jax)."
         )
-    if (
-        jit_compile == "auto"
-        and keras.backend.backend() == "tensorflow"
-        and not list_accelerators()
-    ):
-        jit_compile = False
     model.compile(
         optimizer=optimizer,
         metrics=["accuracy"],
         steps_per_execution=_steps_per_call(model, trainer, intervals),
-        jit_compile=jit_compile,
+        jit_compile=choose_jit_compile() if jit_compile == "auto" else jit_compile,
         run_eagerly=trainer.run_eagerly,
     )
     return model
+
+
+def choose_jit_compile() -> bool | str:
+    """Returns `"auto"`, or `False` on TensorFlow with a CPU, where XLA slows down convolutions."""
+    is_slow = keras.backend.backend() == "tensorflow" and not list_accelerators()
+    return False if is_slow else "auto"
 
 
 def _steps_per_call(model, trainer, intervals):

@@ -79,20 +79,24 @@ def test_rows_match_trainings_by_hand(setting, comparison, models):
         np.testing.assert_allclose(rows["selection/agreement"], agreement(classes))
 
 
-def test_recommended_run_is_the_closest_to_the_average(comparison, models, tmp_path):
+def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path):
     candidates = comparison.runs.query("oracle == False")
-    assert set(candidates["setting"]) == {"source_only", "mine"}
+    assert set(candidates["setting"]) == {"source_only", "mine", "distilled_average"}
     data = make_domains(True)
     probabilities = [
         special.softmax(models["mine", seed].predict(data.target_train, verbose=0), axis=1)
         for seed in SEEDS
     ]
     closest = find_closest_to_average(probabilities)
-    assert comparison.recommendation.key == ("mine", f"seed {closest}")
-    inputs, expected = data.target_train[:], probabilities[closest]
-    np.testing.assert_allclose(
-        special.softmax(np.asarray(comparison.classifier(inputs)), axis=1), expected, atol=1e-5
-    )
+    assert comparison.recommendation.key == ("distilled_average", f"seed {closest}")
+    dann.training.start(closest)
+    classifier = dann.SourceOnly(backbone(), data.num_classes).classifier
+    dann.training.distill(classifier, data.target_train, np.mean(probabilities, axis=0), STEPS)
+    inputs = data.target_train[:]
+    np.testing.assert_allclose(comparison.classifier(inputs), classifier(inputs), atol=1e-5)
+    accuracy = np.mean(classifier(data.target_test[0]).numpy().argmax(1) == data.target_test[1])
+    (row,) = candidates.query("setting == 'distilled_average'").to_dict("records")
+    assert row["target/accuracy"] == pytest.approx(accuracy)
     comparison.standardizer = dann.data.Standardizer("each").fit(inputs, inputs)
     comparison.save(tmp_path)
     assert (tmp_path / "standardizer.json").is_file()
@@ -108,7 +112,7 @@ def test_recommended_run_is_the_closest_to_the_average(comparison, models, tmp_p
 def test_comparison_is_printed_and_drawn(comparison, tmp_path):
     text = str(comparison)
     assert "95% interval" in text
-    choice, run, _ = comparison.recommendation
+    choice, run = comparison.recommendation.key
     assert text.splitlines()[-1].startswith(f"recommended: {choice}, in {run} (target accuracy ")
     assert re.search("^target_only .uses target labels. +2 ", text, re.MULTILINE)
     mean = comparison.table["target/accuracy"]["mean"]["mine"]
@@ -124,7 +128,8 @@ def test_comparison_is_printed_and_drawn(comparison, tmp_path):
 def test_comparison_without_target_labels_has_no_oracle():
     settings = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8, "verbose": False}
     comparison = dann.compare(make_domains(False), [dann.DANN, "els"], **settings)
-    assert list(comparison.table.index.sort_values()) == ["DANN", "els", "source_only"]
+    settings = ["DANN", "distilled_average", "els", "source_only"]
+    assert sorted(comparison.table.index) == settings
     assert comparison.runs["target/accuracy"].isna().all()
     assert comparison.key == "selection/info_max"
     assert "agreement needs several finished runs" in str(comparison)
@@ -157,7 +162,7 @@ def test_default_settings_contain_simple_baselines():
     options = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 16, "verbose": False}
     comparison = dann.compare(make_domains(True), **options)
     adapted = {"standardized", "coral", "mcc", "control", "dann", "cdan", "sdat"}
-    rows = {"source_only", "target_only", "gradient_boosting", *adapted}
+    rows = {"source_only", "target_only", "gradient_boosting", "distilled_average", *adapted}
     assert set(comparison.table.index) == rows  # the inputs moved, so the shares are not adapted
     assert "estimated class shares on the target: rejected (" in str(comparison)
     assert comparison.runs["seconds"].gt(0).all()

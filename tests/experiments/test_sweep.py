@@ -4,11 +4,14 @@ import json
 import re
 import shutil
 
+import keras
+import numpy as np
 import pandas
 import pytest
 
+import dann
 from dann.experiments.sweep import rank_sweep
-from dann.training import RunDirectory
+from dann.training import RunDirectory, distill
 
 ACCURACIES = {"0": (1.5, 0.70), "1": (1.9, 0.80), "2": (1.7, 0.95)}  # score and target accuracy
 OVERRIDES = {str(run): [f"seed={run}", "method=dann"] for run in range(4)}
@@ -108,6 +111,34 @@ def test_one_run_is_recommended_and_saved(sweep):
     write_classes(sweep, r1=[1, 0, 1, 1], r2=CLASSES["r0"])
     rank_sweep(sweep, "info_max", OVERRIDES)  # replaces its own files
     assert (folder / "classifier.keras").read_text() == "changed"
+
+
+def test_new_network_learns_the_average_of_the_runs(sweep):
+    write_classes(sweep, **CLASSES)
+    inputs, rows = np.random.default_rng(0).normal(size=(5, 2)).astype("float32"), [3, 0, 2, 1]
+    examples = inputs, np.array([0, 1, 0, 1, 0])
+    domains = dann.data.DomainPair(
+        *("mine", "phone", examples, examples, inputs[rows], (inputs[4:], np.zeros(1, int)), 2),
+        target_rows=(np.array(rows), np.array([4])),
+    )
+    entry = keras.Input((2,))
+    classifier = keras.Model(entry, keras.layers.Dense(2)(entry))
+    student = keras.models.clone_model(classifier)
+    student.set_weights(classifier.get_weights())
+    text = rank_sweep(sweep, "info_max", OVERRIDES, lambda path: (domains, student, 3))
+    # The mean probabilities of class 1 in the order of the input; each class has 0.9 or 0.1.
+    average = np.array([0.1, 0.9, 1.1 / 3, 1.1 / 3])[rows]
+    distill(classifier, inputs[rows], np.stack([1 - average, average], axis=1), steps=3)
+    saved = RunDirectory(sweep / "recommended")
+    np.testing.assert_allclose(saved.classifier()(inputs), classifier(inputs), atol=1e-6)
+    predicted = classifier(inputs).numpy().argmax(axis=1)
+    assert saved.predictions()["class"].tolist() == predicted.astype(str).tolist()
+    accuracy = np.mean(predicted[4:] == 0)
+    assert "a new network was trained for 3 steps to predict this average" in text
+    assert f"recommended: distilled_average, in recommended (target accuracy {accuracy:.1%}" in text
+    table = pandas.read_csv(sweep / "sweep.csv").set_index("run")
+    assert table.loc["recommended", "target/accuracy"] == accuracy
+    assert table.loc["recommended", "setting"] == "distilled_average"
 
 
 def test_source_only_is_recommended_without_a_shift(sweep):

@@ -61,7 +61,7 @@ def test_run_that_agrees_with_the_average_is_recommended():
     assert result.key == ("dann", 0)
     assert "of 3 runs" in result.reasons[1]
     # Without a probe, and for a single run, there is nothing to explain.
-    assert recommend_run(None, {("dann", 7): np.eye(2)}) == ("dann", 7, ())
+    assert recommend_run(None, {("dann", 7): np.eye(2)}) == ("dann", 7, (), None)
     assert recommend({"source_only": [make_run(shift=2.0)]}).key == ("source_only", 0)
 
 
