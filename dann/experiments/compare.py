@@ -56,7 +56,7 @@ def compare(
     optimizer: Callable[[], keras.optimizers.Optimizer] = keras.optimizers.Adam,
     verbose: bool = True,
 ) -> Comparison:
-    """Trains several methods and recommends one run, without target labels.
+    """Trains several methods and recommends one network, without target labels.
 
     Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
     `domains` has target labels, also trains an upper bound that learns from them (`target_only`),

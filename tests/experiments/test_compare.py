@@ -199,7 +199,9 @@ def test_mdan_receives_the_sources_of_the_data():
     comparison = dann.compare(iter([domains]), [Recorded, "mdan"], **options)  # one fold
     assert created == [3]
     rows = comparison.runs.set_index(["fold", "target", "setting", "seed"]).index
-    expected = [(0, "target", name, 0) for name in ("Recorded", "mdan", "source_only")]
+    expected = [
+        (0, "target", name, 0) for name in ("Recorded", "distilled_average", "mdan", "source_only")
+    ]
     assert sorted(rows) == expected
     assert "recommended for target: " in str(comparison)
     with pytest.raises(ValueError, match="at least one pair of domains"):
