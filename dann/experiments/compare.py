@@ -60,8 +60,10 @@ def compare(
 
     Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
     `domains` has target labels, also trains an upper bound that learns from them (`target_only`),
-    which is never recommended. `dann.selection.recommend` explains the recommendation. If a change
-    of the class shares alone explains the shift, only runs of `adapted_shares` are candidates.
+    which is never recommended. `dann.selection.recommend` explains the choice of a run. If a change
+    of the class shares alone explains the shift, only runs of `adapted_shares` are candidates. If
+    several runs adapt to another shift, the row `distilled_average` is recommended: a new network
+    that `dann.training.distill` trains to predict the average of these runs.
 
     Runs with the same seed start from the same weights and see the same batches. Each run is
     `dann.training.start(seed)` and one plain `fit` on `domains.batches(batch_size, seed)`.
