@@ -218,8 +218,11 @@ def describe_distillation(recommendation: Recommendation, run: str, steps: int) 
         run: Name of the run of the network.
         steps: Number of steps.
     """
-    reason = f"a new network was trained for {steps} steps to predict this average"
-    reasons = *recommendation.reasons, reason
+    reason = (
+        f"a new network was trained for {steps} steps to predict the average class probabilities "
+        "of all runs that adapt"
+    )
+    reasons = *recommendation.reasons[:-1], reason  # the last reason is for the run
     return Recommendation(DISTILLED_AVERAGE, run, reasons)
 
 
