@@ -165,11 +165,7 @@ def _prepare_process():
         logging.getLogger(name).setLevel(logging.WARNING)
     # TensorFlow warns when models are retraced, which every evaluation does.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
-    warnings.showwarning = _print_warning
-
-
-def _print_warning(message, *_arguments, **_options):
-    print(f"warning: {message}", file=sys.stderr)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
 
 
 @contextlib.contextmanager

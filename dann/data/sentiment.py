@@ -73,7 +73,14 @@ def sentiment(
         check_choice(name, domain, _FILES)
     if source == target:
         raise ValueError(f"Expected source and target to differ. Received: {source} for both")
-    path = _archive(pathlib.Path(data_dir or ".").expanduser().absolute())
+    folder = pathlib.Path(data_dir or ".").expanduser().absolute()
+    path = next((p for p in (folder / _ARCHIVE, folder / "real" / _ARCHIVE) if p.is_file()), None)
+    if path is None:
+        raise FileNotFoundError(
+            f"Expected `data_dir` (paths.data_dir) to contain {_ARCHIVE}. Received: {folder}. "
+            "Download the archive with `pip download --no-binary :all: vaderSentiment==3.3.2 "
+            "--no-deps`"
+        )
     texts = build_pair(
         {"source": _read(path, source), "target": _read(path, target)},
         source_name=source,
@@ -86,16 +93,6 @@ def sentiment(
     words = keras.layers.TextVectorization(max_tokens=max_tokens, output_mode=output_mode)
     words.adapt(np.concatenate([texts.source_train[0], texts.target_train]))
     return texts.map_inputs(lambda texts: np.asarray(words(texts), np.float32))
-
-
-def _archive(folder):
-    for path in (folder / _ARCHIVE, folder / "real" / _ARCHIVE):
-        if path.is_file():
-            return path
-    raise FileNotFoundError(
-        f"Expected `data_dir` (paths.data_dir) to contain {_ARCHIVE}. Received: {folder}. Download "
-        "the archive with `pip download --no-binary :all: vaderSentiment==3.3.2 --no-deps`"
-    )
 
 
 def _read(path, domain):

@@ -61,10 +61,10 @@ def check(
 ) -> Diagnosis:
     """Runs the quick diagnostics on a model and derives a verdict.
 
-    For any Keras model or layer it runs `certify` and `straight_through_health`; for a model of
-    `dann.adaptation` also `gradient_conflict`, `discriminator_vs_probe`, `feature_distance` and, if
-    the labels are classes, `label_loss_baselines`. They take some seconds, mostly to trace the
-    backward passes. The model does not change.
+    For any Keras model or layer it runs `certify`, `straight_through_health` and `layer_outputs`;
+    for a model of `dann.adaptation` also `gradient_conflict`, `discriminator_vs_probe`,
+    `feature_distance` and, if the labels are classes, `label_loss_baselines`. They take some
+    seconds, mostly to trace the backward passes. The model does not change.
 
     Args:
         model: Compiled model of `dann.adaptation`, or any Keras model or layer.

@@ -80,20 +80,15 @@ class DomainBlend(keras.layers.Layer):
             return source
         examples = ops.arange(ops.shape(source)[0])
         target = ops.take(target, examples % ops.shape(target)[0], axis=0)
-        if self.roll:
-            target = self._roll(target)
+        for axis in (1, 2) if self.roll else ():
+            length = ops.shape(target)[axis]
+            shift = keras.random.randint((), length // 3, 2 * length // 3 + 1, seed=self.generator)
+            target = ops.take(target, (ops.arange(length) + shift) % length, axis=axis)
         shape = (ops.shape(source)[0], 1, 1, 1)  # one weight per example
         weight = keras.random.uniform(shape, 0.0, self.factor, source.dtype, self.generator)
         if self.rule == "sum":
             return source + weight * (target - source)
         return ops.abs(source - weight * target)
-
-    def _roll(self, images):
-        for axis in (1, 2):
-            length = ops.shape(images)[axis]
-            shift = keras.random.randint((), length // 3, 2 * length // 3 + 1, seed=self.generator)
-            images = ops.take(images, (ops.arange(length) + shift) % length, axis=axis)
-        return images
 
     def compute_output_shape(self, input_shape):
         return input_shape[0]

@@ -96,8 +96,10 @@ class PerVariable(keras.optimizers.MultiOptimizer):
 
     def _find_optimizer(self, variable):
         """Returns the index of the first rule that matches, or of the default optimizer."""
-        matches = (index for index, rule in enumerate(self.rules) if _matches(rule, variable))
-        return next(matches, len(self.rules))
+        for index, rule in enumerate(self.rules):
+            if is_binary(variable) if rule == "binary" else re.search(rule, variable.path):
+                return index
+        return len(self.rules)
 
     def get_config(self):
         serialize, indices = keras.saving.serialize_keras_object, self.optimizer_indices
@@ -123,7 +125,3 @@ class PerVariable(keras.optimizers.MultiOptimizer):
 def is_binary(variable: Any) -> bool:
     """Returns whether a variable is a 1-bit kernel, which its layer marks as `binary`."""
     return bool(getattr(variable, "binary", False))
-
-
-def _matches(rule, variable):
-    return is_binary(variable) if rule == "binary" else bool(re.search(rule, variable.path))
