@@ -1,9 +1,11 @@
 """Reader of image folders and list files."""
 
+import hashlib
 import os
 import pathlib
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from dann.checks import check_choice
@@ -39,7 +41,8 @@ def image_folder(
     The header of every file is read first. Unless `cache` is `True`, each batch decodes its own
     images, so an image that is damaged after its header stops training at its batch. See
     `dann.data.ImageFiles` for how images are resized. Only the test and oracles use the labels of
-    the target, which do not affect the split.
+    the target, which do not affect the split. A printed warning counts the images of a separate
+    test set whose files have the content of training images.
 
     Args:
         root: Folder of the data set.
@@ -90,6 +93,7 @@ def image_folder(
         new_folder = _absolute(target_new)
         images["target new"] = read_images(new_folder.parent, new_folder.name)
     check_disjoint(images, lambda part, reference: not part.keys().isdisjoint(reference), "images")
+    _warn_about_copies(images)
     classes_by_domain = {
         name: _list_classes(images[name] | images.get(f"{name} test", {})) for name in domains
     }
@@ -110,6 +114,35 @@ def image_folder(
             "names": [os.path.relpath(path, folder) for path in paths],
         }
     return build_pair(parts, source_name=source, target_name=target, class_names=common, **options)
+
+
+def _warn_about_copies(images: Mapping[str, Collection[str]]) -> None:
+    """Prints a warning if files of a separate test set have the content of training files.
+
+    Only files that have the size of another file are read.
+
+    Args:
+        images: Paths by part: `"source"`, `"target"`, and optionally the test sets.
+    """
+    sizes = {path: os.path.getsize(path) for paths in images.values() for path in paths}
+    train_paths = [*images["source"], *images["target"]]
+    train_sizes = {sizes[path] for path in train_paths}
+    for part in images.keys() - {"source", "target"}:
+        paths = [path for path in images[part] if sizes[path] in train_sizes]
+        test_sizes = {sizes[path] for path in paths}
+        train_digests = {_compute_digest(p) for p in train_paths if sizes[p] in test_sizes}
+        copies = [path for path in paths if _compute_digest(path) in train_digests]
+        if copies:
+            print(
+                f"warning: {len(copies)} images of the {part} have the same content as training "
+                f"images, such as {copies[0]}. Remove them, because test data must not be used for "
+                "training",
+                file=sys.stderr,
+            )
+
+
+def _compute_digest(path):
+    return hashlib.sha256(pathlib.Path(path).read_bytes()).digest()
 
 
 def _absolute(path):

@@ -93,6 +93,18 @@ def test_list_files_define_splits(load, root):
     assert (50, 0, 0) not in colors(pair.target_train)
 
 
+def test_copies_of_training_images_are_counted(load, root, capsys):
+    for number, domain in enumerate((1, 1, 2)):  # two files equal images of sketch
+        draw(root / f"new/{number}.png", domain, 2, number)
+    assert len(load(target_new=root / "new").target_test[0]) == 3
+    words = "2 images of the target new have the same content as training images, such as "
+    assert f"{words}{root / 'new/0.png'}" in capsys.readouterr().err
+    (root / "new/0.png").unlink()
+    (root / "new/1.png").unlink()
+    load(target_new=root / "new")
+    assert capsys.readouterr().err == ""
+
+
 def test_list_classes_are_numbers_in_order(load, root):
     for name in ("photo", "sketch"):
         write_list(root, f"{name}.txt", name, range(20), labels=(10, 0, 3))
