@@ -209,14 +209,18 @@ class RunDirectory:
                 the run trained.
         """
         saved = self.summary().get("training_data", identity) if self.is_finished() else identity
-        for domain, numbers in identity.items():
-            if not np.allclose(saved[domain], numbers, rtol=1e-6):
-                counts = f"{numbers[0]} now, {saved[domain][0]} then"
-                raise ValueError(
-                    f"Expected the data on which {self} trained, because the test sets of other "
-                    "data may contain its training examples. Restore the data, or train again. "
-                    f"Received: other training examples of the {domain} ({counts})"
-                )
+        # A row of one domain can change both, because `csv_table` scales them together.
+        changes = [
+            f"the {domain} ({numbers[0]} now, {saved[domain][0]} then)"
+            for domain, numbers in identity.items()
+            if not np.allclose(saved[domain], numbers, rtol=1e-6)
+        ]
+        if changes:
+            raise ValueError(
+                f"Expected the data on which {self} trained, because the test sets of other "
+                "data may contain its training examples. Restore the data, or train again. "
+                f"Received: other training examples of {' and of '.join(changes)}"
+            )
 
     def write_predictions(self, table: Any, target: str | None = None) -> pathlib.Path:
         """Writes predictions for the target of the run, or for another target.

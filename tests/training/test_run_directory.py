@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 
 import keras
 import pandas
@@ -40,6 +41,23 @@ def test_broken_summary_does_not_finish_a_run(run, text):
     assert not run.is_finished()
     with pytest.raises(ValueError, match=f"Received: {run.summary_file}"):
         run.summary()
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        ({"source": [9, 1.0], "target": [8, 2.1]}, "of the target (8 now, 8 then)"),
+        # As if `csv_table` scaled both domains by their rows.
+        (
+            {"source": [9, 1.1], "target": [7, 2.1]},
+            "of the source (9 now, 9 then) and of the target (7 now, 8 then)",
+        ),
+    ],
+)
+def test_every_changed_domain_is_named(run, identity, words):
+    run.write_summary({"training_data": {"source": [9, 1.0], "target": [8, 2.0]}})
+    with pytest.raises(ValueError, match=re.escape(f"other training examples {words}")):
+        run.check_data(identity)
 
 
 NAMES = ["summary", "config", "metrics", "oracle_curve", "classifier", "model", "predictions"]
