@@ -48,10 +48,11 @@ def csv_table(
     `pandas.read_csv` reads the files; cells that are empty or contain `NA`, `N/A`, `null`, `NaN`,
     `None` and so on are missing values. Missing numbers are replaced by the median, and numeric
     columns are then standardized. A categorical column becomes one-hot columns, at most 1,000, the
-    last of which represents all rarer categories. Missing cells form a category; a category without
-    a training row becomes zeros. Medians, means, standard deviations and categories are computed
-    from the training rows of both domains, without labels and test rows. A printed line lists the
-    numeric and the categorical columns.
+    last of which represents all rarer categories. The missing cells of a categorical column are a
+    category of their own, with a one-hot column. A category that occurs only in test rows becomes
+    zeros. Medians, means, standard deviations and categories are computed from the training rows of
+    both domains, without labels and test rows. A printed line lists the numeric and the categorical
+    columns.
 
     Spaces around column names, categories and labels are removed; `1.0` is the same category or
     label as `1`, and so is `True` in a column of booleans that also contains `1` or `0`.
@@ -61,7 +62,7 @@ def csv_table(
     - columns that reveal the domain: many rows of one domain have a category that the other domain
       lacks, such as `F` and `female`, or the numbers of the domains do not overlap
     - whole numbers that differ in all rows, such as identifiers
-    - columns with nearly as many categories as rows, such as free text
+    - columns of dates, or with nearly as many categories as rows, such as free text
 
     The classes are the labels of the source, in order. The target may lack some labels, or the
     whole column. See `dann.data.arrays` for how test rows are drawn. No file may be used for both

@@ -6,6 +6,7 @@ from typing import Any
 
 _MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
 _MIN_IDS = 50  # fewest rows of a domain for which distinct integers may be ids
+_DATE = r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\d{4}/\d\d?/\d\d?"
 MAX_CATEGORIES = 1000  # one-hot columns per column
 
 
@@ -56,7 +57,8 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
                 "Spell equal categories in the same way, or"
             )
         count = cells[name].nunique()
-        if count > min(len(cells) / 2, MAX_CATEGORIES):
+        is_date = cells[name][cells[name] != ""].str.match(_DATE).mean() == 1
+        if is_date or count > min(len(cells) / 2, MAX_CATEGORIES):
             messages.append(
                 f"column {name!r} has {count} categories in {len(cells)} rows. If they are free "
                 "text, dates or names,"
@@ -83,4 +85,5 @@ def _may_be_ids(numbers):
 
 
 def _most_frequent(values):
-    return values.value_counts().index[:3].tolist()
+    names = values.replace({"": "(missing)"}).value_counts().index
+    return names[:3].tolist()
