@@ -10,6 +10,7 @@ import functools
 import importlib
 import inspect
 import pathlib
+import sys
 from collections.abc import Collection
 from typing import Any, TypeVar
 
@@ -207,6 +208,12 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         parts["domain_head"] = network["domain_head"]
     if "num_sources" in build.func.arguments:
         parts["num_sources"] = domains.num_sources
+        if domains.num_sources == 1:
+            print(
+                "warning: method=mdan with a single source trains like method=dann. List several "
+                "sources in data.sources=[...]",
+                file=sys.stderr,
+            )
     if kinds is not None:
         parts["nuisances"] = kinds
     model = build(backbone, **parts)

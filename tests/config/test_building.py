@@ -1,5 +1,6 @@
 """Every choice of `conf/` builds, and the objects have the settings of the config."""
 
+import dataclasses
 import types
 
 import keras
@@ -150,7 +151,7 @@ def test_heads_of_an_application_learn_ten_times_faster():
     assert rates == {"backbone": pytest.approx(0.001), "heads": pytest.approx(0.01)}
 
 
-def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
+def test_several_sources_are_joined_and_passed_to_the_method(tmp_path, capsys):
     a, b, c = write_npz(tmp_path, "a", "b", "c")
     data = f"data.target={c}", f"data.sources=[{a},{b}]"
     cfg = compose_config("data=npz", *data, "network=mlp", "method=mdan")
@@ -159,6 +160,9 @@ def test_several_sources_are_joined_and_passed_to_the_method(tmp_path):
     model = building.build_model(cfg, cfg.method, domains)
     assert (model.num_sources, model.domain_head.output_shape) == (2, (None, 2))
     assert set(np.unique(next(iter(domains.batches(8)))[0]["source_domain"])) == {0, 1}
+    assert "method=dann" not in capsys.readouterr().err
+    building.build_model(cfg, cfg.method, dataclasses.replace(domains, source_domain=None))
+    assert "method=mdan with a single source trains like method=dann" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 4), (64, 1), ("null", 1)])
