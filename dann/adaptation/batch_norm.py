@@ -7,7 +7,7 @@ import numpy as np
 
 from dann.adaptation.networks import copy_network
 from dann.adaptation.prediction import to_numpy
-from dann.data.examples import Examples, OrderedBatches
+from dann.data.examples import Examples, OrderedBatches, check_frame_columns
 
 
 def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -> keras.Model:
@@ -28,8 +28,8 @@ def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -
         batch_size: Number of examples per batch. Defaults to `256`.
 
     Raises:
-        ValueError: If the network has no batch normalization, or if a custom layer contains batch
-            normalization.
+        ValueError: If the network has no batch normalization, a custom layer contains batch
+            normalization, or data frames have other columns than in `fit`.
 
     Example:
 
@@ -42,6 +42,7 @@ def adapt_batch_norm(network: keras.Model, inputs: Any, batch_size: int = 256) -
     Reference:
         - [Li et al., 2017](https://arxiv.org/abs/1603.04779), algorithm 1.
     """
+    check_frame_columns(inputs, getattr(network, "frame_columns", ()))
     classifier: Any = getattr(network, "classifier", network)
     normalizations: list[_MeasuredNormalization] = []
 

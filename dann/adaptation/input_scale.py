@@ -16,8 +16,8 @@ from dann.data.pairs import Pairs
 _MAX_ROWS = 64
 
 
-def warn_about_scale(network: Any, data: Any) -> None:
-    """Warns if inputs of `fit` are outside the range that the network expects.
+def warn_about_scale(network: Any, data: Any) -> bool:
+    """Warns if inputs are outside the range that the network expects.
 
     The first layers of a network rescale its inputs `x` to `scale * x + offset`. They are the
     layers and operations before the first layer with weights, except `Normalization`. The center of
@@ -29,9 +29,12 @@ def warn_about_scale(network: Any, data: Any) -> None:
 
     Args:
         network: Backbone.
-        data: Pairs, a dict by domain, an array-like `(n, ...)`, or a dataset of batches of these.
-            At most 64 rows of each domain are read, of a dataset from its first batch. Generators
-            and networks with several inputs are not checked.
+        data: Pairs, a dict by domain, an array-like `(n, ...)`, a tuple of one of these and labels,
+            or a dataset of batches of these. At most 64 rows of each domain are read, of a dataset
+            from its first batch. Generators and networks with several inputs are not checked.
+
+    Returns:
+        Whether there was a warning.
     """
     for inputs in _list_inputs(data):
         sample: Any = ops.convert_to_numpy(inputs[:: -(-len(inputs) // _MAX_ROWS)])
@@ -51,9 +54,10 @@ def warn_about_scale(network: Any, data: Any) -> None:
                 "++network.backbone.input_range=[0,1]), or standardize inputs for a network that "
                 "does not rescale (`input_range=None` of `mlp_backbone`; in scripts "
                 "network=tabular)",
-                stacklevel=3,
+                stacklevel=4,
             )
-            return
+            return True
+    return False
 
 
 def _find_range(network, shape):
@@ -86,8 +90,9 @@ def _run_first_layers(network, values):
         rescale = next((x for x in layers if isinstance(x, keras.layers.Rescaling)), None)
         return ops.convert_to_numpy(rescale(values)) if rescale else values, network
     inputs, outputs = graph
-    if not isinstance(inputs, keras.KerasTensor):
+    if len(keras.tree.flatten(inputs)) > 1:
         return values, network
+    inputs = keras.tree.flatten(inputs)[0]
     # The public `operations` do not show which tensors each call receives.
     nodes = keras.Function(inputs, outputs)._nodes_by_depth
     previous_values = values
@@ -123,7 +128,8 @@ def _list_inputs(data: Any) -> list[Any]:
     else:
         if is_dataset(data):
             # To read a generator would remove its first batch.
-            batch = None if isinstance(data, Iterator) else next(iter(data), None)
-            data = batch[0] if isinstance(batch, tuple | list) else batch
+            data = None if isinstance(data, Iterator) else next(iter(data), None)
+        data = data[0] if isinstance(data, tuple | list) else data
         parts = select_parts(data).values() if is_pair(data) else [data]
-    return [part for part in parts if len(getattr(part, "shape", ())) > 1 and len(part)]
+    arrays = [leaves[0] for part in parts if len(leaves := keras.tree.flatten(part)) == 1]
+    return [array for array in arrays if len(getattr(array, "shape", ())) > 1 and len(array)]

@@ -20,8 +20,15 @@ from dann.adaptation.replicas import (
     strategy_scope,
     use_each_device_separately,
 )
-from dann.data.conversion import convert_strings
-from dann.data.examples import Examples, check_matching_inputs, get_frame_columns
+from dann.data import DomainPair
+from dann.data.conversion import convert_strings, frames_to_arrays
+from dann.data.examples import (
+    Examples,
+    check_frame_columns,
+    check_matching_inputs,
+    is_dataset,
+    list_column_names,
+)
 from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
@@ -47,12 +54,21 @@ class PairModel(keras.Model):
     arguments: Sequence[str] = ()
     augmentation: dict[str, Any]
     classifier: Any
-    frame_columns: Sequence[str] = ()
     is_multi_label = False
+    _has_checked_scale = _has_scale_warning = False
     label_head: Any
     logits_shape: Any
     num_classes: int
     reversal: Any
+
+    @property
+    def frame_columns(self) -> Sequence[str]:
+        return getattr(self.classifier, "frame_columns", ())
+
+    @frame_columns.setter
+    def frame_columns(self, names: Sequence[str]):
+        # Hidden from Keras, which would track the list. `predict` reads it from the classifier.
+        object.__setattr__(self.classifier, "frame_columns", names)
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         loss = get_logits_loss(loss, self, self.logits_shape)
@@ -67,14 +83,14 @@ class PairModel(keras.Model):
 
     def fit(self, x=None, y=None, *args, **kwargs):
         is_tuple = isinstance(x, tuple | list) and len(self.classifier.inputs) == 1
-        _check_call("fit(dann.data.pair((inputs, labels), target_inputs))", is_tuple, x, y, *args)
+        call = "fit(dann.data.pair((inputs, labels), target_inputs))` or `fit(domains.batches(64))"
+        _check_call(call, is_tuple, x, y, *args)
         check_labels(x, y, self)
         if is_pair(x):
             _check_inputs(select_parts(x))
         elif y is not None:
             _check_inputs({"data": x})
-        if self.compiled and not to_numpy(self.optimizer.iterations):
-            warn_about_scale(self.backbone, x)
+        self._check_scale(x, kwargs.get("validation_data"))
         columns = _list_columns(x)
         if sorted(columns) == sorted(self.frame_columns):  # a later `fit` may use other columns
             self.check_columns(x)
@@ -115,15 +131,19 @@ class PairModel(keras.Model):
     def train_on_batch(self, x, *args, **kwargs):
         self.frame_columns = self.frame_columns or _list_columns(x)
         self.check_columns(x)
-        return super().train_on_batch(x, *args, **kwargs)
+        if not self._has_checked_scale:  # a check of every batch would take time
+            self._check_scale(x)
+        arguments, kwargs = frames_to_arrays(((x, *args), kwargs))  # JAX accepts no frames
+        return super().train_on_batch(*arguments, **kwargs)
 
     def test_on_batch(self, x, *args, **kwargs):
         self.check_columns(x)
-        return super().test_on_batch(x, *args, **kwargs)
+        arguments, kwargs = frames_to_arrays(((x, *args), kwargs))
+        return super().test_on_batch(*arguments, **kwargs)
 
     def predict_on_batch(self, x):
         self.check_columns(x)
-        return super().predict_on_batch(x)
+        return super().predict_on_batch(frames_to_arrays(x))
 
     def check_columns(self, data: Any) -> None:
         """Checks that data frames have the columns of the frames in `fit`, in the same order.
@@ -135,14 +155,21 @@ class PairModel(keras.Model):
             ValueError: If the columns differ.
         """
         inputs = data[0] if isinstance(data, tuple) else data
-        for part in select_parts(inputs).values() if is_pair(inputs) else [data]:
-            columns = _list_columns(part)
-            if self.frame_columns and columns and columns != self.frame_columns:
-                raise ValueError(
-                    "Expected data frames with the columns of the frames in `fit`, in the same "
-                    f"order: {list(self.frame_columns)}. Received: {columns}. Select the columns "
-                    "with `frame[names]`."
-                )
+        for part in select_parts(inputs).values() if is_pair(inputs) else [inputs]:
+            check_frame_columns(part, self.frame_columns)
+
+    def _check_scale(self, x, validation_data=None):
+        """Warns once per model about inputs outside the range that the backbone expects.
+
+        A dataset is read only before the first step, because each new pass can take long or draw
+        random numbers.
+        """
+        self._has_checked_scale = True
+        is_trained = self.compiled and to_numpy(self.optimizer.iterations) > 0
+        for data, reads_datasets in ((x, not is_trained), (validation_data, False)):
+            is_array = isinstance(data, Pairs) or not is_dataset(data)
+            if not self._has_scale_warning and (is_array or reads_datasets):
+                self._has_scale_warning = warn_about_scale(self.backbone, data)
 
     def _repeat_pairs(self, pairs, name, kwargs):
         """Returns the number of steps, rounded up like in Keras, and endless batches.
@@ -246,12 +273,8 @@ def _check_inputs(parts):
 
 def _list_columns(data):
     """Returns the column names of all data frames in pairs, in inputs or in `(inputs, labels)`."""
-    if isinstance(data, Pairs):
-        columns = getattr(getattr(data.domains["source"], "examples", None), "frame_columns", ())
-    else:
-        inputs = data[0] if isinstance(data, tuple) else data
-        columns = get_frame_columns(inputs["source"] if is_pair(inputs) else inputs)
-    return [str(name) for name in keras.tree.flatten(columns)]
+    inputs = data[0] if isinstance(data, tuple) else data
+    return list_column_names(inputs["source"] if is_pair(inputs) else inputs)
 
 
 def _check_call(expected_call, has_wrong_types, *arguments):
@@ -260,6 +283,7 @@ def _check_call(expected_call, has_wrong_types, *arguments):
     In Keras, the third positional argument is an integer or a string.
     """
     third_argument = arguments[2] if len(arguments) > 2 else None
+    has_wrong_types = has_wrong_types or isinstance(arguments[0], DomainPair)
     if has_wrong_types or not isinstance(third_argument, int | str | None):
         names = ", ".join(type(argument).__name__ for argument in arguments)
         raise TypeError(f"Expected `{expected_call}`. Received: arguments of types {names}.")

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from dann.data.examples import Examples, OrderedBatches
+from dann.data.examples import Examples, OrderedBatches, check_frame_columns
 
 # Tracing a network takes about the time that compiled code saves over this number of batches. The
 # rule depends only on the call, so that a resumed run computes the same bits.
@@ -32,7 +32,12 @@ def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
 
     Returns:
         Array `(n, ...)` with the dtype of the outputs.
+
+    Raises:
+        ValueError: If `network` is the `classifier` of a method, and data frames have other columns
+            than the frames in its `fit`.
     """
+    check_frame_columns(inputs, getattr(network, "frame_columns", ()))
     batches = OrderedBatches(Examples({"inputs": inputs}, "data"), batch_size)
     run = functools.partial(_run, network)
     if len(batches) >= _MIN_COMPILED_BATCHES:

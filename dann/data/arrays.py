@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 
 from dann.data.domain_pair import DomainPair
-from dann.data.examples import InputSpec, check_matching_inputs
 from dann.data.parts import build_pair, check_disjoint
 
 
 def arrays(
     source: Any,
     target: Any,
-    *,
     source_test: Any = None,
     target_test: Any = None,
+    *,
     test_share: float = 0.2,
     seed: int = 0,
     source_name: str = "source",
@@ -74,14 +73,14 @@ def arrays(
     """
     arguments = {"source": source, "target": target}
     arguments |= {"source test": source_test, "target test": target_test}
-    parts = {name: _split(part) for name, part in arguments.items() if part is not None}
-    for name, part_groups in zip(("source", "target"), groups or (), strict=False):
+    parts = {
+        name: _split(part)
+        for name, part in arguments.items()
+        if part is not None or not name.endswith("test")
+    }
+    for name, part_groups in zip(parts, () if groups is None else groups, strict=False):
         parts[name]["groups"] = part_groups
-    inputs = {name: part["inputs"] for name, part in parts.items()}
-    check_disjoint(inputs, _overlap, "arrays")
-    specs = {name: InputSpec("rows", list(getattr(x, "columns", ()))) for name, x in inputs.items()}
-    for name, spec in specs.items():
-        check_matching_inputs(specs["source"], spec, name)
+    check_disjoint({name: part["inputs"] for name, part in parts.items()}, _overlap, "arrays")
     return build_pair(
         parts,
         source_name=source_name,
@@ -99,4 +98,5 @@ def _split(part):
 
 
 def _overlap(values, other_values):
-    return values is other_values or np.shares_memory(values, other_values)
+    are_arrays = all(hasattr(array, "__array__") for array in (values, other_values))
+    return values is other_values or (are_arrays and np.shares_memory(values, other_values))

@@ -25,7 +25,13 @@ def as_array(values: Any, domain: str) -> Any:
         raise ValueError(
             f"Expected the {domain} to have no missing values. Received: a masked array"
         )
-    array = values if isinstance(values, np.memmap) else np.asarray(values)
+    try:
+        array = values if isinstance(values, np.memmap) else np.asarray(values)
+    except ValueError as error:  # rows of different shapes, such as inputs and labels in a list
+        raise ValueError(
+            f"Expected the {domain} to be an array, or `(inputs, labels)` as a tuple of two "
+            f"arrays. Received: {type(values).__name__} of length {len(values)}: {error}"
+        ) from None
     if array.dtype.kind in "UST":  # Keras accepts strings only as objects
         return array.astype(object)
     if array.dtype == object and not all(isinstance(value, str | bytes) for value in array.flat):
@@ -43,6 +49,13 @@ def as_array(values: Any, domain: str) -> Any:
             "and imaginary parts in separate columns, and dates as numbers of days"
         )
     return array if isinstance(array, np.memmap) else check_finite(array, domain)
+
+
+def frames_to_arrays(values: Any) -> Any:
+    """Returns a structure in which data frames and series are arrays."""
+    return keras.tree.map_structure(
+        lambda part: part.to_numpy() if hasattr(part, "to_numpy") else part, values
+    )
 
 
 def check_finite(array: np.ndarray, domain: str) -> np.ndarray:

@@ -2,21 +2,25 @@
 
 import dataclasses
 import functools
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dann.checks import check_class_range, check_integer
-from dann.data.examples import Examples, OrderedBatches, check_matching_inputs
+from dann.data.examples import (
+    Examples,
+    OrderedBatches,
+    check_frame_columns,
+    check_matching_inputs,
+)
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
-from dann.data.splits import UNKNOWN
+from dann.data.splits import UNKNOWN, draw_per_class, identify_inputs
 from dann.data.standardizer import Standardizer
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class DomainPair:
     """A labeled source and an unlabeled target, with a test set of each.
 
@@ -50,6 +54,8 @@ class DomainPair:
         target_rows: Row number of each of these examples in its file or array. The table of
             predictions is in this order. Defaults to `None`: training examples come first.
         standardizer: The standardizer of the inputs; see `standardize`. Defaults to `None`.
+        columns: Column names, if the inputs were data frames. A model that is fitted to the pair
+            refuses frames with other columns. Defaults to no names.
 
     Raises:
         ValueError: If a set is empty, shapes or types differ, or a label is out of range.
@@ -70,6 +76,7 @@ class DomainPair:
     target_names: tuple[Any, Any] | None = None
     target_rows: tuple[np.ndarray, np.ndarray] | None = None
     standardizer: Standardizer | None = None
+    columns: Sequence[str] = ()
     nuisances = None  # see `NuisanceTable`
 
     def __post_init__(self):
@@ -96,6 +103,10 @@ class DomainPair:
                 f"Expected `class_names` to contain {self.num_classes} names, one per class. "
                 f"Received: {len(self.class_names)} names"
             )
+
+    def __repr__(self):
+        counts = len(self.source_train[0]), len(self.target_train)
+        return f"{type(self).__name__}({self.name}, {counts[0]} and {counts[1]} training examples)"
 
     @property
     def name(self) -> str:
@@ -124,7 +135,10 @@ class DomainPair:
         The numbers change if the data or their split change. Compare the sums with a tolerance,
         because another computer may round inputs differently.
         """
-        return {"source": _identify(self.source_train[0]), "target": _identify(self.target_train)}
+        return {
+            "source": identify_inputs(self.source_train[0]),
+            "target": identify_inputs(self.target_train),
+        }
 
     def batches(
         self, batch_size: int | None = None, seed: int | None = None, **options: Any
@@ -137,7 +151,7 @@ class DomainPair:
             seed: See `dann.data.pair`.
             **options: `shuffle`, `process_id` and `num_processes` of `dann.data.pair`.
         """
-        return pair(
+        pairs = pair(
             self.source_train,
             self.target_train,
             batch_size,
@@ -148,6 +162,8 @@ class DomainPair:
             seed=seed,
             **options,
         )
+        pairs.columns = self.columns or pairs.columns
+        return pairs
 
     def test_batches(self, domain: str, batch_size: int) -> OrderedBatches:
         """Returns batches `(inputs, labels)` of the test set of a domain, in order.
@@ -193,7 +209,7 @@ class DomainPair:
             function: Maps inputs `(n, ...)` to an array of `n` rows, such as the `predict` of a
                 frozen network. It is called once per set of examples.
         """
-        return self._transform(function, function)
+        return self._transform(function, function, columns=())
 
     def standardize(self, mode: str) -> "DomainPair":
         """Returns the pair with inputs of mean 0 and variance 1, per column or channel.
@@ -221,6 +237,7 @@ class DomainPair:
         (2, 3)
         """
         standardizer = Standardizer(mode).fit(self.source_train[0], self.target_train)
+        standardizer.columns = standardizer.columns or list(self.columns)
         return self.apply_standardizer(standardizer)
 
     def apply_standardizer(self, standardizer: Standardizer) -> "DomainPair":
@@ -238,6 +255,7 @@ class DomainPair:
                 "Expected a pair that is not standardized. Received: a pair with "
                 f"standardize={self.standardizer.mode!r}"
             )
+        check_frame_columns(self, standardizer.columns)
         source = functools.partial(standardizer.transform, domain="source")
         return self._transform(source, standardizer.transform, standardizer=standardizer)
 
@@ -270,29 +288,9 @@ class DomainPair:
                 "Expected labels of the target for `target_labeled`. Received: no labels of "
                 f"{self.target}"
             )
-        counts = np.bincount(labels[labels >= 0], minlength=self.num_classes)
-        smallest = int(counts[counts > 0].min(initial=len(labels)))
-        hint = f"because the target has {counts.tolist()} examples per class"
-        check_integer("per_class", per_class, 1, smallest, hint=hint)
-        rng = np.random.default_rng(seed)
-        # Classes that the target lacks have no examples to draw.
-        drawn_rows = [
-            rng.choice(np.flatnonzero(labels == label), per_class, replace=False)
-            for label in np.flatnonzero(counts)
-        ]
-        rows = np.sort(np.concatenate(drawn_rows))
+        rows = draw_per_class(labels, per_class, seed)
         examples = self.target_train[rows], labels[rows].astype(np.int64)
         return dataclasses.replace(self, target_labeled=examples)
-
-
-def _identify(inputs):
-    """Returns the number of inputs, and the mean magnitudes of 64 inputs, weighted by 1 to 64."""
-    rows = np.unique(np.linspace(0, len(inputs) - 1, 64).astype(int))
-    values = np.asarray(inputs[rows])
-    if values.dtype.kind not in "biuf":  # text
-        values = np.array([zlib.crc32(str(row).encode()) for row in values])
-    sizes = np.abs(values.reshape(len(rows), -1).astype("float64")).mean(axis=1)
-    return [len(inputs), float(sizes @ np.arange(1, len(rows) + 1))]
 
 
 def _columns(inputs, labels):

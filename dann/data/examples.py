@@ -1,6 +1,6 @@
 """Examples of one domain, which are read by index."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -39,7 +39,7 @@ class Examples:
         domain: Name of the domain in error messages.
 
     Attributes:
-        frame_columns: Column names of each data frame in the inputs; see `get_frame_columns`.
+        column_names: Column names of all data frames in the inputs.
 
     Raises:
         ValueError: If a column cannot be converted to arrays, lengths differ, there are no
@@ -65,7 +65,8 @@ class Examples:
                 "examples, `numpy.stack(rows)` for a list of rows"
             )
         ((self.count,),) = counts
-        self.frame_columns = get_frame_columns(columns["inputs"])
+        self._frame_columns = get_frame_columns(columns["inputs"])
+        self.column_names = list_column_names(columns["inputs"])
 
     def _check_weights(self):
         weights = np.asarray(self.columns["weights"], np.float32)
@@ -87,7 +88,7 @@ class Examples:
         """
         arrays = self.columns["inputs"]
         words = _map_arrays(lambda array: _describe_input(array, ignore_spatial), arrays)
-        return InputSpec(words, self.frame_columns)
+        return InputSpec(words, self._frame_columns)
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns the rows at `indices` of every column."""
@@ -125,6 +126,26 @@ class OrderedBatches(keras.utils.PyDataset):
 def get_frame_columns(inputs: Any) -> Any:
     """Returns the column names of each data frame in inputs; an empty list for each other array."""
     return _map_arrays(lambda values: list(getattr(values, "columns", ())), inputs)
+
+
+def list_column_names(inputs: Any) -> list[str]:
+    """Returns the column names of all data frames in inputs, or of pairs, as strings."""
+    return [str(name) for name in keras.tree.flatten(get_frame_columns(inputs))]
+
+
+def check_frame_columns(inputs: Any, expected: Sequence[str]) -> None:
+    """Raises `ValueError` if data frames have other columns than the frames in `fit`.
+
+    Args:
+        inputs: Inputs or pairs; arrays are accepted.
+        expected: Names of the columns in `fit`, or no names if `fit` used arrays.
+    """
+    names = list_column_names(inputs)
+    if names and expected and names != list(expected):
+        raise ValueError(
+            "Expected data frames with the columns of the frames in `fit`, in the same order: "
+            f"{list(expected)}. Received: {names}. Select the columns with `frame[names]`."
+        )
 
 
 def is_dataset(data: Any) -> bool:

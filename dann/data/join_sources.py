@@ -13,7 +13,7 @@ from dann.data.lazy_array import concatenate
 from dann.data.parts import NAME_CLASSES
 
 
-def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
+def join_sources(pairs: Sequence[DomainPair], *others: Any) -> DomainPair:
     """Joins pairs that share a target into one pair with all their sources.
 
     Batches contain equal parts of each source. `dann.MDAN` has a discriminator per source; other
@@ -21,12 +21,14 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     may have different statistics: transform new target examples with the standardizer of a pair.
 
     Args:
-        pairs: One pair per source, with the same target, input shape and classes.
+        pairs: One pair per source, with the same target, input shape, columns and classes.
+        *others: Must be empty, because `pairs` is a list.
 
     Returns:
         A pair whose `source_domain` is the index of the source of each training example.
 
     Raises:
+        TypeError: If the argument is not a list of pairs.
         ValueError: If `pairs` is empty, a pair has several sources already, or targets, input
             shapes or classes differ. Only 64 training examples of the targets are compared.
 
@@ -41,11 +43,20 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     >>> domains.source, domains.num_sources, np.bincount(domains.source_domain).tolist()
     ('source + source', 2, [16, 16])
     """
-    signatures = [(p.target, p.input_shape, p.num_classes, p.class_names) for p in pairs]
+    is_list = isinstance(pairs, Sequence) and not others
+    if not (is_list and all(isinstance(pair, DomainPair) for pair in pairs)):
+        received = pairs if is_list else (pairs, *others)
+        raise TypeError(
+            "Expected one list of pairs, such as `join_sources([first, second])` with pairs of "
+            f"`dann.data.arrays`. Received: {', '.join(type(x).__name__ for x in received)}"
+        )
+    signatures = [
+        (p.target, p.input_shape, p.num_classes, p.class_names, *p.columns) for p in pairs
+    ]
     if not signatures or signatures.count(signatures[0]) < len(signatures):
         raise ValueError(
-            "Expected pairs with the same target name, input shape, number of classes and class "
-            f"names. Received: {signatures}. {NAME_CLASSES}"
+            "Expected pairs with the same target name, input shape, number of classes, class names "
+            f"and data frame columns. Received: {signatures}. {NAME_CLASSES}"
         )
     if any(pair.source_domain is not None for pair in pairs):
         raise ValueError(
@@ -100,7 +111,9 @@ def leave_one_domain_out(
     >>> [fold.name for fold in folds]  # `dann.compare(folds, ...)` makes one table of all folds
     ['1 + 2 → 0', '0 + 2 → 1', '0 + 1 → 2']
     """
-    inputs, labels, domains = as_array(inputs, "inputs"), np.asarray(labels), np.asarray(domains)
+    if not hasattr(inputs, "columns"):  # data frames keep their columns
+        inputs = as_array(inputs, "inputs")
+    labels, domains = np.asarray(labels), np.asarray(domains)
     names = np.unique(domains).tolist()
     if target not in names or len(names) < 2 or domains.shape != (len(inputs),):
         raise ValueError(

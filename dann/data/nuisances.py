@@ -42,7 +42,7 @@ class Nuisances(NamedTuple):
         return np.array(names, object)[values]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class NuisanceTable(DomainPair):
     """A labeled table with nuisances, for `dann.Invariant`.
 

@@ -127,7 +127,9 @@ def pair(
             domain = IndexedDomain(domain, Sampler(members, shuffle, seed, number))
         ordered[name] = domain
     num_batches = None if repeat or count is None else count // batch_size
-    return Pairs(ordered, batch_size, num_batches, (process_id, num_processes))
+    pairs = Pairs(ordered, batch_size, num_batches, (process_id, num_processes))
+    pairs.columns = domains["source"].column_names
+    return pairs
 
 
 def _read(data, domain):
@@ -146,10 +148,12 @@ def _group_source(source, source_domain, balanced):
     groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
     if source_domain is not None:
         domains = np.asarray(source_domain)
-        if domains.dtype.kind not in "biu" or domains.min() < 0:
+        is_number = domains.dtype.kind in "biu"
+        invalid = np.unique(domains[domains < 0] if is_number else domains).tolist()
+        if invalid or not is_number:
             raise ValueError(
                 "Expected `source_domain` to contain integers from 0. Received: "
-                f"{domains.dtype}, such as {domains[:3].tolist()}. "
+                f"{domains.dtype} with the values {', '.join(map(str, invalid[:5]))}. "
                 "`np.unique(domains, return_inverse=True)[1]` numbers domains from 0"
             )
         source.columns["domain"] = domains.astype(np.int32)

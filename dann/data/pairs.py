@@ -1,7 +1,7 @@
 """Batches that contain examples of several domains, or of one."""
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -28,8 +28,11 @@ class Pairs(keras.utils.PyDataset):
     same. Endless pairs have no length and leave `start` unchanged. Datasets restart.
 
     Attributes:
+        columns: Column names of all data frames in the source's inputs.
         start: Training step of the first batch, at least 0.
     """
+
+    columns: Sequence[str] = ()
 
     def __init__(
         self,

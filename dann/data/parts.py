@@ -12,6 +12,12 @@ import numpy as np
 from dann.checks import did_you_mean
 from dann.data.conversion import as_array
 from dann.data.domain_pair import DomainPair
+from dann.data.examples import (
+    InputSpec,
+    check_matching_inputs,
+    get_frame_columns,
+    list_column_names,
+)
 from dann.data.lazy_array import select_rows
 from dann.data.nuisances import NuisanceTable, encode_nuisances
 from dann.data.splits import UNKNOWN, hold_out
@@ -57,6 +63,9 @@ def build_pair(
         ValueError: If inputs, labels or groups do not match; also see `DomainPair` and `hold_out`.
     """
     tables: dict[str, Any] = {name: _read_part(name, part) for name, part in parts.items()}
+    specs = {name: InputSpec("rows", get_frame_columns(p["inputs"])) for name, p in parts.items()}
+    for name, spec in specs.items():
+        check_matching_inputs(specs["source"], spec, name)
     class_names = _number_labels(tables, class_names)
     for name in ("source", "target"):
         if name in tables and f"{name} test" not in tables:
@@ -98,6 +107,7 @@ def build_pair(
         target_train_labels=_known_labels(target),
         target_names=(target["names"], target_test["names"]),
         target_rows=(target["rows"], target_test["rows"]),
+        columns=list_column_names(parts["source"]["inputs"]),
     )
 
 
@@ -106,12 +116,19 @@ def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
 
     Raises:
         OSError: If a file does not exist, or is a folder.
+        TypeError: If a file is not a path.
         ValueError: If a file is used for training and for testing.
     """
-    paths = {
-        part: pathlib.Path(path).expanduser() for part, path in files.items() if path is not None
-    }
-    for part, path in paths.items():
+    paths = {}
+    for part, file in files.items():
+        if file is None:
+            continue
+        if not isinstance(file, str | os.PathLike):
+            raise TypeError(
+                f"Expected the {part} to be the path of a file; for `csv_table` also a data frame "
+                f"that contains the labels in a column. Received: {type(file).__name__}"
+            )
+        path = paths[part] = pathlib.Path(file).expanduser()
         if path.is_dir():
             raise IsADirectoryError(f"Expected the {part} to be a file. Received: {path}, a folder")
     check_disjoint(paths, os.path.samefile, "files")

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from dann.checks import check_choice
 from dann.data.conversion import as_array, has_strings
+from dann.data.examples import check_frame_columns, list_column_names
 from dann.data.lazy_array import LazyArray
 
 MODES = "each", "source", "both"
@@ -67,7 +68,7 @@ class Standardizer:
         Raises:
             ValueError: If inputs are strings, or the domains differ in their columns.
         """
-        self.columns = _list_columns(source)
+        self.columns = list_column_names(source)
         inputs = [self._read(source, "source"), self._read(target, "target")]
         if self.mode == "each":
             values = [_compute_statistics([domain]) for domain in inputs]
@@ -146,18 +147,8 @@ class Standardizer:
                 f"Expected numeric inputs of shape (batch, ..., columns) for the {domain}. "
                 f"Received: {values.dtype} of shape {values.shape}"
             )
-        columns = _list_columns(inputs)
-        if columns and self.columns and columns != self.columns:
-            raise ValueError(
-                f"Expected the {domain} to have the columns {self.columns} in this order. "
-                f"Received: {columns}"
-            )
+        check_frame_columns(inputs, self.columns)
         return values
-
-
-def _list_columns(inputs):
-    """Returns the column names of a data frame as text, which JSON stores; else an empty list."""
-    return [str(name) for name in getattr(inputs, "columns", ())]
 
 
 def _compute_statistics(domains):

@@ -35,6 +35,7 @@ class Stream:
         self._begin()
         first = next(self._examples)
         self.input_spec, self._remainder = first.input_spec, first.columns
+        self.column_names = first.column_names
         self.inputs = first.columns["inputs"]  # of the first batch
         try:
             self.count = len(batches) * first.count  # approximate: the last batch may be smaller

@@ -8,6 +8,8 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel, TargetOnly
+from dann.adaptation.batch import is_pair
+from dann.adaptation.networks import get_graph
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients, vjp
 from dann.data.pairs import Pairs
@@ -90,7 +92,8 @@ def certify(
 
     Raises:
         ValueError: If a `dann` model is not compiled, the mode is unknown, there is no example, or
-            the model has no layer of that name.
+            the model has no layer of that name; data frames have other columns than in `fit`; or
+            the data of a model from elsewhere are a pair.
 
     Example:
 
@@ -104,6 +107,8 @@ def certify(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 13 to 18.
     """
+    if isinstance(model, AdversarialModel):
+        model.check_columns(data)
     if isinstance(data, Pairs):
         data = data.take(PAIR_SAMPLES)
     if isinstance(model, AdversarialModel) and not (isinstance(data, tuple | list) and data[1:]):
@@ -118,6 +123,12 @@ def certify(
         return _measure_method(model, data, mode)
     inputs = data[0] if isinstance(data, tuple) else data
     if isinstance(model, keras.Model):
+        graph = get_graph(model)
+        if is_pair(inputs) and graph and not isinstance(graph[0], dict):
+            raise ValueError(
+                f"Expected `certify(model, inputs)`, because {type(model).__name__} is not a model "
+                "of `dann.adaptation`. Received: both domains of a pair. Pass the inputs of one"
+            )
         reversal = None if layer is None else model.get_layer(layer)
         return measure_model(model, inputs, reversal, strength, mode or fit_mode(model))
     return _measure_layer(model, inputs, strength, mode)

@@ -31,6 +31,7 @@ class PairOutputs(NamedTuple):
 def pair_outputs(model: Any, data: tuple) -> PairOutputs:
     """Runs the model on a pair in inference; the model does not change."""
     check_method(model, compiled=False, flat=True)
+    model.check_columns(data)
     x = data[0]
     with preserve_state(model):  # methods may draw noise
         features = {name: compute_features(model.backbone, x[name]) for name in DOMAINS}

@@ -149,6 +149,7 @@ def losses_at(
     model: AdversarialModel, variables: Sequence[keras.Variable], data: Any
 ) -> Callable[..., Losses]:
     """Returns the losses of a step on a batch as a function of the values of `variables`."""
+    model.check_columns(data)
     data, training = as_tensors(data), trains_backbone(model)
     return at_weights(
         model,

@@ -9,7 +9,8 @@ from dann.adaptation import AdversarialModel
 from dann.adaptation.labels import MULTI_LABEL_LOSSES
 from dann.adaptation.prediction import predict
 from dann.checks import check_class_range
-from dann.data.conversion import to_class_indices
+from dann.data.conversion import frames_to_arrays, to_class_indices
+from dann.data.examples import check_frame_columns
 from dann.data.lazy_array import LazyArray
 
 _MIXTURE_WEIGHT = 0.55  # of an example; its partner has the rest
@@ -71,11 +72,10 @@ def compute_outputs(
             in `fit`, or the model does not return a vector for each example.
     """
     results: dict[str, Any] = {}
-    for domain in (source, target):
-        if isinstance(model, AdversarialModel) and domain is not None:
-            model.check_columns(domain)
+    for inputs in (source and source[0], target):
+        check_frame_columns(inputs, getattr(model, "frame_columns", ()))
     if source is not None:
-        inputs, labels = _to_arrays(source)
+        inputs, labels = frames_to_arrays(source)
         source_features, logits = _run_model(model, inputs, features, batch_size)
         results |= {"source_features": source_features, "source_logits": logits}
         if logits.shape[1] == 1:  # regression
@@ -86,19 +86,12 @@ def compute_outputs(
             results["source_labels"] = classes
     if target is not None:
         check_unlabeled(target)
-        inputs = _to_arrays(target)
+        inputs = frames_to_arrays(target)
         target_features, logits = _run_model(model, inputs, features, batch_size)
         results |= {"target_features": target_features, "target_logits": logits}
         if mixed:
             results["mixed_logits"] = _run_model(model, mix(inputs), False, batch_size)[1]
     return Outputs(**results)
-
-
-def _to_arrays(values: Any) -> Any:
-    """Converts frames to arrays, at any depth."""
-    return keras.tree.map_structure(
-        lambda part: part.to_numpy() if hasattr(part, "columns") else part, values
-    )
 
 
 def check_unlabeled(target: Any) -> None:

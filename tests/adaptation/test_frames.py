@@ -9,11 +9,15 @@ from support.pair import LABELS, SOURCE, TARGET
 
 import dann
 from dann.adaptation import DANN, SourceOnly
+from dann.adaptation.prediction import predict
 
 FRAME, TARGET_FRAME = (pandas.DataFrame(x, columns=list("abc")) for x in (SOURCE, TARGET))
+SERIES = pandas.Series(LABELS)
 SWAPPED = FRAME[list("cba")]
 PAIR = {"source": FRAME, "target": TARGET_FRAME}
 PAIRS = dann.data.pair((FRAME, LABELS), TARGET_FRAME)
+TESTS = (FRAME + 1, LABELS), TARGET_FRAME + 1
+DOMAINS = dann.data.arrays((FRAME, LABELS), TARGET_FRAME, *TESTS)
 SWAPPED_PAIRS = dann.data.pair((SWAPPED, LABELS), TARGET_FRAME[list("cba")])
 WORDS = r"\['a', 'b', 'c'\]. Received: \['c', 'b', 'a'\]"
 
@@ -48,11 +52,21 @@ def fitted():
         lambda model: dann.diagnostics.leakage(model, SWAPPED, {"site": LABELS}),
         lambda model: dann.selection.compute_outputs(model, source=(SWAPPED, LABELS)),
         lambda model: dann.selection.compute_outputs(model, target=SWAPPED),
+        lambda model: dann.selection.compute_outputs(
+            model.classifier, target=SWAPPED, features=False
+        ),
+        lambda model: predict(model.classifier, SWAPPED),
+        lambda model: dann.adapt_batch_norm(model, SWAPPED),
+        lambda model: dann.diagnostics.certify(model, SWAPPED_PAIRS),
+        lambda model: dann.diagnostics.gradient_conflict(model, ({**PAIR, "target": SWAPPED}, 0)),
+        lambda model: dann.diagnostics.feature_distance(model, ({**PAIR, "target": SWAPPED}, 0)),
     ],
     ids=[
         *("predict", "evaluate", "evaluate pairs", "evaluate a pair", "predict on batch"),
         *("test on batch", "train on batch", "call", "second fit", "check pairs", "check a batch"),
         *("leakage", "outputs of the source", "outputs of the target"),
+        *("outputs of the classifier", "classifier", "batch normalization", "certify"),
+        *("gradient conflict", "feature distance"),
     ],
 )
 def test_other_column_order_is_refused_after_fit(fitted, call):
@@ -72,11 +86,16 @@ def test_validation_data_is_refused_before_training(data):
 
 @pytest.mark.parametrize(
     ("model", "x", "y"),
-    [(compile_model(), PAIR, LABELS), (compile_model(SourceOnly), FRAME, LABELS)],
-    ids=["pair", "plain inputs"],
+    [
+        (compile_model(), PAIR, LABELS),
+        (compile_model(SourceOnly), FRAME, LABELS),
+        (compile_model(), DOMAINS.batches(), None),
+        (compile_model(SourceOnly), dann.data.join_sources([DOMAINS, DOMAINS]).batches(), None),
+    ],
+    ids=["pair", "plain inputs", "domain pair", "joined sources"],
 )
 def test_every_form_of_frames_is_remembered(model, x, y):
-    model.fit(x, y, verbose=0)
+    model.fit(x, y, verbose=0, steps_per_epoch=1)
     with pytest.raises(ValueError, match=WORDS):
         model.predict(SWAPPED, verbose=0)
 
@@ -86,6 +105,8 @@ def test_same_order_and_arrays_are_accepted(fitted):
     np.testing.assert_array_equal(fitted.predict(FRAME, verbose=0), expected)
     np.testing.assert_array_equal(fitted.predict(SWAPPED[list("abc")], verbose=0), expected)
     np.testing.assert_allclose(fitted.predict_on_batch(FRAME), expected, rtol=1e-4)
+    losses = [fitted.test_on_batch(x, y) for x, y in ((SOURCE, LABELS), (FRAME, SERIES))]
+    np.testing.assert_allclose(*losses, rtol=1e-6)
     model = compile_model()
     model.fit(dann.data.pair((SOURCE, LABELS), TARGET), verbose=0)  # without column names
     assert model.predict(SWAPPED, verbose=0).shape == expected.shape

@@ -54,6 +54,11 @@ def multiplying_network():
     return keras.Sequential([*layers, keras.layers.Dense(2)])
 
 
+def dict_network():
+    inputs = {"image": keras.Input((8, 8, 3), name="image")}
+    return keras.Model(inputs, images_network()(inputs["image"]))
+
+
 class Batches(keras.utils.PyDataset):
     def __len__(self):
         return 1
@@ -82,6 +87,7 @@ CASES = {
     "-1 to 1": (images_network, 2 * UNIT - 1, RESCALES),
     "standardized": (images_network, (UNIT - UNIT.mean()) / UNIT.std(), RESCALES),
     "nested": (nested_network, UNIT, RESCALES),
+    "dict of one input": (dict_network, {"image": UNIT}, RESCALES),
     "bytes of mlp": (flat_network, BYTES, UNSCALED),
     "bytes, multiplied first": (multiplying_network, BYTES, RESCALES),
     "float bytes of convolutions": (conv_network, BYTES.astype("float32"), UNSCALED),
@@ -89,6 +95,7 @@ CASES = {
 FITTING = {
     "0 to 1, multiplied first": (multiplying_network, UNIT),
     "bytes": (images_network, BYTES),
+    "dict of bytes": (dict_network, {"image": BYTES}),
     "divided by an operation": (dividing_network, BYTES.astype("float32")),
     "constant": (images_network, np.zeros_like(UNIT)),
     "0 to 1 of mlp": (flat_network, UNIT),
@@ -128,12 +135,21 @@ def test_first_batch_of_dataset_warns():
         fit(dann.Invariant, images_network, NuisanceBatches(), nuisances={"site": 2})
 
 
-def test_second_fit_does_not_warn():
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model: [model.fit(pair(x, x), verbose=0) for x in (BYTES, UNIT)],
+        lambda model: model.fit(pair(BYTES, BYTES), validation_data=(UNIT, LABELS), verbose=0),
+        lambda model: model.train_on_batch({"source": UNIT, "target": UNIT}, LABELS),
+    ],
+    ids=["second fit", "validation data", "batch"],
+)
+def test_each_call_warns_once_per_model(call):
     model = dann.DANN(images_network(), 2)
     model.compile("sgd")
     with pytest.warns(UserWarning, match=RESCALES):
-        model.fit(pair(UNIT, UNIT), verbose=0)
-    model.fit(pair(UNIT, UNIT), verbose=0)
+        call(model)
+    call(model)  # pytest turns warnings into errors
 
 
 def test_target_of_other_scale_warns():

@@ -103,6 +103,7 @@ MAPS = np.ones((5, 6, 3), "float32")
 MULTI_LABEL = np.array([[1.0, 1, 0]] * 5)
 LABELLED = {**PAIR, "target_labeled": TARGET}
 PAIRS = dann.data.pair((SOURCE, LABELS), TARGET)
+DOMAINS = dann.data.arrays((SOURCE, LABELS), TARGET, (SOURCE + 1, LABELS), TARGET + 1)
 OTHER = SourceOnly(linear(3, 5), 3)
 NUISANCES = {"nuisances": {"site": 2, "age": "number"}}
 STRENGTHS = {**NUISANCES, "strength": {"site": 1.0, "age": 1.0}}
@@ -197,6 +198,7 @@ CALLS = {
     "infinite nuisance": (lambda: fit_invariant(age=LABELS / np.inf + np.inf), "infinity"),
     "fit like scikit-learn": (lambda: make(DANN).fit(SOURCE, LABELS, TARGET), "dann.data.pair"),
     "fit a tuple": (lambda: make(DANN).fit((SOURCE, LABELS), TARGET), "dann.data.pair"),
+    "fit a domain pair": (lambda: make(DANN).fit(DOMAINS), r"`fit\(domains.batches\(64\)\)`"),
     "fit without target": (fit_one_domain, "pairs of source and target"),
     "predict pairs": (lambda: make(DANN).predict(PAIRS), r"predict\(inputs\)"),
     "evaluate a target": (lambda: make(DANN).evaluate(SOURCE, LABELS, TARGET), "evaluate"),

@@ -31,6 +31,8 @@ NAMES = np.array(["cat", "ant", "bee"])[Y]
 DOGS = np.where(Y, NAMES, "dog")
 FRAME = pandas.DataFrame(X[:, :, 0], columns=list("abcde"))
 SWAPPED = FRAME[list("ebcda")] + 9
+FRAMES = arrays((FRAME, Y), FRAME + 9)
+SWAPPED_FRAMES = arrays((SWAPPED, Y), SWAPPED - 9)
 RENAMED = FRAME.rename(columns={"a": "other"})
 PEOPLE = np.arange(60) // 5
 IMAGES = np.zeros((6, 4, 4, 1), "uint8")
@@ -113,13 +115,21 @@ REFUSALS = {
     "arrays: regression": (read((X, Y + 0.5)), "for regression use `dann.data.pair("),
     "arrays: one example per class": (read((X[:3], Y[:3])), "class with at least 2 examples"),
     "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
+    "arrays: three arrays": (lambda _: arrays(FRAME, Y, FRAME + 9), "to be `(inputs, labels)`"),
+    "arrays: list": (read([X, Y]), "`(inputs, labels)` as a tuple of two arrays. Received: list"),
+    "arrays: no target": (read(target=None), "the target to contain finite numbers"),
     "arrays: order of columns": (read((FRAME, Y), SWAPPED), "same columns in the same order"),
     "arrays: view as target": (read(target=(X[::-1], Y)), "different arrays"),
+    "groups: one domain": (read(groups=PEOPLE), "one of its groups per input"),
     "groups: train and test": (read(groups=(PEOPLE, PEOPLE + 6)), "Use different names"),
     "domains: label out of range": (replace_call(target_labeled=(IMAGES, Y[:6] + 1)), "3"),
     "labeled: no labels": (lambda _: PAIR.with_target_labeled(1), "for `target_labeled`"),
     "sources: other targets": (join_call(OTHER, read(target=(X + 8, Y))(None)), "one target"),
     "sources: other classes": (join_call(OTHER, FEWER), "of all classes as `class_names`"),
+    "sources: order of columns": (join_call(FRAMES, SWAPPED_FRAMES), "data frame columns"),
+    "sources: arrays": (join_call((X, Y)), "join_sources([first, second])"),
+    "sources: one pair": (lambda _: join_sources(OTHER), "Received: DomainPair"),
+    "sources: two pairs": (lambda _: join_sources(OTHER, OTHER), "DomainPair, DomainPair"),
     "sources: unknown target": (leave_out(Y), "target=5"),
     "pair: missing target": (pair_call(target=None), "the target to contain finite numbers"),
     "pair: too few labels": (pair_call((X, Y[:3])), "(60, 5, 2)"),
@@ -128,12 +138,13 @@ REFUSALS = {
     "pair: negative weights": (pair_call((X, Y, Y - 1.0)), "one weight >= 0 per example"),
     "pair: batch too large": (pair_call(size=61), "fill one batch (trainer.batch_size)"),
     "pair: text source domains": (pair_call(source_domain=Y.astype(str)), "integers from 0"),
-    "pair: negative source domains": (pair_call(source_domain=-Y), "`source_domain` to contain"),
+    "pair: negative source domains": (pair_call(source_domain=-Y), "int64 with the values -2, -1."),
     "pair: too few source domains": (pair_call(source_domain=Y[:9]), "one domain per source"),
     "pair: balanced one-hot": (pair_call((X, np.eye(3)[Y]), balanced=True), "np.argmax(labels"),
     "pair: path": (pair_call("photos/"), "Received: str"),
     "dataset: empty": (pair_call(iter([])), "no batches"),
     "csv: slice of a frame": (lambda _: csv_table(FRAME, FRAME[50:], "a"), "different data frames"),
+    "csv: labels as target": (lambda _: csv_table(FRAME, Y), "a data frame that contains the lab"),
     "csv: all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
     "csv: other delimiter": (table(b=TABLE.replace(",", ";")), "`delimiter` to ';' (data.deli"),
     "csv: folder": (lambda path: csv_table(path, path / "c.csv"), "the source to be a file"),
@@ -153,6 +164,14 @@ REFUSALS = {
     "list: two labels": (images(text=f"{CUP} 1\n{CUP} 2"), "one label per image"),
     "standardize: unknown mode": (lambda _: PAIR.standardize("all"), "'each', 'source', 'both'"),
     "standardize: twice": (lambda _: PAIR.standardize("each").standardize("both"), "='each'"),
+    "standardize: order of columns": (
+        lambda _: FRAMES.standardize("each").standardizer.transform(SWAPPED),
+        "in the same order: ['a', 'b', 'c', 'd', 'e']. Received: ['e', 'b', 'c', 'd', 'a']",
+    ),
+    "standardize: pair of other order": (
+        lambda _: SWAPPED_FRAMES.apply_standardizer(FRAMES.standardize("each").standardizer),
+        "in the same order: ['a', 'b', 'c', 'd', 'e']. Received: ['e', 'b', 'c', 'd', 'a']",
+    ),
     "standardize: no fit": (lambda _: Standardizer("each").transform(X), "`fit(source, target)`"),
     "standardize: other columns": (lambda _: SCALED.transform(X[..., :1]), "(60, 5, 1)"),
 }

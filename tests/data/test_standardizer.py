@@ -55,7 +55,7 @@ def test_saved_statistics_transform_new_examples_alike(tmp_path):
     for domain in ("source", "target"):
         expected = standardizer.transform(TEST[:, 0], domain)
         np.testing.assert_array_equal(loaded.transform(TEST[:, 0], domain), expected)
-    with pytest.raises(ValueError, match=r"columns \['a', 'b', 'c'\] in this order"):
+    with pytest.raises(ValueError, match=r"in the same order: \['a', 'b', 'c'\]"):
         loaded.transform(frame[["b", "a", "c"]])
     domains = arrays((SOURCE[:, 0], LABELS), TARGET[:, 0]).apply_standardizer(loaded)
     assert domains.standardizer is loaded

@@ -51,6 +51,10 @@ def leak(values, **options):
 REFUSALS = {
     "certify no example": (lambda: certify(REVERSAL, np.zeros((0, 3))), "at least one example"),
     "certify one domain": (lambda: certify(method(), X["source"]), "Expected one batch"),
+    "certify pair": (
+        lambda: certify(network((3, 2), "plain"), DATA),
+        r"`certify\(model, inputs\)`",
+    ),
     "check layer": (lambda: check(method(), DATA, layer="x"), "No such layer: x"),
     "check not compiled": (
         lambda: check(dann.DANN(**linear_parts()), DATA),
