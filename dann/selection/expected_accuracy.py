@@ -37,7 +37,7 @@ class AccuracyEstimate(NamedTuple):
     def __str__(self):
         estimate = f"{self.accuracy:.0%} (90% interval {self.low:.0%} to {self.high:.0%})"
         if self.rejection_reason:
-            estimate = f"rejected ({self.rejection_reason})"
+            estimate = f"cannot tell ({self.rejection_reason})"
         return f"expected target accuracy: {estimate}"
 
 

@@ -191,7 +191,7 @@ def train_run(
                 files.write_predictions(predict_target(baseline.classifier, domains))
             row |= {f"source_only/{key}": value for key, value in measures.items()}
             title = _format_title(title, measures)
-        views = [(title, run_figures.compute_features(network.backbone, domains))]
+        views = [run_figures.compute_view(title, network, domains)]
         # The watchers come first, so that later callbacks see the scores in the logs.
         lines = [*watchers, progress(), *callbacks]
         history, measures, predicted = train(name, model, pairs, run.checkpoints, clock, *lines)
@@ -212,7 +212,7 @@ def train_run(
         run.write_summary(row)
         print_results(row, domains, table, outputs)
         title = _format_title(name, measures)
-        views.append((title, run_figures.compute_features(model.backbone, domains)))
+        views.append(run_figures.compute_view(title, model, domains))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
         print(f"Written to {run}")
     return row

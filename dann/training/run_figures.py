@@ -4,7 +4,7 @@ import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps, rc_context
@@ -30,7 +30,7 @@ def draw(
     history: Mapping[str, Sequence[float]],
     epoch_ends: Sequence[int],
     predicted: Mapping[str, np.ndarray],
-    views: Sequence[tuple[str, np.ndarray]],
+    views: Sequence["View"],
     seed: int,
 ) -> None:
     """Draws all figures of a run. A figure that cannot be drawn causes a warning.
@@ -42,7 +42,7 @@ def draw(
         history: Logs by name, one value per epoch.
         epoch_ends: Number of completed steps at the end of each epoch.
         predicted: See `save_confusion`.
-        views: Names of models and their features; see `save_features`.
+        views: See `save_features`.
         seed: Seed of the t-SNE.
     """
     figures = {
@@ -103,7 +103,7 @@ def _tile(images):
 def save_curves(
     history: Mapping[str, Sequence[float]], epoch_ends: Sequence[int], path: str | pathlib.Path
 ) -> None:
-    """Draws the losses, the training accuracies and the strength over the training steps.
+    """Draws losses, training accuracies, strength and InfoMax over the training steps.
 
     Args:
         history: Values by name, one per epoch, as in Keras's `History.history`.
@@ -115,6 +115,7 @@ def save_curves(
         ("loss (nats)", "label/loss", "domain/loss"),
         ("training accuracy", "accuracy", "domain/accuracy"),
         ("strength of the reversal", "strength"),
+        ("InfoMax on the target (nats)", "selection/info_max"),
     ]
     panels = [panel for panel in panels if not history.keys().isdisjoint(panel)]
     figure = Figure(figsize=(4 * len(panels), 3.2), layout="constrained")
@@ -177,16 +178,27 @@ def _class_names(domains):
     return domains.class_names or [str(number) for number in range(domains.num_classes)]
 
 
-def compute_features(backbone: Any, domains: DomainPair) -> np.ndarray:
-    """Computes the features of up to 500 examples per domain, the source first.
+class View(NamedTuple):
+    """A model's view of up to 500 examples per domain.
 
     The examples are test examples and, if there are fewer than 500, also training examples.
 
-    Returns:
-        Array `(n + m, num_features)`.
+    Attributes:
+        title: Title of the panel.
+        features: Features of the source's examples, then of the target's, `(n + m, num_features)`.
+        predicted: Classes predicted for the target's examples, `(m,)`.
     """
-    inputs = [inputs for inputs, _ in _select_examples(domains)]
-    return predict(backbone, np.concatenate(inputs)).astype("float64")
+
+    title: str
+    features: np.ndarray
+    predicted: np.ndarray
+
+
+def compute_view(title: str, model: Any, domains: DomainPair) -> View:
+    """Computes the features and the predictions of a model of `dann.adaptation`."""
+    source, target = (inputs for inputs, _ in _select_examples(domains))
+    features = predict(model.backbone, np.concatenate([source, target])).astype("float64")
+    return View(title, features, predict(model.classifier, target).argmax(axis=-1))
 
 
 def _select_examples(domains):
@@ -210,7 +222,7 @@ def _select_evenly(*sets):
 
 
 def save_features(
-    views: Sequence[tuple[str, np.ndarray]],
+    views: Sequence[View],
     domains: DomainPair,
     seed: int,
     path: str | pathlib.Path,
@@ -218,10 +230,10 @@ def save_features(
     """Draws the features of both domains in two dimensions, by t-SNE, one panel per view.
 
     Source examples are circles and target examples are crosses, colored by class. Target examples
-    without labels, including the whole training set, are gray.
+    without labels, including the whole training set, have the color of the predicted class.
 
     Args:
-        views: Titles and features, as `compute_features` returns them.
+        views: The panels.
         domains: The data, for names, classes and the number of source examples.
         seed: Seed of the t-SNE.
         path: File to write.
@@ -232,10 +244,10 @@ def save_features(
     source, target = (classes for _, classes in _select_examples(domains))
     palette = colormaps["tab10" if domains.num_classes <= 10 else "turbo"]
     palette = palette.resampled(domains.num_classes)
-    color = [_GRAY if number == UNKNOWN else palette(number) for number in target]
     figure = Figure(figsize=(5.5 * len(views), 5.5), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
-    for axes, (title, features) in zip(panels, views, strict=True):
+    is_unknown = target == UNKNOWN
+    for axes, (title, features, predicted) in zip(panels, views, strict=True):
         axes.set(title=title, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
         if not np.ptp(features, axis=0).any():  # t-SNE fails on identical points
             axes.set(title=f"{title}: identical features")
@@ -244,12 +256,14 @@ def save_features(
         circles, crosses = points[: len(source)], points[len(source) :]
         colors = palette(source)
         axes.scatter(*circles.T, s=14, facecolors="none", edgecolors=colors, linewidths=0.8)
-        axes.scatter(*crosses.T, s=14, marker="x", color=color, linewidths=0.8)
+        colors = palette(np.where(is_unknown, predicted, target))
+        axes.scatter(*crosses.T, s=14, marker="x", color=colors, linewidths=0.8)
         for number, name in enumerate(_class_names(domains)):
             if number in source:
                 center = np.median(circles[source == number], axis=0)
                 axes.text(*center, name, size=9, ha="center", va="center", bbox=_LABEL)
-    for marker, domain in (("o", domains.source), ("x", domains.target)):
+    note = " (color: predicted class)" if is_unknown.any() else ""
+    for marker, domain in (("o", domains.source), ("x", domains.target + note)):
         panels[0].plot([], [], marker, color=_GRAY, fillstyle="none", label=domain)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, dpi=120)

@@ -102,7 +102,7 @@ def test_confidence_is_calibrated_and_corrected_for_its_error():
     assert estimate.accuracy == pytest.approx(0.8413 - 0.166, abs=0.01)
     assert estimate.low == pytest.approx(0.8413 - 0.426, abs=0.01)
     assert estimate.high == pytest.approx(0.8413 - 0.039, abs=0.01)
-    assert "rejected (90% interval 42% to 80%, too wide: label 50 examples)" in str(estimate)
+    assert "cannot tell (90% interval 42% to 80%, too wide: label 50 examples)" in str(estimate)
     # A classifier that always predicts equal probabilities.
     flat = estimate_accuracy(Outputs(0 * logits, source_logits=0 * logits, source_labels=labels))
     assert flat == pytest.approx((0.5 - 0.166, 0.5 - 0.426, 0.5 - 0.039))

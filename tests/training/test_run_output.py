@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pandas
 import pytest
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 from PIL import Image
 from sklearn.metrics import balanced_accuracy_score
@@ -150,7 +151,7 @@ def test_line_on_trust_contains_the_estimates_that_are_usable():
     rejected = estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
     line = describe_target({}, series, series, rejected, AccuracyEstimate(0.6, 0.3, 0.8))
     assert "; predicted class shares: no 50%, yes 50%" in line
-    assert "rejected (90% interval 30% to 80%, too wide: label 50 examples)." in line
+    assert "cannot tell (90% interval 30% to 80%, too wide: label 50 examples)." in line
 
 
 @pytest.mark.parametrize(("count", "has_numbers"), [(3, True), (21, False)])
@@ -178,7 +179,7 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     summary = train_small(tmp_path, pair, build_model(DANN), baseline, selection=selection)
     assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
-    titles = [title for title, _ in draw.call_args.args[5]]
+    titles = [view.title for view in draw.call_args.args[5]]
     accuracies = [summary[f"{prefix}source/accuracy"] for prefix in ("source_only/", "")]
     assert titles[0] == f"source only: source {accuracies[0]:.1%}"
     assert titles[1].endswith(f": source {accuracies[1]:.1%}")
@@ -244,8 +245,20 @@ def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, figures
 @pytest.mark.parametrize(("scale", "length"), [(0.0, 5), (1e-30, 5), (1e30, 5), (1.0, 1)])
 def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
     features = scale * np.random.default_rng(0).normal(size=(48, length))
-    run_figures.save_features([("a", features)], domains, seed=0, path=tmp_path / "features.png")
+    view = run_figures.View("a", features, np.zeros(24, int))
+    run_figures.save_features([view], domains, seed=0, path=tmp_path / "features.png")
     assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
+
+
+def test_unlabeled_examples_have_the_color_of_the_predicted_class(domains, tmp_path, figures):
+    pair = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
+    predicted = np.arange(24) % 3
+    view = run_figures.View("a", np.random.default_rng(0).normal(size=(48, 5)), predicted)
+    run_figures.save_features([view], pair, seed=0, path=tmp_path / "features.png")
+    (axes,) = figures[0].axes
+    expected = colormaps["tab10"].resampled(3)(predicted)
+    np.testing.assert_allclose(axes.collections[1].get_facecolors(), expected)
+    assert "(color: predicted class)" in figures[0].legends[0].get_texts()[1].get_text()
 
 
 def test_failed_figure_is_a_warning(domains, tmp_path, monkeypatch, capsys):
