@@ -22,9 +22,9 @@ DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distil
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {
     "source/accuracy": "source",
-    "target/accuracy": "target (oracle)",
-    "target/balanced_accuracy": "balanced (oracle)",
-    GAIN: "gain (oracle)",
+    "target/accuracy": "target*",
+    "target/balanced_accuracy": "balanced*",
+    GAIN: "gain*",
 }
 
 
@@ -122,9 +122,8 @@ class Comparison:
     def table(self) -> Any:
         """Means and standard deviations over seeds, one row per setting.
 
-        With several folds, each value is the mean over the seeds of a fold, because these runs are
-        not independent.
-        The columns are pairs of a measure and `"count"`, `"mean"` or `"std"`.
+        The columns are pairs of a measure and `"count"`, `"mean"` or `"std"`. With several folds,
+        each value is the mean over the seeds of a fold, because these runs are not independent.
         """
         measures = [name for name in (*_TITLES, self.key, "seconds") if name in self.runs]
         runs = self.runs
@@ -141,10 +140,10 @@ class Comparison:
             title = _TITLES.get(name, name.removeprefix("selection/"))
             columns[title] = [_format_cell(name, *row) for row in table[name].to_numpy()]
         frame = pandas.DataFrame(columns).rename_axis(None)
-        frame = frame.rename(index={name: f"{name} (uses target labels)" for name in oracles})
+        frame = frame.rename(index={name: f"{name}*" for name in oracles})
         lines = [
-            f"mean ± standard deviation over {unit}; gain: points over source only with the same "
-            "seed, ± half the width of the 95% interval",
+            f"mean ± standard deviation over {unit}; * uses target labels (oracle); gain: points",
+            "over source only with the same seed, ± half the width of the 95% interval",
             frame.to_string(),
             *self.notes,
         ]

@@ -1,5 +1,6 @@
 """Console output of a finished run: accuracies, leakage, label-free scores, and alignment."""
 
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from dann.diagnostics.catalogue import name_alignment
 from dann.selection import AccuracyEstimate, Outputs, ShareEstimate, estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
 
+_WIDTH = 100  # columns of the console
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
 _COLUMNS = {
@@ -53,7 +55,8 @@ def print_results(
         estimates = ()
         if outputs:
             estimates = estimate_shares(outputs), estimate_accuracy(outputs)
-        print(describe_target(row, *compute_class_shares(domains, table), *estimates))
+        line = describe_target(row, *compute_class_shares(domains, table), *estimates)
+        print(textwrap.fill(line, _WIDTH, subsequent_indent="  "))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:

@@ -118,8 +118,10 @@ def save_curves(
         ("InfoMax on the target (nats)", "selection/info_max"),
     ]
     panels = [panel for panel in panels if not history.keys().isdisjoint(panel)]
-    figure = Figure(figsize=(4 * len(panels), 3.2), layout="constrained")
-    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    columns = 2 if len(panels) == 4 else len(panels)
+    rows = len(panels) // columns
+    figure = Figure(figsize=(4.6 * columns, 3.2 * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes, (label, *names) in zip(grid, panels, strict=True):
         styles = ("o-", "labels"), ("s--", "discriminator")
         for name, (style, legend) in zip(names, styles, strict=False):

@@ -114,7 +114,7 @@ def test_comparison_is_printed_and_drawn(comparison, tmp_path):
     assert "95% interval" in text
     choice, run = comparison.recommendation.key
     assert text.splitlines()[-1].startswith(f"recommended: {choice}, in {run} (target accuracy ")
-    assert re.search("^target_only .uses target labels. +2 ", text, re.MULTILINE)
+    assert re.search(r"^target_only\* +2 ", text, re.MULTILINE)
     mean = comparison.table["target/accuracy"]["mean"]["mine"]
     gains = comparison.runs.query("setting == 'mine'")["gain"]
     half = 12.7062 * gains.std() / 2**0.5  # the t distribution with one degree of freedom

@@ -194,7 +194,7 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     assert "target accuracy: unknown (no labels)" in printed.out
     counts = len(pair.target_train), len(pair.target_test[0])
     assert "Target: {} examples to train on and {} to test".format(*counts) in printed.out
-    assert re.search(r"\n(Not a|A|Partly a)ligned .*\nWritten to ", printed.out)
+    assert re.search(r"\n(Not a|A|Partly a)ligned .*\n  .*\n?.*\nWritten to ", printed.out)
     assert "warning" not in printed.err
 
 
