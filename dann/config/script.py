@@ -116,7 +116,8 @@ def check_config(cfg: DictConfig) -> None:
         raise ConfigError(f"run must be the directory of a finished run. Received: {run}")
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     plain.pop("data", None)  # `build_domains` checks it against a shorter list
-    from dann.config.building import check_targets  # imports Keras
+    with _hide_native_logs():
+        from dann.config.building import check_targets  # imports Keras
 
     check_targets(plain)
 
@@ -166,6 +167,28 @@ def _prepare_process():
     # TensorFlow warns when models are retraced, which every evaluation does.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _hide_native_logs() -> Iterator[None]:
+    """Discards what native code writes to standard error, unless TF_CPP_MIN_LOG_LEVEL is 0 or 1.
+
+    While it is imported, TensorFlow logs before it reads this variable.
+    """
+    try:
+        stderr = os.dup(2)
+    except OSError:  # closed
+        stderr = None
+    if stderr is None or os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):
+        yield
+        return
+    with open(os.devnull, "w") as null:
+        os.dup2(null.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 @contextlib.contextmanager
