@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tomllib
 import types
 
 import keras
@@ -73,3 +74,9 @@ def test_paths_on_page_exist():
     paths = re.findall(r"`((?:dann|conf|tests|docs|benchmarks|scripts)/[\w/.]*)`", PAGE)
     assert len(paths) >= 40
     assert [path for path in paths if not (pages.ROOT / path).exists()] == []
+
+
+def test_page_lists_every_dependency():
+    project = tomllib.loads((pages.ROOT / "pyproject.toml").read_text())["project"]
+    names = [re.match(r"[\w-]+", requirement)[0] for requirement in project["dependencies"]]
+    assert [name for name in names if f"`{name}`" not in PAGE] == []
