@@ -42,13 +42,13 @@ def check_number(
     """
     expected = f"a finite number{_describe_range(low, high, exclude_low, exclude_high)}"
     if not isinstance(value, numbers.Real) or isinstance(value, bool):
-        raise TypeError(_message(name, expected, hint, value))
+        raise TypeError(_format_message(name, expected, hint, value))
     number = float(value)
     in_range = (low < number or (number == low and not exclude_low)) and (
         number < high or (number == high and not exclude_high)
     )
     if not in_range or math.isinf(number):
-        raise ValueError(_message(name, expected, hint, value))
+        raise ValueError(_format_message(name, expected, hint, value))
     return number
 
 
@@ -73,9 +73,9 @@ def check_integer(
     """
     expected = f"an integer{_describe_range(low, high)}"
     if not isinstance(value, numbers.Integral) or isinstance(value, bool):
-        raise TypeError(_message(name, expected, hint, value))
+        raise TypeError(_format_message(name, expected, hint, value))
     if not low <= value <= high:
-        raise ValueError(_message(name, expected, hint, value))
+        raise ValueError(_format_message(name, expected, hint, value))
     return int(value)
 
 
@@ -95,7 +95,7 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
         close = difflib.get_close_matches(str(value).lower(), by_lower_case, n=3)
         matches = [by_lower_case[name] for name in close]
         listed = ", ".join(map(repr, matches if matches and len(choices) > 20 else choices))
-        raise ValueError(_message(name, f"one of {listed}", "", value))
+        raise ValueError(_format_message(name, f"one of {listed}", "", value))
     return value
 
 
@@ -220,7 +220,7 @@ def has_tensorflow() -> bool:
     return True
 
 
-def _message(name, expected, hint, value):
+def _format_message(name, expected, hint, value):
     reason = f", {hint}" if hint else ""
     return f"Expected `{name}` to be {expected}{reason}. Received: {name}={value!r}"
 

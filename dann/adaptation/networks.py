@@ -104,8 +104,8 @@ def make_label_head(head: Any, feature_shape: Sequence[int | None], num_classes:
         if num_classes is None:
             raise ValueError("Expected `num_classes` or a `label_head`. Received: neither.")
         options: Any = {"hidden_units": ()} if len(feature_shape) > 2 else {}
-        return build_label_head(_example_shape(feature_shape), num_classes, **options)
-    shape = _output_shape("label_head", head, feature_shape)
+        return build_label_head(_get_example_shape(feature_shape), num_classes, **options)
+    shape = _compute_output_shape("label_head", head, feature_shape)
     outputs = list(shape) if isinstance(shape, dict) else shape[-1]
     if num_classes not in (None, outputs):
         raise ValueError(
@@ -135,10 +135,10 @@ def make_domain_head(
         ValueError: If the head has an unexpected number of outputs.
     """
     if head is None:
-        return build_domain_head(_example_shape(feature_shape), name=name)
+        return build_domain_head(_get_example_shape(feature_shape), name=name)
     if callable(head) and not isinstance(head, keras.Layer):
         head = head(feature_shape[-1])
-    shape = _output_shape("domain_head", head, feature_shape)
+    shape = _compute_output_shape("domain_head", head, feature_shape)
     if shape[-1] not in num_outputs:
         expected = " or ".join(map(str, dict.fromkeys(num_outputs)))
         raise ValueError(
@@ -163,7 +163,7 @@ def make_second_head(name: str, head: Any, model: Any) -> Any:
         config = _change_seeds(label_head.get_config())  # so that seeded initializers differ too
         config = {**config, "name": name} if "name" in config else config
         head = type(label_head).from_config(config)
-    shape = _output_shape(name, head, model.feature_shape)
+    shape = _compute_output_shape(name, head, model.feature_shape)
     if head is label_head or shape != model.logits_shape:
         received = "the label head itself" if head is label_head else f"output shape {shape}"
         raise ValueError(
@@ -202,9 +202,9 @@ def _make_inputs(shapes, name=None):
     return [_make_inputs(shape) for shape in shapes]
 
 
-def _output_shape(name, head, features):
+def _compute_output_shape(name, head, features):
     """Returns the output shape of a head, or a dict of shapes; rejects a head of probabilities."""
-    activation = _last_activation(check_network(name, head))
+    activation = _find_last_activation(check_network(name, head))
     if activation in (keras.activations.softmax, keras.activations.sigmoid):
         raise ValueError(
             f"Expected `{name}` to return logits, because the losses apply the "
@@ -216,7 +216,7 @@ def _output_shape(name, head, features):
     return tuple(outputs.shape)
 
 
-def _last_activation(network: Any) -> Callable | None:
+def _find_last_activation(network: Any) -> Callable | None:
     """Returns the activation function of the last layer of a network, or `None` if unknown."""
     last_layer = network
     while (isinstance(last_layer, keras.Sequential) or get_graph(last_layer)) and last_layer.layers:
@@ -237,6 +237,6 @@ def _change_seeds(config: Any) -> Any:
     return config
 
 
-def _example_shape(features: Sequence[int | None]) -> Any:
+def _get_example_shape(features: Sequence[int | None]) -> Any:
     """Returns the shape of the features of one example; maps have unknown sizes."""
     return (*(None for _ in features[1:-1]), features[-1])

@@ -53,13 +53,13 @@ class Nuisance(NamedTuple):
         outputs = upcast_half(self.head(features, training=training))
         weights = apply_sample_weights(normalize_mask(mask), batch.weights, self.name)
         values = ops.reshape(values, (-1,))
-        compute_terms = self._number_terms if self.kind == NUMBER else self._class_terms
+        compute_terms = self._compare_numbers if self.kind == NUMBER else self._compare_classes
         terms, statistics = compute_terms(values, mask, weights, outputs)
         if training:
             self.statistics.assign(statistics)
         return {f"{self.name}/{term}": value for term, value in terms.items()}
 
-    def _class_terms(self, values, mask, weights, logits):
+    def _compare_classes(self, values, mask, weights, logits):
         values = ops.cast(values, "int32")
         one_hot = ops.one_hot(values, logits.shape[-1], dtype="float32")  # (batch, K)
         counts = self.statistics + ops.matmul(mask, one_hot)
@@ -82,7 +82,7 @@ class Nuisance(NamedTuple):
         }
         return terms, counts
 
-    def _number_terms(self, values, mask, weights, outputs):
+    def _compare_numbers(self, values, mask, weights, outputs):
         values = flatten(values)
         count, mean, squares = (self.statistics[index] for index in range(3))
         batch_count = ops.sum(mask)

@@ -227,7 +227,7 @@ class PairModel(keras.Model):
                 values[name] = keras.saving.deserialize_keras_object(value)
         return cls(**values)
 
-    def _random_states(self):
+    def _get_random_states(self):
         """Returns the states of random generators by key; Keras does not save them."""
         weights = {id(weight) for weight in self.weights}
         states = [variable for variable in self.variables if id(variable) not in weights]
@@ -235,7 +235,7 @@ class PairModel(keras.Model):
 
     def save_own_variables(self, store):
         super().save_own_variables(store)
-        for key, state in self._random_states().items():
+        for key, state in self._get_random_states().items():
             store[key] = ops.convert_to_numpy(state)
         # The key differs from the attribute, because saved files contain it.
         store["several_labels"] = np.array(self.is_multi_label)
@@ -250,7 +250,7 @@ class PairModel(keras.Model):
             self.is_multi_label = bool(np.asarray(store["several_labels"]))
         if "frame_columns" in keys:
             self.frame_columns = json.loads(bytes(np.asarray(store["frame_columns"])))
-        states = self._random_states()
+        states = self._get_random_states()
         # A network with a different number of generators keeps its own states.
         if set(states) == {key for key in keys if key.startswith("seed_")}:
             for key, state in states.items():

@@ -105,11 +105,11 @@ class WDGRL(AdversarialModel):
         scores = batch.apply_reversed(self.domain_head, reversal, training)
         source, target = batch.split_domains(scores)
         distance = ops.mean(source) - ops.mean(target)
-        penalty = self._penalty(batch.features["source"], batch.features["target"], training)
+        penalty = self._penalize(batch.features["source"], batch.features["target"], training)
         loss = self.gradient_penalty * penalty - distance
         return {"critic/loss": loss, "critic/distance": distance, "critic/penalty": penalty}
 
-    def _penalty(self, source, target, training):
+    def _penalize(self, source, target, training):
         source, target = ops.stop_gradient(source), ops.stop_gradient(target)
         random = keras.random.uniform((count_examples(source), 1), seed=self.generator)
         alpha = ops.cast(random, source.dtype)  # (batch, 1)

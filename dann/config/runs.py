@@ -186,13 +186,13 @@ def find_shared_baseline(cfg: Any) -> dict[str, Any] | None:
     hydra = HydraConfig.get()
     if hydra.mode != RunMode.MULTIRUN:
         return None
-    settings = _baseline_settings(cfg)
+    settings = _get_baseline_settings(cfg)
     for run in map(RunDirectory, sorted(pathlib.Path(hydra.sweep.dir).iterdir())):
         if not run.is_finished():
             continue
         summary = _add_baseline_keys(run.summary())
         has_baseline = "source_only/seconds" in summary and summary["seed"] == cfg.seed
-        if has_baseline and _baseline_settings(load_run_config(run.path)) == settings:
+        if has_baseline and _get_baseline_settings(load_run_config(run.path)) == settings:
             return summary
     return None
 
@@ -205,7 +205,7 @@ def _add_baseline_keys(summary):
     return summary | {f"source_only/{k}": summary[k] for k in summary if k.startswith(prefixes)}
 
 
-def _baseline_settings(cfg):
+def _get_baseline_settings(cfg):
     settings = collect_settings(cfg)
     return {k: v for k, v in settings.items() if k.partition(".")[0] not in _METHOD_SETTINGS}
 

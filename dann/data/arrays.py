@@ -74,13 +74,13 @@ def arrays(
     arguments = {"source": source, "target": target}
     arguments |= {"source test": source_test, "target test": target_test}
     parts = {
-        name: _split(part)
+        name: _separate_labels(part)
         for name, part in arguments.items()
         if part is not None or not name.endswith("test")
     }
     for name, part_groups in zip(parts, () if groups is None else groups, strict=False):
         parts[name]["groups"] = part_groups
-    check_disjoint({name: part["inputs"] for name, part in parts.items()}, _overlap, "arrays")
+    check_disjoint({name: part["inputs"] for name, part in parts.items()}, _do_overlap, "arrays")
     return build_pair(
         parts,
         source_name=source_name,
@@ -91,12 +91,12 @@ def arrays(
     )
 
 
-def _split(part):
+def _separate_labels(part):
     x, y = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
     x = np.asarray(x) if isinstance(x, np.memmap) else x  # its test rows are copied anyway
     return {"inputs": x, "labels": y}
 
 
-def _overlap(values, other_values):
+def _do_overlap(values, other_values):
     are_arrays = all(hasattr(array, "__array__") for array in (values, other_values))
     return values is other_values or (are_arrays and np.shares_memory(values, other_values))

@@ -81,11 +81,11 @@ class DomainPair:
 
     def __post_init__(self):
         columns = {
-            "source train set": _columns(*self.source_train),
-            "source test set": _columns(*self.source_test),
-            "target train set": _columns(self.target_train, self.target_train_labels),
-            "target test set": _columns(*self.target_test),
-            "labeled target set": _columns(*self.target_labeled or self.source_test),
+            "source train set": _pack(*self.source_train),
+            "source test set": _pack(*self.source_test),
+            "target train set": _pack(self.target_train, self.target_train_labels),
+            "target test set": _pack(*self.target_test),
+            "labeled target set": _pack(*self.target_labeled or self.source_test),
         }
         check_integer("num_classes", self.num_classes, 2)
         sets = {name: Examples(values, name) for name, values in columns.items()}
@@ -175,7 +175,7 @@ class DomainPair:
             batch_size: Number of examples per batch; the last batch may be smaller.
         """
         inputs, labels = {"source": self.source_test, "target": self.target_test}[domain]
-        return OrderedBatches(Examples(_columns(inputs, labels), f"{domain} test set"), batch_size)
+        return OrderedBatches(Examples(_pack(inputs, labels), f"{domain} test set"), batch_size)
 
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels, as an upper bound of the accuracy.
@@ -293,5 +293,5 @@ class DomainPair:
         return dataclasses.replace(self, target_labeled=examples)
 
 
-def _columns(inputs, labels):
+def _pack(inputs, labels):
     return {"inputs": inputs} if labels is None else {"inputs": inputs, "labels": labels}

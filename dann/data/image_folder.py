@@ -79,7 +79,7 @@ def image_folder(
             or a list file is invalid.
     """
     check_choice("classes", classes, ("same", "shared", "source"))
-    folder = _absolute(root)
+    folder = _make_absolute(root)
     lists = {"source": source_list, "target": target_list}
     lists |= {"source test": source_test_list, "target test": target_test_list}
     domains = {"source": source, "target": target}
@@ -90,14 +90,14 @@ def image_folder(
         if path is not None or part in domains
     }
     if target_new is not None:
-        new_folder = _absolute(target_new)
+        new_folder = _make_absolute(target_new)
         images["target new"] = read_images(new_folder.parent, new_folder.name)
     check_disjoint(images, lambda part, reference: not part.keys().isdisjoint(reference), "images")
     _warn_about_copies(images)
     classes_by_domain = {
         name: _list_classes(images[name] | images.get(f"{name} test", {})) for name in domains
     }
-    common = _common_classes(**classes_by_domain, classes=classes)
+    common = _find_common_classes(**classes_by_domain, classes=classes)
     if image_size is None:  # by the target, which several sources share
         image_size = choose_image_size(list(images["target"]))
     parts = {}
@@ -145,7 +145,7 @@ def _compute_digest(path):
     return hashlib.sha256(pathlib.Path(path).read_bytes()).digest()
 
 
-def _absolute(path):
+def _make_absolute(path):
     return pathlib.Path(os.path.abspath(pathlib.Path(path).expanduser()))
 
 
@@ -154,7 +154,7 @@ def _list_classes(labels):
     return [str(label) for label in sorted({*labels.values()} - {None})]
 
 
-def _common_classes(source, target, classes):
+def _find_common_classes(source, target, classes):
     """Returns the classes of the classifier, in the source's order."""
     source_only = [name for name in source if target and name not in target]
     target_only = [name for name in target if name not in source]

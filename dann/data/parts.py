@@ -101,10 +101,10 @@ def build_pair(
         source_train=(source["inputs"], source["labels"]),
         source_test=(source_test["inputs"], source_test["labels"]),
         target_train=target["inputs"],
-        target_test=(target_test["inputs"], _known_labels(target_test)),
+        target_test=(target_test["inputs"], _get_known_labels(target_test)),
         num_classes=num_classes,
         class_names=class_names,
-        target_train_labels=_known_labels(target),
+        target_train_labels=_get_known_labels(target),
         target_names=(target["names"], target_test["names"]),
         target_rows=(target["rows"], target_test["rows"]),
         columns=list_column_names(parts["source"]["inputs"]),
@@ -288,7 +288,7 @@ def _check_groups(tables):
             )
 
 
-def _known_labels(table):
+def _get_known_labels(table):
     """Returns the labels, or `None` if all are unknown."""
     labels = table["labels"]
     return labels if (labels != UNKNOWN).any() else None

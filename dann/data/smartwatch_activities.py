@@ -56,7 +56,7 @@ def smartwatch_activities(
             f"Received: {list(source)} and {list(target)}"
         )
     pair = build_pair(
-        {"source": _windows(data, source, window), "target": _windows(data, target, window)},
+        {"source": _cut(data, source, window), "target": _cut(data, target, window)},
         source_name=f"people {','.join(map(str, source))}",
         target_name=f"people {','.join(map(str, target))}",
         class_names=data["y_labels"],
@@ -68,7 +68,7 @@ def smartwatch_activities(
     return pair.map_inputs(lambda inputs: (inputs - mean) / std)
 
 
-def _windows(data, people, window):
+def _cut(data, people, window):
     """Returns consecutive windows, their exercises and their people; drops the last samples."""
     recordings = np.flatnonzero(np.isin(data["subject"], people))
     counts = [len(data["X"][number]) // window for number in recordings]

@@ -53,7 +53,7 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
             messages.append(
                 f"column {name!r} reveals the domain: {shares[0]:.0%} of the source's rows "
                 f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
-                f"Source: {_most_frequent(only_source)}; target: {_most_frequent(only_target)}. "
+                f"Source: {_list_frequent(only_source)}; target: {_list_frequent(only_target)}. "
                 "Spell equal categories in the same way, or"
             )
         count = cells[name].nunique()
@@ -84,6 +84,6 @@ def _may_be_ids(numbers):
     return len(numbers) >= _MIN_IDS and numbers.is_unique and (numbers % 1 == 0).all()
 
 
-def _most_frequent(values):
+def _list_frequent(values):
     names = values.replace({"": "(missing)"}).value_counts().index
     return names[:3].tolist()

@@ -76,10 +76,10 @@ def tfds_pair(
     splits = {"source": source_split, "target": target_split}
     splits |= {"source test": source_test_split, "target test": target_test_split}
     rows = {part: _read_ranges(builders[names[part]], split) for part, split in splits.items()}
-    check_disjoint(rows, _overlap, "splits")
+    check_disjoint(rows, _do_overlap, "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
-    shape = _common_shape(shapes, image_size)
+    shape = _choose_common_shape(shapes, image_size)
     classes: Any = {name: features[name][key].names for name, (_, key) in keys.items() if key}
     if source not in classes:
         raise ValueError(
@@ -173,7 +173,7 @@ def _read_ranges(builder, split):
     ]
 
 
-def _overlap(ranges, other_ranges):
+def _do_overlap(ranges, other_ranges):
     return any(
         file == other_file and max(rows.start, other_rows.start) < min(rows.stop, other_rows.stop)
         for file, rows in ranges
@@ -181,7 +181,7 @@ def _overlap(ranges, other_ranges):
     )
 
 
-def _common_shape(shapes: dict[str, Any], image_size: Any):
+def _choose_common_shape(shapes: dict[str, Any], image_size: Any):
     if image_size is None:
         sizes = [shape[:2] for shape in shapes.values()]
         if any(None in size for size in sizes):

@@ -233,7 +233,7 @@ def _measure(name, features, values, classes, strata, groups, seed):
     best = [numerators[:, held_out & (fold != k)].sum(axis=1).argmax() for k in range(_FOLDS)]
     best_numerators = numerators[np.take(best, fold), np.arange(count)]  # (n,)
     ratio = best_numerators[held_out], denominators[held_out]
-    low, high = _interval(*ratio, groups[held_out], seed)
+    low, high = _compute_interval(*ratio, groups[held_out], seed)
     scores = numerators.sum(axis=1) / denominators.sum()
     probes = {probe: float(score) for probe, score in zip(_PROBES, scores, strict=True)}
     score = float(best_numerators.sum() / denominators.sum())
@@ -286,7 +286,7 @@ def _predict(features, values, groups, is_number, seed):
     return np.stack(predictions), fold
 
 
-def _interval(numerators, denominators, groups, seed):
+def _compute_interval(numerators, denominators, groups, seed):
     """Returns the 95% interval of the score by a bootstrap of the groups."""
     # Sums per group, (groups,), because whole groups are drawn.
     numerators, denominators = (np.bincount(groups, v) for v in (numerators, denominators))

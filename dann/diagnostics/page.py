@@ -53,25 +53,27 @@ def page(
     sections = [
         f"<p>{_escape(subject)}</p>\n",
         _render_verdict(diagnosis),
-        _section("Accuracy", _table(("", "source", "target (oracle)"), accuracy_rows), note),
-        _section("The domains", *map(_figure, run_figures)),
-        _section("Evidence", _render_evidence(measurements)),
-        _section("Figures", *map(_figure, figures)),
-        _section("Not measured", _table(("", "reason"), skip_rows)),
-        _section("All numbers", _render_numbers(measurements)),
+        _render_section(
+            "Accuracy", _render_table(("", "source", "target (oracle)"), accuracy_rows), note
+        ),
+        _render_section("The domains", *map(_render_figure, run_figures)),
+        _render_section("Evidence", _render_evidence(measurements)),
+        _render_section("Figures", *map(_render_figure, figures)),
+        _render_section("Not measured", _render_table(("", "reason"), skip_rows)),
+        _render_section("All numbers", _render_numbers(measurements)),
     ]
     template = string.Template(_TEMPLATE.read_text(encoding="utf-8"))
     return template.substitute(subject=_escape(subject), sections="".join(sections))
 
 
-def _section(title: str, *blocks: str) -> str:
+def _render_section(title: str, *blocks: str) -> str:
     """Returns a section of blocks of HTML, or `""` if the first block is empty."""
     content = "\n".join(blocks)
     is_empty = not blocks or not blocks[0]
     return "" if is_empty else f"<section>\n<h2>{title}</h2>\n{content}\n</section>\n"
 
 
-def _table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
+def _render_table(head: Sequence[str], rows: Sequence[Iterable[str]]) -> str:
     """Returns a table of cells that are HTML, or `""` without rows."""
     if not rows:
         return ""
@@ -86,11 +88,11 @@ def _render_verdict(diagnosis):
     css_class = "neutral" if verdict.name in _NEUTRAL else "unhealthy"
     if verdict.name == "aligned":  # not green if another value is unhealthy
         css_class = "healthy" if is_healthy else "neutral"
-    reasons = "".join(f"<li>{_markup(reason)}</li>" for reason in verdict.reasons)
-    metadata = "; ".join(f"{key}: {_number(value)}" for key, value in diagnosis.metadata.items())
+    reasons = "".join(f"<li>{_render(reason)}</li>" for reason in verdict.reasons)
+    metadata = "; ".join(f"{key}: {_format(value)}" for key, value in diagnosis.metadata.items())
     return (
         f"<section class='verdict {css_class}'>\n<h1>{_escape(verdict.headline)}</h1>\n"
-        f"<ul>{reasons}</ul>\n<p><strong>What to do.</strong> {_markup(verdict.advice)}</p>\n"
+        f"<ul>{reasons}</ul>\n<p><strong>What to do.</strong> {_render(verdict.advice)}</p>\n"
         f"</section>\n<p>{_escape(metadata)}</p>\n"
     )
 
@@ -104,17 +106,17 @@ def _render_evidence(measurements):
     cells = [
         [
             f"{'✓' if row.is_healthy else '✗'} <code>{_escape(row.name)}</code>",
-            f"<strong>{_number(row.value)}</strong>",
-            _range(row.low, row.high),
-            f"{_markup(row.range.meaning)} <em>If outside:</em> {_markup(row.range.advice)}",
+            f"<strong>{_format(row.value)}</strong>",
+            _format_range(row.low, row.high),
+            f"{_render(row.range.meaning)} <em>If outside:</em> {_render(row.range.advice)}",
         ]
         for row in rows
     ]
     head = ("measurement", "value", "healthy", "meaning and advice")
-    return f"<p>{summary}</p>\n<div class='evidence'>{_table(head, cells)}</div>"
+    return f"<p>{summary}</p>\n<div class='evidence'>{_render_table(head, cells)}</div>"
 
 
-def _figure(picture: Picture) -> str:
+def _render_figure(picture: Picture) -> str:
     data, caption = base64.b64encode(picture.content).decode("ascii"), _escape(picture.caption)
     image = f"<img alt='{caption}' src='data:image/{picture.image_format};base64,{data}'>"
     return f"<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
@@ -122,23 +124,23 @@ def _figure(picture: Picture) -> str:
 
 def _render_numbers(measurements):
     rows = [
-        (f"<code>{_escape(name)}</code>", _escape(_number(value)))
+        (f"<code>{_escape(name)}</code>", _escape(_format(value)))
         for name, value in measurements.items()
         if np.ndim(value) == 0
     ]
     summary = "<summary>Show all numbers (diagnosis.json also contains the arrays)</summary>"
-    return f"<details>\n{summary}\n{_table(('measurement', 'value'), rows)}\n</details>"
+    return f"<details>\n{summary}\n{_render_table(('measurement', 'value'), rows)}\n</details>"
 
 
-def _range(low, high):
+def _format_range(low, high):
     if math.isinf(low):
-        return f"at most {_number(high)}"
+        return f"at most {_format(high)}"
     if math.isinf(high):
-        return f"at least {_number(low)}" if low > 1e-9 else "above 0"
-    return f"{_number(low)} to {_number(high)}"
+        return f"at least {_format(low)}" if low > 1e-9 else "above 0"
+    return f"{_format(low)} to {_format(high)}"
 
 
-def _number(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, bool | int | np.integer | str):
         return str(value)
     if value is None or math.isnan(value):
@@ -146,7 +148,7 @@ def _number(value: Any) -> str:
     return "infinite" if value == math.inf else f"{value:.3g}".replace("-", "−")
 
 
-def _markup(text):
+def _render(text):
     """Returns a sentence as HTML, with code between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", _escape(text))
 

@@ -239,7 +239,7 @@ def _is_saturated(m):
 
 def _check_ranges(m) -> Iterator[Finding]:
     excluded = ["discriminator not learning"] if _is_saturated(m) else []
-    excluded += [] if _trusts_shares(m) else ["label shift"]
+    excluded += [] if _can_trust_shares(m) else ["label shift"]
     for row in evidence(m):
         # The headline contains the accuracy of the probe.
         if row.is_healthy or not math.isfinite(row.value) or row.name == "probe/accuracy":
@@ -249,7 +249,7 @@ def _check_ranges(m) -> Iterator[Finding]:
         yield Finding(implied, reason, row.range.advice)
 
 
-def _trusts_shares(m):
+def _can_trust_shares(m):
     """Returns whether the predicted class shares are likely correct."""
     confident = m.get("target/confident_share_distance", 0.0)
     is_settled = m.get("domain/loss", 0.0) < _MAX_SETTLED_LOSS

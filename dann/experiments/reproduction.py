@@ -95,13 +95,13 @@ def _plan_run(settings, experiment, method, seed):
         arguments.append("regularizer=none")
         overrides = [override for override in overrides if not _sets_regularizer(override)]
     arguments = [f"experiment={experiment}", f"method={name}", *arguments, "compare=false"]
-    folder = _folder_name(" ".join([method, *settings.overrides]))
+    folder = _make_folder_name(" ".join([method, *settings.overrides]))
     directory = pathlib.Path(settings.runs_dir) / experiment / folder / f"seed_{seed}"
     arguments = (*arguments, *overrides, f"seed={seed}")
     return PlannedRun(experiment, method, seed, arguments, RunDirectory(directory))
 
 
-def _folder_name(text):
+def _make_folder_name(text):
     """Returns a folder name for a method with its arguments. A long name ends in a digest."""
     name = re.sub(r"[^\w.-]+", "_", text)
     if len(name) <= 100:

@@ -58,7 +58,7 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
             # A diverged run has scores of -inf, which a mean cannot include.
             if name.startswith("selection/") and math.isfinite(value):
                 measures[name.replace("selection/", "score/")] = value
-        measures |= _oracle_measures(run)
+        measures |= _measure_oracle(run)
         if run.directory.path in agreements:
             measures["score/agreement"] = agreements[run.directory.path]
         rows.append(dict(zip(COLUMNS, values, strict=True)) | measures)
@@ -114,7 +114,7 @@ def format_markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]])
     return "\n".join(lines)
 
 
-def _oracle_measures(run):
+def _measure_oracle(run):
     """Returns the target accuracies of the epochs that scores choose, if the run has a curve."""
     try:
         table = tabulate_regret(run.directory.path)

@@ -43,7 +43,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
         shape, dtype = inputs.shape[-1:], inputs.dtype
         gamma = ops.ones(shape, dtype) if self.gamma is None else self.gamma
         beta = ops.zeros(shape, dtype) if self.beta is None else self.beta
-        outputs, mean, variance = _fused(inputs, gamma, beta, self.epsilon)
+        outputs, mean, variance = _normalize_fused(inputs, gamma, beta, self.epsilon)
         for moving, value in ((self.moving_mean, mean), (self.moving_variance, variance)):
             moving.assign(moving * self.momentum + value * (1.0 - self.momentum))
         return outputs
@@ -88,7 +88,7 @@ def _has_fused(network):
     return any(type(layer) is BatchNormalization or _has_fused(layer) for layer in layers)
 
 
-def _fused(inputs, gamma, beta, epsilon):
+def _normalize_fused(inputs, gamma, beta, epsilon):
     """Returns the normalized inputs, and the mean and variance of each channel."""
     import tensorflow as tf
 

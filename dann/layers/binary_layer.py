@@ -141,7 +141,7 @@ class BinaryLayer(keras.layers.Layer):
             inputs = ops.cast(inputs, self.compute_dtype)  # layers of Keras accept integers too
         if self.input_sign is not None:
             inputs = self.input_sign(inputs, training=training)
-        outputs: Any = self.apply(inputs, self.kernel_sign(self._latent(), training=training))
+        outputs: Any = self.apply(inputs, self.kernel_sign(self._get_latent(), training=training))
         scale = self.kernel_scale()
         # The scale multiplies the outputs, because the sums of signs above are exact integers.
         if scale is not None:
@@ -151,7 +151,7 @@ class BinaryLayer(keras.layers.Layer):
             outputs = ops.add(outputs, self._broadcast(self.bias, len(outputs.shape)))
         return outputs if self.activation is None else self.activation(outputs)
 
-    def _latent(self):
+    def _get_latent(self):
         return ops.cast(self.kernel, self.compute_dtype)
 
     def _broadcast(self, channel_values, rank):
@@ -169,7 +169,7 @@ class BinaryLayer(keras.layers.Layer):
             `"stochastic"` it is the kernel of inference. With `"magnitude_aware"` the layer
             computes with this kernel times `kernel_scale()`.
         """
-        return self.kernel_quantizer.codes(self._latent())
+        return self.kernel_quantizer.codes(self._get_latent())
 
     def kernel_scale(self) -> Any:
         """Returns the scale of the kernel.
@@ -181,7 +181,7 @@ class BinaryLayer(keras.layers.Layer):
             For `"magnitude_aware"` a tensor with the rank of `kernel` and length 1 at all axes but
             the axes of the output channels; for other estimators `None`.
         """
-        return self.kernel_quantizer.scale(self._latent())
+        return self.kernel_quantizer.scale(self._get_latent())
 
     def get_config(self):
         return {

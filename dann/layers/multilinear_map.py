@@ -55,7 +55,7 @@ class MultilinearMap(keras.layers.Layer):
         self.projections = None
 
     def build(self, input_shape):
-        lengths = _lengths(input_shape)
+        lengths = _get_lengths(input_shape)
         if math.prod(lengths) <= self.max_units:
             return
         # The same seed would draw the same numbers for both projections.
@@ -83,13 +83,13 @@ class MultilinearMap(keras.layers.Layer):
         return scaled * ops.matmul(predictions, prediction_projection)  # (batch, max_units)
 
     def compute_output_shape(self, input_shape):
-        return (input_shape[0][0], min(math.prod(_lengths(input_shape)), self.max_units))
+        return (input_shape[0][0], min(math.prod(_get_lengths(input_shape)), self.max_units))
 
     def get_config(self):
         return {**super().get_config(), "max_units": self.max_units, "seed": self.seed}
 
 
-def _lengths(input_shape):
+def _get_lengths(input_shape):
     features, predictions = input_shape
     check_shape("features", features, ("batch", "num_features"))
     check_shape("predictions", predictions, ("batch", "num_classes"))

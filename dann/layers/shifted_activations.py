@@ -54,7 +54,7 @@ class RSign(BinarySign):
     def build(self, input_shape):
         self.threshold = self.add_weight(
             name="threshold",
-            shape=_channel_shape(self.axis, input_shape),
+            shape=_get_channel_shape(self.axis, input_shape),
             initializer=self.threshold_initializer,
         )
 
@@ -105,7 +105,7 @@ class RPReLU(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape):
-        shape = _channel_shape(self.axis, input_shape)
+        shape = _get_channel_shape(self.axis, input_shape)
         self.slope = self.add_weight(name="slope", shape=shape, initializer=self.slope_initializer)
         self.input_shift = self.add_weight(name="input_shift", shape=shape, initializer="zeros")
         self.output_shift = self.add_weight(name="output_shift", shape=shape, initializer="zeros")
@@ -123,7 +123,7 @@ class RPReLU(keras.layers.Layer):
         return {**super().get_config(), "axis": self.axis, "slope_initializer": initializer}
 
 
-def _channel_shape(axis, input_shape):
+def _get_channel_shape(axis, input_shape):
     """Returns the shape of a weight with one number per channel, which broadcasts to inputs."""
     channel_axis = range(len(input_shape))[axis]  # not negative
     return [size if i == channel_axis else 1 for i, size in enumerate(input_shape)][1:]

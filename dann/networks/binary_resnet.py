@@ -74,11 +74,11 @@ def binary_resnet_backbone(
     for stage, channels in enumerate(filters):
         for block in range(blocks):
             stride = 2 if stage and not block else 1
-            x = _bi_real_block(x, channels, stride, factory, pad_values)
+            x = _add_block(x, channels, stride, factory, pad_values)
     return keras.Model(inputs, layers.GlobalAveragePooling2D()(x), name=name)
 
 
-def _bi_real_block(x, channels, stride, factory, pad_values):
+def _add_block(x, channels, stride, factory, pad_values):
     shortcut = x
     if stride > 1:
         shortcut = layers.AveragePooling2D(stride, padding="same")(shortcut)

@@ -46,7 +46,7 @@ def label_head(
     hint = "or, for regression, pass a `label_head` with one output"
     num_classes = check_integer("num_classes", num_classes, low=2, hint=hint)
     options = dropout, batch_norm, initializer, name
-    return _dense_head(num_features, num_classes, hidden_units, *options)
+    return _build_head(num_features, num_classes, hidden_units, *options)
 
 
 def domain_head(
@@ -69,10 +69,10 @@ def domain_head(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    return _dense_head(num_features, 1, hidden_units, dropout, batch_norm, initializer, name)
+    return _build_head(num_features, 1, hidden_units, dropout, batch_norm, initializer, name)
 
 
-def _dense_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
+def _build_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
     shape = tuple(num_features) if isinstance(num_features, Sequence) else (num_features,)
     x: Any = keras.Input(shape, name="features")
     inputs = x

@@ -50,7 +50,7 @@ def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
             f"Received: predictions of shape {classes.shape}"
         )
     # (runs, runs)
-    kappas = np.array([[_kappa(first, second) for second in classes] for first in classes])
+    kappas = np.array([[_compute_kappa(first, second) for second in classes] for first in classes])
     np.fill_diagonal(kappas, 0)
     return (kappas.sum(axis=1) / (len(classes) - 1)).tolist()
 
@@ -61,7 +61,7 @@ def _to_classes(values):
     return values
 
 
-def _kappa(first, second):
+def _compute_kappa(first, second):
     if np.array_equal(first, second):
         # With a single class, kappa is 0 / 0: the runs agree by chance alone.
         return float((first != first[0]).any())

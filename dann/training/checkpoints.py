@@ -146,7 +146,7 @@ def get_states(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[
     return {
         name: {
             attribute: getattr(callback, attribute)
-            for attribute in _state_attributes(callback)
+            for attribute in _list_state_attributes(callback)
             if hasattr(callback, attribute)
         }
         for name, callback in _name_callbacks(callbacks)
@@ -163,11 +163,11 @@ def restore_states(
     for name, callback in _name_callbacks(callbacks):
         state = states.get(name, {})
         # Settings, such as a path, are not part of the state. Keras has no method to restore it.
-        for attribute in _state_attributes(callback) & state.keys():
+        for attribute in _list_state_attributes(callback) & state.keys():
             setattr(callback, attribute, state[attribute])
 
 
-def _state_attributes(callback) -> set[str]:
+def _list_state_attributes(callback) -> set[str]:
     return _ATTRIBUTES.union(getattr(callback, "saved_attributes", ()))
 
 

@@ -81,7 +81,7 @@ class Distribution:
                 "KERAS_BACKEND=jax."
             )
         if self.devices != "all":
-            # A backend that has already started cannot split; `_device_names` then raises an error.
+            # A backend that has started cannot split; `_get_device_names` then raises an error.
             with contextlib.suppress(RuntimeError):
                 _SPLITS[backend](self.devices)
         if self.kind == "multi_host":
@@ -94,7 +94,7 @@ class Distribution:
                 self.process_id,
                 heartbeat_timeout_seconds=30,
             )
-        self._device_names()
+        self._get_device_names()
 
     def use(self) -> None:
         """Sets Keras's distribution on JAX, or clears it if `kind` is `None`."""
@@ -105,7 +105,7 @@ class Distribution:
             if self.kind is not None:
                 # The pairs of `dann.data.pair` are sharded already.
                 distribution = keras.distribution.DataParallel(
-                    devices=self._device_names(), auto_shard_dataset=False
+                    devices=self._get_device_names(), auto_shard_dataset=False
                 )
             keras.distribution.set_distribution(distribution)
 
@@ -118,14 +118,14 @@ class Distribution:
         if self._strategy is None:
             import tensorflow as tf
 
-            names = self._device_names()
+            names = self._get_device_names()
             is_processor = "cpu" in names[0].lower()
             # Collectives, the default on a processor, support only one strategy per process.
             reduction = tf.distribute.ReductionToOneDevice() if is_processor else None
             self._strategy = tf.distribute.MirroredStrategy(names, cross_device_ops=reduction)
         return self._strategy.scope()
 
-    def _device_names(self):
+    def _get_device_names(self):
         import keras
 
         names = keras.distribution.list_devices()
@@ -156,7 +156,7 @@ def describe_hardware() -> str:
     if counts:
         return " and ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
+    return f"{_get_processor_name()}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def list_accelerators() -> list[str]:
@@ -202,7 +202,7 @@ def _split_jax(count):
 _SPLITS = {"tensorflow": _split_tensorflow, "jax": _split_jax}
 
 
-def _processor():
+def _get_processor_name():
     """Returns the name of the CPU, which Python's `platform` does not find on Linux."""
     information = pathlib.Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.is_file() else []

@@ -32,7 +32,7 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
         for name, caption in _RUN_FIGURES.items()
         if (run.figures / f"{name}.png").is_file()
     ]
-    report = page(diagnosis, figures, _accuracies(run), run_figures)
+    report = page(diagnosis, figures, _read_accuracies(run), run_figures)
     prefix = f"{run.figures.name}/diagnosis_"
     contents = {run.figures / f"diagnosis_{figure.name}.svg": figure.content for figure in figures}
     contents |= {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
@@ -44,7 +44,7 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
     return run.report_file
 
 
-def _accuracies(run):
+def _read_accuracies(run):
     """Returns the test accuracies on source and target, of the baseline and of the method."""
     summary = run.summary() if run.is_finished() else {}
     names = {"source_only/": "source only", "": summary.get("method")}

@@ -74,7 +74,7 @@ def compile_model(
     model.compile(
         optimizer=optimizer,
         metrics=["accuracy"],
-        steps_per_execution=_steps_per_call(model, trainer, intervals),
+        steps_per_execution=_choose_steps_per_call(model, trainer, intervals),
         jit_compile=choose_jit_compile() if jit_compile == "auto" else jit_compile,
         run_eagerly=trainer.run_eagerly,
     )
@@ -87,7 +87,7 @@ def choose_jit_compile() -> bool | str:
     return False if is_slow else "auto"
 
 
-def _steps_per_call(model, trainer, intervals):
+def _choose_steps_per_call(model, trainer, intervals):
     if trainer.steps_per_execution != "auto":
         return trainer.steps_per_execution
     if keras.backend.backend() != "tensorflow" or count_replicas(model) > 1 or trainer.run_eagerly:

@@ -97,7 +97,7 @@ def fit(
     checkpoints = Checkpoints(directory)
     watched = [*callbacks, keras.callbacks.History()]
     total_steps = total_steps or epochs * steps
-    writer = EpochCheckpoints(checkpoints, watched, _settings(model, pairs, steps), total_steps)
+    writer = EpochCheckpoints(checkpoints, watched, _get_settings(model, pairs, steps), total_steps)
     signals = StopOnSignal()
     with lock_directory(directory), signals.listening():
         if not resume:
@@ -132,7 +132,7 @@ def fit(
     return watched[-1]
 
 
-def _settings(model, pairs, steps):
+def _get_settings(model, pairs, steps):
     """Returns the settings that the results depend on, as JSON values."""
     settings = {
         "backend": keras.backend.backend(),

@@ -203,7 +203,7 @@ def train_run(
             results, outputs = scores.measure(model)
             # The callback has computed the scores of an adapted model, such as InfoMax.
             row |= {k: v for k, v in results.items() if k.startswith("probe/") or not adapts}
-        row |= _final_scores(history, selection, epoch_ends)
+        row |= _get_final_scores(history, selection, epoch_ends)
         run.save_classifier(model.classifier)
         if domains.standardizer is not None:
             run.save_standardizer(domains.standardizer)
@@ -248,7 +248,7 @@ def _describe_run(name, model, domains, trainer, seed):
     return row
 
 
-def _final_scores(history, selection, epoch_ends):
+def _get_final_scores(history, selection, epoch_ends):
     """Returns the label-free scores of the final weights."""
     names = [name for name in history if name.startswith("selection/")]
     if not (selection and selection.keep):

@@ -87,7 +87,7 @@ class RunDirectory:
 
     def config(self) -> str:
         """Returns the composed config as YAML, with unresolved references."""
-        return _existing(self.config_file, "a run directory").read_text("utf-8")
+        return _check_file(self.config_file, "a run directory").read_text("utf-8")
 
     def contains(self, path: str | os.PathLike) -> bool:
         """Returns whether a path is below this directory."""
@@ -144,7 +144,7 @@ class RunDirectory:
 
     def summary(self) -> dict[str, Any]:
         """Returns the summary of the run: accuracies, times, label-free scores."""
-        content = _existing(self.summary_file, _TRAINED).read_bytes()
+        content = _check_file(self.summary_file, _TRAINED).read_bytes()
         try:
             return dict(json.loads(content))
         except (TypeError, ValueError, RecursionError) as error:
@@ -173,15 +173,15 @@ class RunDirectory:
 
     def metrics(self) -> pandas.DataFrame:
         """Returns the metrics, one row per epoch."""
-        return _table(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
+        return _read_table(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
 
     def oracle_curve(self) -> pandas.DataFrame:
         """Returns the columns `step`, `cpu_seconds` and `target/accuracy`."""
-        return _table(self.oracle_file, "a finished run with `trainer.oracle_curve=true`")
+        return _read_table(self.oracle_file, "a finished run with `trainer.oracle_curve=true`")
 
     def classifier(self) -> Any:
         """Returns the trained classifier, uncompiled."""
-        return load_model(_existing(self.classifier_file, _TRAINED), compile=False)
+        return load_model(_check_file(self.classifier_file, _TRAINED), compile=False)
 
     def save_classifier(self, classifier: Any) -> None:
         """Saves the classifier. It loads without this package, unless a layer needs the package."""
@@ -191,7 +191,7 @@ class RunDirectory:
     def standardizer(self) -> Standardizer | None:
         """Returns the standardizer of the inputs, or `None` if the run did not standardize them."""
         path = self.standardizer_file
-        return Standardizer.load(_existing(path, _TRAINED)) if path.is_file() else None
+        return Standardizer.load(_check_file(path, _TRAINED)) if path.is_file() else None
 
     def save_standardizer(self, standardizer: Standardizer) -> None:
         """Saves the standardizer, which new inputs of the classifier need."""
@@ -251,14 +251,14 @@ class RunDirectory:
     def predictions(self) -> Any:
         """Returns the predictions for the target of the run. All columns contain text."""
         # Text, because a class or a file may be called "NA" or "01".
-        return _table(self.predictions_file, _TRAINED, keep_default_na=False, dtype=str)
+        return _read_table(self.predictions_file, _TRAINED, keep_default_na=False, dtype=str)
 
     def model(self) -> Any:
         """Returns the model of the last epoch, including its discriminator and its optimizer.
 
         `selection.keep` changes only the classifier, which has no discriminator.
         """
-        return load_model(_existing(self.checkpoint_file, _TRAINED))
+        return load_model(_check_file(self.checkpoint_file, _TRAINED))
 
 
 def load_model(path: pathlib.Path, compile: bool = True) -> Any:
@@ -280,7 +280,7 @@ def load_model(path: pathlib.Path, compile: bool = True) -> Any:
         ) from error
 
 
-def _existing(path: pathlib.Path, origin: str) -> pathlib.Path:
+def _check_file(path: pathlib.Path, origin: str) -> pathlib.Path:
     """Returns the path of an existing file of at most 4 GiB; errors name the `origin`."""
     if not path.is_file():
         raise FileNotFoundError(f"Expected {origin}. Received: no {path}")
@@ -289,5 +289,5 @@ def _existing(path: pathlib.Path, origin: str) -> pathlib.Path:
     return path
 
 
-def _table(path: pathlib.Path, origin: str, **options: Any) -> Any:
-    return pandas.read_csv(_existing(path, origin), **options)
+def _read_table(path: pathlib.Path, origin: str, **options: Any) -> Any:
+    return pandas.read_csv(_check_file(path, origin), **options)

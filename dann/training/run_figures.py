@@ -151,7 +151,7 @@ def save_confusion(
             `"target"`.
         path: File to write.
     """
-    classes, names = np.arange(domains.num_classes), _class_names(domains)
+    classes, names = np.arange(domains.num_classes), _get_class_names(domains)
     side = max(5.0, 0.45 * len(names)) if names else 6.0
     figure = Figure(figsize=(len(predicted) * side, side + 0.5), layout="compressed")
     tests = {"source": domains.source_test, "target": domains.target_test}
@@ -173,7 +173,7 @@ def save_confusion(
     figure.savefig(path, dpi=120)
 
 
-def _class_names(domains):
+def _get_class_names(domains):
     """Returns the names of the classes, or an empty list if there are too many to show."""
     if domains.num_classes > _MAX_NAMED_CLASSES:
         return []
@@ -260,7 +260,7 @@ def save_features(
         axes.scatter(*circles.T, s=14, facecolors="none", edgecolors=colors, linewidths=0.8)
         colors = palette(np.where(is_unknown, predicted, target))
         axes.scatter(*crosses.T, s=14, marker="x", color=colors, linewidths=0.8)
-        for number, name in enumerate(_class_names(domains)):
+        for number, name in enumerate(_get_class_names(domains)):
             if number in source:
                 center = np.median(circles[source == number], axis=0)
                 axes.text(*center, name, size=9, ha="center", va="center", bbox=_LABEL)

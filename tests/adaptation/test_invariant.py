@@ -161,12 +161,12 @@ def test_reloaded_model_trains_as_before(reloaded):
     model = Invariant(backbone, 3, nuisances=SITE | AGE, **settings)
     model.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), metrics=["accuracy"])
     model.fit(X, MASKED, batch_size=4, shuffle=False, verbose=0)
-    second_result = reloaded(model)
-    assert_all_equal(second_result.get_weights(), model.get_weights())
-    for network in (model, second_result):
+    reloaded_model = reloaded(model)
+    assert_all_equal(reloaded_model.get_weights(), model.get_weights())
+    for network in (model, reloaded_model):
         network.fit(X, MASKED, batch_size=4, shuffle=False, verbose=0)
-    assert_all_close(model.get_weights(), second_result.get_weights(), rtol=1e-5, atol=1e-7)
-    assert second_result.reversals["age"].schedule == GaninSchedule(20)
+    assert_all_close(model.get_weights(), reloaded_model.get_weights(), rtol=1e-5, atol=1e-7)
+    assert reloaded_model.reversals["age"].schedule == GaninSchedule(20)
 
 
 def test_nuisance_out_of_range_gives_nan():

@@ -39,24 +39,24 @@ class ChalkDigits(ImageBuilder):
     SHAPE = (_SIZE, _SIZE, 3)
 
     def read_examples(self, split, dl_manager):
-        return _images(self.builder_config.name, split, _TRAIN if split == "train" else None)
+        return _draw_images(self.builder_config.name, split, _TRAIN if split == "train" else None)
 
 
-def _images(style, split, count):
+def _draw_images(style, split, count):
     """Yields images and labels of a split: `count` draws, or each digit once."""
     rng = np.random.default_rng(2 * _PARTS[style] + (split == "test"))
-    digits, labels = _digits("test" if split == "test" else style)
+    digits, labels = _load_part("test" if split == "test" else style)
     rows = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
     ink = [_enlarge(digits[row], rng, jitter=split == "train") for row in rows]
     black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
-    crops = _crops(rng, right=split == "test") if style == "photo" else black
+    crops = _draw_crops(rng, right=split == "test") if style == "photo" else black
     for row, shades, crop in zip(rows, ink, crops, strict=False):
         shades = shades[:, :, np.newaxis]
         image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
         yield np.rint(image).astype(np.uint8), labels[row]
 
 
-def _digits(part: str) -> tuple[np.ndarray, np.ndarray]:
+def _load_part(part: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns one of three disjoint parts of scikit-learn's digits, in [0, 1] `(n, 8, 8)`."""
     data: Any = load_digits()
     order = np.random.default_rng(0).permutation(len(data.images))
@@ -82,7 +82,7 @@ def _enlarge(digit: np.ndarray, rng: np.random.Generator, jitter: bool) -> np.nd
     )
 
 
-def _crops(rng: np.random.Generator, right: bool) -> Iterator[np.ndarray]:
+def _draw_crops(rng: np.random.Generator, right: bool) -> Iterator[np.ndarray]:
     """Yields random crops of one half of the two photos, at a third of their size."""
     halves = []
     for photo in load_sample_images().images:

@@ -38,7 +38,7 @@ class MnistM(ImageBuilder):
     SHAPE = (28, 28, 3)
 
     def read_examples(self, split, dl_manager):
-        mnist, photos = _files(dl_manager)
+        mnist, photos = _find_files(dl_manager)
         digits, labels = read_mnist(mnist, split)
         blended = blend(digits, [_decode(path) for path in photos], int(split == "test"))
         return zip(blended, labels, strict=True)
@@ -71,17 +71,17 @@ def blend(digits: np.ndarray, photos: Sequence[np.ndarray], seed: int) -> Iterat
         yield np.abs(crop - digit[:, :, np.newaxis]).astype(np.uint8)
 
 
-def _files(dl_manager) -> tuple[Any, list]:
+def _find_files(dl_manager) -> tuple[Any, list]:
     """Returns paths of the MNIST files and of the photos; downloads files of missing folders."""
     digits, photos = (raw_folder(dl_manager, name) for name in MnistM.RAW)
     if digits:
         mnist = mnist_paths(digits)
     else:
         mnist = dl_manager.download({key: _MNIST_URL + name for key, name in FILES.items()})
-    return mnist, sorted(photos.glob("*.jpg")) if photos else _downloaded_photos(dl_manager)
+    return mnist, sorted(photos.glob("*.jpg")) if photos else _download_photos(dl_manager)
 
 
-def _downloaded_photos(dl_manager):
+def _download_photos(dl_manager):
     extracted = pathlib.Path(dl_manager.download_and_extract(_BSDS500_URL))
     photos = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in photos)).hexdigest()

@@ -33,7 +33,7 @@ class Usps(ImageBuilder):
     SHAPE = (_SIZE, _SIZE, 1)
 
     def read_examples(self, split, dl_manager):
-        return zip(*read_usps(_files(dl_manager)[split], split), strict=True)
+        return zip(*read_usps(_find_files(dl_manager)[split], split), strict=True)
 
 
 def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ def read_usps(path: str | pathlib.Path, split: str) -> tuple[np.ndarray, np.ndar
     return images.reshape(-1, _SIZE, _SIZE, 1), labels
 
 
-def _files(dl_manager) -> Any:
+def _find_files(dl_manager) -> Any:
     """Returns paths by split, of files in the raw folder or of downloaded files."""
     folder = raw_folder(dl_manager, "usps")
     if folder and (folder / "usps.h5").is_file():

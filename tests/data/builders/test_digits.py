@@ -14,7 +14,7 @@ from sklearn.datasets import load_digits
 
 from dann.data import digits_to_photos, tfds_pair
 from dann.data.builders import mnist_m, usps
-from dann.data.builders.chalk_digits import _crops, _digits
+from dann.data.builders.chalk_digits import _draw_crops, _load_part
 from dann.data.builders.mnist_files import mnist_paths, read_mnist
 from dann.data.builders.mnist_m import blend
 from dann.data.builders.usps import read_usps
@@ -79,10 +79,10 @@ def test_downloaded_photos_are_verified(raw_files, monkeypatch):
         manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
     )
     with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos with"):
-        mnist_m._files(manager)
+        mnist_m._find_files(manager)
     content = (photos / "1.jpg").read_bytes() + (photos / "2.jpg").read_bytes()
     monkeypatch.setattr(mnist_m, "_PHOTOS", hashlib.sha256(content).hexdigest())
-    assert mnist_m._files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
+    assert mnist_m._find_files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
 
 
 REAL = RAW / "usps/usps.h5"
@@ -124,11 +124,11 @@ def test_downloaded_files_are_verified(usps_files, tmp_path, monkeypatch):
         manual_dir=tmp_path / "manual",
     )
     with pytest.raises(ValueError, match="usps.bz2 with the MD5 ec16c51d.*Received: .*Delete"):
-        usps._files(manager)
+        usps._find_files(manager)
     paths = {split: usps_files / name for split, name in NAMES.items()}
     md5 = {split: hashlib.md5(path.read_bytes()).hexdigest() for split, path in paths.items()}
     monkeypatch.setattr(usps, "_MD5", md5)
-    assert usps._files(manager) == paths
+    assert usps._find_files(manager) == paths
 
 
 DATA: Any = load_digits()
@@ -150,7 +150,9 @@ def test_black_config_is_grayscale_and_photo_config_is_color(domains):
 
 
 def test_source_target_and_test_digits_are_disjoint():
-    parts = [{digit.tobytes() for digit in _digits(part)[0]} for part in ("black", "photo", "test")]
+    parts = [
+        {digit.tobytes() for digit in _load_part(part)[0]} for part in ("black", "photo", "test")
+    ]
     assert set.union(*parts) == {(image / 16).tobytes() for image in DATA.images}
     assert sum(map(len, parts)) == len(set.union(*parts))
 
@@ -158,6 +160,6 @@ def test_source_target_and_test_digits_are_disjoint():
 def test_train_and_test_crops_come_from_different_halves():
     halves = [
         {next(crops)[3, 3].tobytes() for _ in range(3000)}
-        for crops in (_crops(np.random.default_rng(0), right=side) for side in (False, True))
+        for crops in (_draw_crops(np.random.default_rng(0), right=side) for side in (False, True))
     ]
     assert len(halves[0] & halves[1]) < 0.01 * len(halves[0])
