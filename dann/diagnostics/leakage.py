@@ -207,7 +207,8 @@ def _measure(name, features, values, classes, strata, groups, seed):
                 rare = classes[np.unique(values[rows[~in_groups]])].tolist()
                 received = f"too few groups of {rare[:5]}"
             raise ValueError(
-                f"Expected {expected}, to measure the leakage of {name!r}. Received: {received}"
+                f"Cannot tell whether {name!r} is in the features. Expected {expected}. "
+                f"Received: {received}"
             )
         rows = rows[in_groups]
         truth = values[rows]
