@@ -4,38 +4,40 @@ Each package of `dann` gets a page of its public names, so no list of modules ha
 Browsers render MathML natively, so the site needs no script for formulas.
 """
 
-import importlib
 import inspect
-import pathlib
 import re
 import types
-from functools import partial
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
-ROOT = pathlib.Path(__file__).parents[1]
+import dann
+
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
 def on_config(config):
     """Adds a page per package to the Reference section of the navigation."""
     pages = [{"Overview": "reference/index.md"}]
-    pages += [{f"dann.{name}": f"reference/{name}.md"} for name in load_packages()]
+    pages += [{package.__name__: f"reference/{name}.md"} for name, package in subpackages(dann)]
     [section] = [section["Reference"] for section in config.nav if "Reference" in section]
     section.append({"API": pages})
     return config
 
 
 def on_files(files, config):
-    """Generates the API pages."""
-    overview = "# API reference\n\nEvery public class and function, by the package that exports it."
-    overview += "\n\n| package | contents |\n|---|---|\n"
-    for name, package in load_packages().items():
-        content = f"# dann.{name}\n\n{render_package(package)}"
+    """Generates a page per package."""
+    for name, package in subpackages(dann):
+        content = f"# {package.__name__}\n\n{render_package(package)}"
         files.append(File.generated(config, f"reference/{name}.md", content=content))
-        overview += f"| [`dann.{name}`]({name}.md) | {package.__doc__.splitlines()[0]} |\n"
-    files.append(File.generated(config, "reference/index.md", content=overview))
+
+
+def on_page_markdown(markdown, page, **kwargs):
+    """Appends the table of public names to the overview."""
+    if page.file.src_uri != "reference/index.md":
+        return markdown
+    header = "| package | contents | names |\n|---|---|---|"
+    return "\n".join([markdown, header, *render_rows(dann)])
 
 
 def on_page_content(html, **kwargs):
@@ -43,11 +45,31 @@ def on_page_content(html, **kwargs):
     return FORMULA.sub(to_mathml, html)
 
 
-def load_packages():
-    """Returns the subpackages of `dann` that have public names, by name."""
-    names = sorted(path.parent.name for path in (ROOT / "dann").glob("*/__init__.py"))
-    packages = {name: importlib.import_module(f"dann.{name}") for name in names}
-    return {name: package for name, package in packages.items() if public_objects(package)}
+def subpackages(package):
+    """Returns the names and modules of the subpackages that have public names."""
+    objects = public_objects(package).items()
+    return [(name, member) for name, member in objects if isinstance(member, types.ModuleType)]
+
+
+def render_rows(package):
+    """Returns the rows of a package and of its subpackages in the table of public names."""
+    label = f"`{package.__name__}`"
+    if package is not dann:
+        label = f"[{label}]({package.__name__.split('.')[1]}.md)"
+    objects = public_objects(package)
+    names = [f"`{name}`" for name in dir(package) if name.isupper() and name not in objects]
+    rows = []
+    for name, member in objects.items():
+        if isinstance(member, types.ModuleType):
+            rows += render_rows(member)
+        else:
+            names.append(f"[`{name}`][{object_path(member)}]")
+    return [f"| {label} | {package.__doc__.splitlines()[0]} | {', '.join(names)} |", *rows]
+
+
+def object_path(member):
+    """Returns the dotted path of a class or function, which is also its anchor."""
+    return f"{member.__module__}.{member.__qualname__}"
 
 
 def render_package(package):
@@ -57,31 +79,31 @@ def render_package(package):
         if isinstance(member, types.ModuleType):
             parts.append(f"## {member.__name__}\n\n{render_package(member)}")
         else:
-            path = f"{member.__module__}.{member.__qualname__}"
+            path = object_path(member)
             parts.append(f"::: {path}\n    options: {{heading: {name}, toc_label: {name}}}\n")
     return "\n\n".join(parts)
 
 
 def public_objects(package):
     """Returns the public classes, functions and subpackages of a package, by name."""
-    return dict(inspect.getmembers(package, partial(is_documented, package.__name__)))
+    return dict(inspect.getmembers(package, is_documented))
 
 
-def is_documented(package_name, member):
-    """Returns whether a public member is defined in the package and gets an entry on its page."""
+def is_documented(member):
+    """Returns whether an attribute of a package of `dann` is public and gets an entry."""
     if inspect.ismodule(member):
-        is_subpackage = hasattr(member, "__path__") and member.__name__.startswith(package_name)
-        return is_subpackage and bool(public_objects(member))
+        is_package = hasattr(member, "__path__") and member.__name__.startswith("dann.")
+        return is_package and bool(public_objects(member))
     is_object = inspect.isclass(member) or inspect.isfunction(member)
-    is_public = is_object and not member.__name__.startswith("_")
-    return is_public and f"{member.__module__}.".startswith(f"{package_name}.")
+    return is_object and member.__module__.startswith("dann.") and member.__name__[0] != "_"
 
 
 def documented_bases(package):
     """Returns the base classes with docstrings that public classes of the package inherit."""
     public = [member for member in public_objects(package).values() if inspect.isclass(member)]
     bases = {base for member in public for base in member.__mro__ if base not in public}
-    bases = [base for base in bases if base.__doc__ and is_documented(package.__name__, base)]
+    bases = [base for base in bases if base.__doc__ and is_documented(base)]
+    bases = [base for base in bases if base.__module__.startswith(f"{package.__name__}.")]
     return {base.__name__: base for base in sorted(bases, key=lambda base: base.__name__)}
 
 

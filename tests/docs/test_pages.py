@@ -1,11 +1,14 @@
 """Checks the README and `docs/`: code runs, commands compose, links resolve."""
 
+import importlib
 import re
 import runpy
+import types
 
 import pages
 import pytest
 
+import dann
 from dann.adaptation import METHODS, REGULARIZERS
 
 PAGES = [
@@ -81,6 +84,17 @@ def test_pages_are_short():
 @pytest.mark.parametrize("name", sorted({*METHODS, *REGULARIZERS}))
 def test_methods_page_lists_every_method_and_regularizer(name):
     assert f"`{name}`" in TEXTS["docs/methods.md"]
+
+
+def test_api_page_lists_every_public_name():
+    rows = runpy.run_path(str(pages.ROOT / "docs/hooks.py"))["render_rows"](dann)
+    packages = {re.search(r"`([\w.]+)`", row)[1]: row for row in rows}
+    assert len(packages) >= 15
+    for path, row in packages.items():
+        package = importlib.import_module(path)
+        names = {name for name in dir(package) if not name.startswith("_")}
+        names -= {name for name in names if isinstance(getattr(package, name), types.ModuleType)}
+        assert sorted(name for name in names if f"`{name}`" not in row) == []
 
 
 @pytest.mark.parametrize("page", ["results", "when-to-adapt"])
