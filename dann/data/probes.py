@@ -12,6 +12,7 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from dann.checks import check_choice
+from dann.data.examples import InputSpec, check_matching_inputs, get_frame_columns
 
 FOLDS = 5
 _MAX_EXAMPLES = 2000  # per domain
@@ -57,7 +58,8 @@ def probe_domains(
         Accuracy, its interval, and loss; NaN if features are not finite.
 
     Raises:
-        ValueError: If the probe is unknown, or a domain has too few examples.
+        ValueError: If the probe is unknown, a domain has too few examples, or data frames differ in
+            their columns.
 
     Example:
 
@@ -74,7 +76,10 @@ def probe_domains(
             f"Expected at least {FOLDS} examples of each domain for a probe. Received: "
             f"{len(source)} source examples and {len(target)} target examples"
         )
-    features = np.concatenate([x[rng.permutation(len(x))[:count]] for x in (source, target)])
+    specs = [InputSpec("features", get_frame_columns(x)) for x in (source, target)]
+    check_matching_inputs(specs[0], specs[1], "target")
+    features = [np.asarray(x)[rng.permutation(len(x))[:count]] for x in (source, target)]
+    features = np.concatenate(features)
     if not np.isfinite(features).all():
         return Separation(*[np.nan] * 4)
     features = (features - features.mean(axis=0)) / (np.sqrt(features.var(axis=0).mean()) or 1.0)

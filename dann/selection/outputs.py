@@ -67,14 +67,19 @@ def compute_outputs(
 
     Raises:
         NotFiniteError: If a logit or feature is not finite. It is a `ValueError`.
-        TypeError: If `target` is a tuple, such as inputs and labels.
+        TypeError: If `source` is not a pair, or `target` is a tuple, such as inputs and labels.
         ValueError: If there is no example, a label is out of range, frames have other columns than
             in `fit`, or the model does not return a vector for each example.
     """
     results: dict[str, Any] = {}
-    for inputs in (source and source[0], target):
-        check_frame_columns(inputs, getattr(model, "frame_columns", ()))
+    columns = getattr(model, "frame_columns", ())
+    check_frame_columns(target, columns)
     if source is not None:
+        if not isinstance(source, tuple | list) or len(source) != 2:
+            raise TypeError(
+                f"Expected `source=(inputs, labels)`. Received: {type(source).__name__}"
+            )
+        check_frame_columns(source[0], columns)
         inputs, labels = frames_to_arrays(source)
         source_features, logits = _run_model(model, inputs, features, batch_size)
         results |= {"source_features": source_features, "source_logits": logits}

@@ -1,6 +1,7 @@
 """Domain probes, against known results for normal distributions."""
 
 import numpy as np
+import pandas
 import pytest
 from scipy import stats
 
@@ -17,8 +18,12 @@ def test_accuracy_is_near_the_bayes_rate(probe):
     assert probe_domains(source, target, probe).accuracy == pytest.approx(0.841, abs=0.02)
 
 
-def test_interval_is_wilsons():
+def test_interval_is_wilsons_also_for_frames():
     p, low, high, _ = probe_domains(SOURCE, TARGET[:50] + 0.5)
+    frames = [pandas.DataFrame(x, columns=["a", "b"]) for x in (SOURCE, TARGET[:50] + 0.5)]
+    assert probe_domains(*frames)[:3] == (p, low, high)
+    with pytest.raises(ValueError, match="same columns in the same order"):
+        probe_domains(frames[0], frames[1][["b", "a"]])
     n, z = 100, stats.norm.ppf(0.975)
     middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))

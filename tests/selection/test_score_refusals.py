@@ -57,6 +57,7 @@ def regression_model():
 X, Y = SOURCE
 REFUSALS = {
     "target with labels": (lambda: score(target=(TARGET, Y)), "without labels"),
+    "source without labels": (lambda: score(source=X), r"source=\(inputs, labels\)"),
     "no source": (lambda: score(source=None), "held-out source examples"),
     "label out of range": (lambda: score(source=(X, Y + 1)), "labels of the source"),
     "no features": (
