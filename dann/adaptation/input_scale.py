@@ -1,4 +1,9 @@
-"""A warning for inputs outside the range that a network expects."""
+"""A warning for inputs outside the range that a network expects.
+
+`fit` checks its inputs and arrays of `validation_data`, until the model has warned once;
+`train_on_batch` checks the first batch. `evaluate` and `predict` check nothing, because few inputs
+can vary little although their scale is right.
+"""
 
 import warnings
 from collections.abc import Iterator

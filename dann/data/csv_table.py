@@ -60,7 +60,8 @@ def csv_table(
     The function warns about
 
     - columns that reveal the domain: many rows of one domain have a category that the other domain
-      lacks, such as `F` and `female`, or the numbers of the domains do not overlap
+      lacks, such as `F` and `female`, the numbers of the domains do not overlap, or one domain has
+      many more missing numbers
     - whole numbers that differ in all rows, such as identifiers
     - columns of dates, or with nearly as many categories as rows, such as free text
 

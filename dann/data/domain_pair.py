@@ -175,7 +175,10 @@ class DomainPair:
             batch_size: Number of examples per batch; the last batch may be smaller.
         """
         inputs, labels = {"source": self.source_test, "target": self.target_test}[domain]
-        return OrderedBatches(Examples(_pack(inputs, labels), f"{domain} test set"), batch_size)
+        examples = Examples(_pack(inputs, labels), f"{domain} test set")
+        batches = OrderedBatches(examples, batch_size)
+        batches.columns = self.columns or examples.column_names
+        return batches
 
     def oracle(self) -> "DomainPair":
         """Returns the pair that trains on the target's labels, as an upper bound of the accuracy.

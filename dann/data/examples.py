@@ -106,7 +106,12 @@ class OrderedBatches(keras.utils.PyDataset):
     Args:
         examples: Examples with or without labels.
         batch_size: Number of examples per batch, at least 1.
+
+    Attributes:
+        columns: Column names of all data frames in the inputs.
     """
+
+    columns: Sequence[str] = ()
 
     def __init__(self, examples: Examples, batch_size: int):
         super().__init__()

@@ -145,7 +145,6 @@ def _group_source(source, source_domain, balanced):
     if source_domain is None and not balanced:
         return None
     check_indexed({"source": source}, "balanced=True" if balanced else "source_domain")
-    groups = groups_to_balance(source.columns["labels"], source_domain, balanced)
     if source_domain is not None:
         domains = np.asarray(source_domain)
         is_number = domains.dtype.kind in "biu"
@@ -157,4 +156,4 @@ def _group_source(source, source_domain, balanced):
                 "`np.unique(domains, return_inverse=True)[1]` numbers domains from 0"
             )
         source.columns["domain"] = domains.astype(np.int32)
-    return groups
+    return groups_to_balance(source.columns["labels"], source_domain, balanced)

@@ -64,8 +64,14 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
                 "text, dates or names,"
             )
     for name in cells.columns.difference([*texts, *unnamed]):
+        missing = [cells[name][rows].isna().mean() for rows in (~is_target, is_target)]
         source, target = cells[name][~is_target].dropna(), cells[name][is_target].dropna()
-        if source.min() > target.max() or source.max() < target.min():
+        if abs(missing[0] - missing[1]) > _MAX_EXCLUSIVE_SHARE:
+            messages.append(
+                f"column {name!r} reveals the domain: {missing[0]:.0%} of the source's cells and "
+                f"{missing[1]:.0%} of the target's are missing. Fill them in, or"
+            )
+        elif source.min() > target.max() or source.max() < target.min():
             messages.append(
                 f"column {name!r} reveals the domain: it is {source.min():g} to {source.max():g} "
                 f"in the source, {target.min():g} to {target.max():g} in the target. If it "

@@ -1,5 +1,7 @@
 """Models that were fitted to data frames refuse frames with columns in another order."""
 
+import dataclasses
+
 import keras
 import numpy as np
 import pandas
@@ -18,6 +20,7 @@ PAIR = {"source": FRAME, "target": TARGET_FRAME}
 PAIRS = dann.data.pair((FRAME, LABELS), TARGET_FRAME)
 TESTS = (FRAME + 1, LABELS), TARGET_FRAME + 1
 DOMAINS = dann.data.arrays((FRAME, LABELS), TARGET_FRAME, *TESTS)
+SWAPPED_DOMAINS = dataclasses.replace(DOMAINS, columns=list("cba"))
 SWAPPED_PAIRS = dann.data.pair((SWAPPED, LABELS), TARGET_FRAME[list("cba")])
 WORDS = r"\['a', 'b', 'c'\]. Received: \['c', 'b', 'a'\]"
 
@@ -41,6 +44,7 @@ def fitted():
         lambda model: model.predict(SWAPPED, verbose=0),
         lambda model: model.evaluate(SWAPPED, LABELS, verbose=0),
         lambda model: model.evaluate(SWAPPED_PAIRS, verbose=0),
+        lambda model: model.evaluate(SWAPPED_DOMAINS.test_batches("target", 4), verbose=0),
         lambda model: model.evaluate({"source": SWAPPED, "target": SWAPPED}, LABELS, verbose=0),
         lambda model: model.predict_on_batch(SWAPPED),
         lambda model: model.test_on_batch(SWAPPED, LABELS),
@@ -62,7 +66,8 @@ def fitted():
         lambda model: dann.diagnostics.feature_distance(model, ({**PAIR, "target": SWAPPED}, 0)),
     ],
     ids=[
-        *("predict", "evaluate", "evaluate pairs", "evaluate a pair", "predict on batch"),
+        *("predict", "evaluate", "evaluate pairs", "evaluate test batches", "evaluate a pair"),
+        "predict on batch",
         *("test on batch", "train on batch", "call", "second fit", "check pairs", "check a batch"),
         *("leakage", "outputs of the source", "outputs of the target"),
         *("outputs of the classifier", "classifier", "batch normalization", "certify"),

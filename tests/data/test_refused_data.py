@@ -28,6 +28,7 @@ X = np.random.default_rng(0).normal(size=(60, 5, 2))
 Y = np.arange(60) % 3
 BFLOAT16 = np.where(X > 1, np.nan, X).astype(ml_dtypes.bfloat16)
 NAMES = np.array(["cat", "ant", "bee"])[Y]
+OBJECTS = NAMES.astype(object)
 DOGS = np.where(Y, NAMES, "dog")
 FRAME = pandas.DataFrame(X[:, :, 0], columns=list("abcde"))
 SWAPPED = FRAME[list("ebcda")] + 9
@@ -139,6 +140,7 @@ REFUSALS = {
     "pair: batch too large": (pair_call(size=61), "fill one batch (trainer.batch_size)"),
     "pair: text source domains": (pair_call(source_domain=Y.astype(str)), "integers from 0"),
     "pair: negative source domains": (pair_call(source_domain=-Y), "int64 with the values -2, -1."),
+    "pair: object source domains": (pair_call(source_domain=OBJECTS), "with the values ant, bee"),
     "pair: too few source domains": (pair_call(source_domain=Y[:9]), "one domain per source"),
     "pair: balanced one-hot": (pair_call((X, np.eye(3)[Y]), balanced=True), "np.argmax(labels"),
     "pair: path": (pair_call("photos/"), "Received: str"),
