@@ -166,11 +166,11 @@ def _collect_names(names) -> set[str]:
     return {names} if isinstance(names, str) else {*(names or ())}
 
 
-def _do_overlap(frame, other):
+def _do_overlap(first, second):
     """Returns whether two frames are the same, or slices of one frame with common rows."""
-    return frame is other or any(
-        np.shares_memory(frame[name].to_numpy(), other[name].to_numpy())
-        for name in frame.columns.intersection(other.columns)
+    return first is second or any(
+        np.shares_memory(first[name].to_numpy(), second[name].to_numpy())
+        for name in first.columns.intersection(second.columns)
     )
 
 

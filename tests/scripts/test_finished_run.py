@@ -8,6 +8,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
+from support.arrays import assert_all_equal
 
 from dann.deployment import load
 from dann.layers import BinaryDense
@@ -106,11 +107,10 @@ def test_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):
     still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
     second = ["method=dirt_t", "method.teacher=run", "hydra.run.dir=second"]
     run_well("train.py", [*SHORT, *still, *second], folder)
-    paths = (folder / run / "classifier.keras" for run in ("run", "second"))
-    for old, new in zip(
-        *(keras.models.load_model(p).trainable_weights for p in paths), strict=True
-    ):
-        np.testing.assert_array_equal(old, new)
+    teacher, student = (
+        keras.models.load_model(folder / run / "classifier.keras") for run in ("run", "second")
+    )
+    assert_all_equal(teacher.trainable_weights, student.trainable_weights)
 
 
 @pytest.fixture

@@ -29,10 +29,7 @@ from dann.optimizers import Bop, PerVariable
 from dann.schedules import GaninDecay, GaninSchedule
 from dann.training import checkpoints
 
-TRAINER = types.SimpleNamespace(
-    **{"steps": 12, "steps_per_epoch": 4, "batch_size": 6, "oracle_curve": True},
-    **{"steps_per_execution": "auto", "jit_compile": "auto", "run_eagerly": False},
-)
+TRAINER = training.Trainer(steps=12, steps_per_epoch=4, batch_size=6, oracle_curve=True)
 SELECTION = types.SimpleNamespace(scores=["info_max"], samples=20, keep="info_max")
 
 
@@ -45,10 +42,13 @@ def domains(shape):
     return DomainPair("a", "b", (inputs, labels), tests[0], inputs + 1, tests[1], 3)
 
 
-def build_plain_model(method, **kwargs):
-    kwargs.setdefault("strength", GaninSchedule(TRAINER.steps))
-    kwargs = {key: value for key, value in kwargs.items() if value is not None}
-    return method(mlp_backbone((5,), hidden_units=(8,)), num_classes=3, **kwargs)
+def build_plain_model():
+    backbone = mlp_backbone((5,), hidden_units=(8,))
+    return dann.DANN(backbone, num_classes=3, strength=GaninSchedule(TRAINER.steps))
+
+
+def build_baseline():
+    return dann.SourceOnly(mlp_backbone((5,), hidden_units=(8,)), num_classes=3)
 
 
 def build_regularized_model():
@@ -59,7 +59,7 @@ def build_regularized_model():
     return dann.DANN(keras.Sequential(layers), strength=GaninSchedule(TRAINER.steps), **settings)
 
 
-def binary():
+def build_binary_model():
     return dann.DANN(binary_lenet_backbone((16, 16, 3), filters=(2, 3)), num_classes=3)
 
 
@@ -72,9 +72,9 @@ def bop_and_adam():
 
 
 KINDS = {
-    "dann": (lambda: build_plain_model(dann.DANN), sgd),
+    "dann": (build_plain_model, sgd),
     "everything": (build_regularized_model, lambda: keras.optimizers.Adam(1e-2, use_ema=True)),
-    "bop": (binary, bop_and_adam),
+    "bop": (build_binary_model, bop_and_adam),
 }
 MOMENTS = (
     "the second step of the second epoch",
@@ -111,13 +111,13 @@ def kill_at(moment):
 def train(folder, kind):
     """Starts the run, from the data to the summary."""
     build, optimizer = KINDS[kind]
+    builders = [build]
+    if kind == "dann":  # with its baseline
+        builders.append(build_baseline)
     models = []
-    for make in (
-        build,
-        *([lambda: build_plain_model(dann.SourceOnly, strength=None)] * (kind == "dann")),
-    ):
+    for build_model in builders:
         training.start(1)
-        models.append(training.compile_model(make(), optimizer(), TRAINER))
+        models.append(training.compile_model(build_model(), optimizer(), TRAINER))
     callbacks = [training.EpochTable(folder / "metrics.csv")]
     data = domains((16, 16, 3) if kind == "bop" else (5,))
     settings = {"selection": SELECTION, "resume": True}
