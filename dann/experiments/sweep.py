@@ -79,9 +79,9 @@ def rank_sweep(
         distill(classifier, domains.target_train, average, steps)
         recommendation = describe_distillation(closest, RECOMMENDED, steps)
         row = runs[runs["run"].eq(closest.run)][["baseline", "seed", "oracle"]]
-        names = {"run": RECOMMENDED, "setting": DISTILLED_AVERAGE}
+        row = row.assign(run=RECOMMENDED, setting=DISTILLED_AVERAGE)
         accuracies = accuracy_columns(domains, predict_test_sets(classifier, domains))
-        runs = pandas.concat([runs, row.assign(**names, **accuracies)], ignore_index=True)
+        runs = pandas.concat([runs, row.assign(**accuracies)], ignore_index=True)
     comparison = Comparison(runs, score, recommendation)
     manifest = Manifest(directory, "sweep")
     with manifest.write(directory / "sweep.csv") as draft:
