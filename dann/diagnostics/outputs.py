@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 import keras
 import numpy as np
 
-from dann.adaptation import AdversarialModel
 from dann.adaptation.prediction import predict
 from dann.adaptation.preserve_state import preserve_state
 from dann.data.conversion import as_array
+from dann.data.examples import check_frame_columns
 from dann.data.pairs import Pairs
 from dann.diagnostics.passes import DOMAINS, as_tensors, check_method, to_float64
 
@@ -49,8 +49,7 @@ def get_features(model: Any, inputs: Any) -> np.ndarray:
     """Returns the features of a model, or `model` itself if it is features, `(n, num_features)`."""
     features = model
     if isinstance(model, keras.Layer) and not isinstance(inputs, tuple | Pairs | None):
-        if isinstance(model, AdversarialModel):
-            model.check_columns(inputs)
+        check_frame_columns(inputs, getattr(model, "frame_columns", ()))
         features = compute_features(getattr(model, "backbone", model), inputs)
     if isinstance(features, keras.Layer | str):
         received = ", ".join(type(value).__name__ for value in (model, inputs))
