@@ -99,11 +99,18 @@ def csv_table(
 
     Raises:
         OSError: If a file does not exist.
+        TypeError: If a table is neither a path nor a data frame, or `label`, `groups` or `id` is no
+            name.
         ValueError: If a file is not a table in UTF-8; a file or frame is used for training and
             testing; columns differ or do not exist; most but not all cells of a column that is not
             listed as categorical are numbers; a label of the source is missing; or a label of the
             target is not a class of the source.
     """
+    for option, name in {"label": label, "groups": groups, "id": id}.items():
+        if not isinstance(name, str | None):
+            raise TypeError(
+                f"Expected `{option}` to be the name of a column. Received: {type(name).__name__}"
+            )
     kinds = parse_nuisances(nuisances, target is not None)
     files = {"source": source, "target": target, "source test": source_test}
     files |= {"target test": target_test, "target new": target_new}

@@ -147,6 +147,7 @@ REFUSALS = {
     "dataset: empty": (pair_call(iter([])), "no batches"),
     "csv: slice of a frame": (lambda _: csv_table(FRAME, FRAME[50:], "a"), "different data frames"),
     "csv: labels as target": (lambda _: csv_table(FRAME, Y), "a data frame that contains the lab"),
+    "csv: array of labels": (table(label=Y), "`label` to be the name of a column. Received: nda"),
     "csv: all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
     "csv: other delimiter": (table(b=TABLE.replace(",", ";")), "`delimiter` to ';' (data.deli"),
     "csv: folder": (lambda path: csv_table(path, path / "c.csv"), "the source to be a file"),
