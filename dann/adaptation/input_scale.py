@@ -82,7 +82,7 @@ def _find_range(network, shape):
     return center, half_width, f"expects inputs from about {low:.3g} to {high:.3g}"
 
 
-def _run_first_layers(network, values):
+def _run_first_layers(network, values) -> tuple[Any, Any]:
     """Returns the inputs of the first layer with weights, and the layer.
 
     Layers whose outputs are not a linear function of constant inputs, such as an instance

@@ -277,13 +277,13 @@ def _list_columns(data):
     return list_column_names(inputs["source"] if is_pair(inputs) else inputs)
 
 
-def _check_call(expected_call, has_wrong_types, *arguments):
+def _check_call(expected_call, has_wrong_types, *arguments: Any):
     """Raises a `TypeError` for arguments in the order of scikit-learn or other packages.
 
     In Keras, the third positional argument is an integer or a string.
     """
-    third_argument = arguments[2] if len(arguments) > 2 else None
     has_wrong_types = has_wrong_types or isinstance(arguments[0], DomainPair)
+    third_argument = arguments[2] if len(arguments) > 2 else None
     if has_wrong_types or not isinstance(third_argument, int | str | None):
         names = ", ".join(type(argument).__name__ for argument in arguments)
         raise TypeError(f"Expected `{expected_call}`. Received: arguments of types {names}.")
