@@ -8,6 +8,7 @@ pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
     pytest.skip("compares with programs of TensorFlow", allow_module_level=True)
 
+from benchmarks import gpu_check  # noqa: E402
 from benchmarks.suites import jacobian, step  # noqa: E402
 from benchmarks.timing import Comparison, Times, time_in_turns  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
@@ -49,6 +50,10 @@ def test_jacobians_match_tape():
     values = {name: np.asarray(program()) for name, program in programs.items()}
     for name in ("dann, batch_jacobian", "tape.batch_jacobian, while"):
         np.testing.assert_allclose(values[name], values["tape.batch_jacobian, pfor"], atol=1e-5)
+
+
+def test_gpu_check_finds_reversed_gradient():
+    assert gpu_check.measure_error("cpu:0") < 1e-6
 
 
 def test_programs_take_turns_and_ratios_are_per_round():
