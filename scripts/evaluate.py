@@ -38,7 +38,7 @@ def main(cfg):
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
     from dann.training import RunDirectory, evaluate_run
-    from dann.training.evaluation import predict_target
+    from dann.training.evaluation import compute_accuracies, predict_target, to_predictions
 
     if sum(value is not None for value in (cfg.target, cfg.label, cfg.labels_file)) > 1:
         raise ConfigError(
@@ -86,8 +86,12 @@ def main(cfg):
         print(f"{domain}: {cfg.target or getattr(domains, domain)}")
         if labels is None:
             print(f"{domain} accuracy: unknown (no labels)")
+            continue
+        predicted = to_predictions(predict(classifier, inputs))
+        if domains.is_regression:
+            errors = compute_accuracies(labels, predicted)
+            print("mean absolute error {mae:.6g}, R2 {r2:.3f}".format(**errors))
         else:
-            predicted = predict(classifier, inputs).argmax(axis=1)
             print(evaluate_run.format_class_report(labels, predicted, class_names))
     if cfg.target is not None:
         table = predict_target(classifier, domains, ["test"])

@@ -93,7 +93,7 @@ def print_next_steps(run, domains):
     argument = format_argument("run", run)
     print(f"Classifier: {run}/{run.classifier_file.name}")
     print(f"Next: {format_command('evaluate' if domains.nuisances else 'diagnose')} {argument}")
-    if domains.target_test[1] is None and not domains.nuisances:
+    if domains.target_test[1] is None and not domains.nuisances and not domains.is_regression:
         print(f"      {format_command('evaluate')} {argument} label=50   (to measure the accuracy)")
     if run.tensorboard.is_dir():
         print(f"      tensorboard --logdir {shlex.quote(f'{run}/{run.tensorboard.name}')}")

@@ -25,6 +25,7 @@ from dann.config.errors import ConfigError, iterate_entries
 from dann.data import READERS, DomainPair, join_sources
 from dann.data.pair import BATCH_SIZE
 from dann.data.standardizer import Standardizer
+from dann.networks.heads import scale_outputs
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
 from dann.training import RunDirectory
 from dann.training.run_directory import load_model
@@ -199,8 +200,11 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
             "method=invariant and data.nuisances=[...] go together. Received: "
             f"{build.func.__name__} and {list(kinds) if kinds else 'no nuisances'}"
         )
+    head = network["label_head"](features, num_classes)
+    if num_classes == 1:  # regression
+        head = scale_outputs(head, domains.source_train[1])
     parts = {
-        "label_head": network["label_head"](features, num_classes),
+        "label_head": head,
         "regularizers": list(regularizers.values()),
         "augmentation": instantiate(cfg.augmentation),
     }

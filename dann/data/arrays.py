@@ -21,6 +21,7 @@ def arrays(
     target_name: str = "target",
     class_names: Sequence[str] | None = None,
     groups: tuple[Any, Any] | None = None,
+    task: str | None = None,
 ) -> DomainPair:
     """Pairs two domains of arrays: images, time series, table rows or texts.
 
@@ -55,6 +56,10 @@ def arrays(
             and a test set. Use groups for windows of one recording, which are too similar for a
             fair test. Unlabeled examples of groups in the test set are dropped. Defaults to `None`:
             each example is drawn separately.
+        task: `"classification"`, or `"regression"` for labels that are numbers; an unknown label of
+            the target is then NaN or an empty string. Defaults to `None`: regression if a label of
+            the source is a number with a fraction and `class_names` is `None`, which a printed line
+            reports; otherwise classification.
 
     Raises:
         ValueError: If a part is empty or shares memory with a part that it must not overlap; there
@@ -88,6 +93,7 @@ def arrays(
         test_share=test_share,
         seed=seed,
         class_names=class_names,
+        task=task,
     )
 
 

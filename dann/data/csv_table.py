@@ -92,7 +92,7 @@ def csv_table(
         nuisances: Names of the nuisance columns of one labeled table, which are not inputs; or a
             dict from name to number of classes or `"number"`; see
             `dann.data.nuisances.encode_nuisances`. Defaults to `None`.
-        **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`.
+        **options: `test_share`, `seed`, `class_names` and `task` of `dann.data.arrays`.
 
     Returns:
         A pair with inputs float32 `(n, features)`: numeric columns, then the categories by column.

@@ -16,7 +16,7 @@ from dann.data.examples import (
 )
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
-from dann.data.splits import UNKNOWN, draw_per_class, identify_inputs
+from dann.data.splits import UNKNOWN, draw_per_class, identify_inputs, is_known
 from dann.data.standardizer import Standardizer
 
 
@@ -34,15 +34,15 @@ class DomainPair:
     Args:
         source: Name of the source domain.
         target: Name of the target domain.
-        source_train: Inputs `(n, *input_shape)` and integer labels `(n,)`.
+        source_train: Inputs `(n, *input_shape)` and labels `(n,)`: integers; numbers in regression.
         source_test: Inputs and labels of the source's test set.
         target_train: Inputs `(m, *input_shape)`.
         target_test: Inputs and labels of target examples that are not in `target_train`; the labels
             are `None` if they are unknown, and then no target accuracy is reported.
-        num_classes: Number of classes, at least 2, that both domains share.
+        num_classes: Number of classes that both domains share; 1 for regression.
         class_names: Name of each class, by label. Defaults to `None`.
         target_train_labels: Labels of `target_train`, `(m,)`, for the oracle only; -1 where
-            unknown. Defaults to `None`.
+            unknown, NaN in regression. Defaults to `None`.
         target_labeled: Inputs and labels of the few target examples whose labels training may use
             (semi-supervised). Defaults to `None`.
         balanced: Whether training batches contain equally many examples of each source class.
@@ -80,24 +80,23 @@ class DomainPair:
     nuisances = None  # see `NuisanceTable`
 
     def __post_init__(self):
+        target_labels = None if self.is_regression else self.target_train_labels  # NaN if unknown
         columns = {
             "source train set": _pack(*self.source_train),
             "source test set": _pack(*self.source_test),
-            "target train set": _pack(self.target_train, self.target_train_labels),
+            "target train set": _pack(self.target_train, target_labels),
             "target test set": _pack(*self.target_test),
             "labeled target set": _pack(*self.target_labeled or self.source_test),
         }
-        check_integer("num_classes", self.num_classes, 2)
+        check_integer("num_classes", self.num_classes, 1)
         sets = {name: Examples(values, name) for name, values in columns.items()}
-        source_spec = sets["source train set"].input_spec()
-        for name, examples in sets.items():
-            check_matching_inputs(source_spec, examples.input_spec(), name)
-            if "labels" in examples.columns:
-                labels = examples.columns["labels"]
+        for name, part in sets.items():
+            check_matching_inputs(sets["source train set"].input_spec(), part.input_spec(), name)
+            labels = part.columns.get("labels")
+            if labels is not None and not self.is_regression:
                 unknown = UNKNOWN if name == "target train set" else None
-                check_class_range(
-                    f"labels of the {name}", labels, self.num_classes, unknown=unknown
-                )
+                subject = f"labels of the {name}"
+                check_class_range(subject, labels, self.num_classes, unknown=unknown)
         if self.class_names is not None and len(self.class_names) != self.num_classes:
             raise ValueError(
                 f"Expected `class_names` to contain {self.num_classes} names, one per class. "
@@ -112,6 +111,11 @@ class DomainPair:
     def name(self) -> str:
         """Names of the two domains, `source → target`."""
         return f"{self.source} → {self.target}"
+
+    @property
+    def is_regression(self) -> bool:
+        """`True` if labels are numbers instead of classes."""
+        return self.num_classes == 1
 
     @property
     def num_sources(self) -> int:
@@ -135,10 +139,8 @@ class DomainPair:
         The numbers change if the data or their split change. Compare the sums with a tolerance,
         because another computer may round inputs differently.
         """
-        return {
-            "source": identify_inputs(self.source_train[0]),
-            "target": identify_inputs(self.target_train),
-        }
+        inputs = {"source": self.source_train[0], "target": self.target_train}
+        return {domain: identify_inputs(values) for domain, values in inputs.items()}
 
     def batches(
         self, batch_size: int | None = None, seed: int | None = None, **options: Any
@@ -189,12 +191,11 @@ class DomainPair:
             ValueError: If no labels of `target_train` or of `target_test` are known.
         """
         labels = self.target_train_labels
-        if labels is None or not (labels >= 0).any() or self.target_test[1] is None:
+        if labels is None or not is_known(labels).any() or self.target_test[1] is None:
             raise ValueError(
-                "Expected labels of the target for the oracle. Received: no labels of "
-                f"{self.target}"
+                f"Expected labels of the target for the oracle. Received: none of {self.target}"
             )
-        rows = np.flatnonzero(labels >= 0)
+        rows = np.flatnonzero(is_known(labels))
         inputs = self.target_train if len(rows) == len(labels) else self.target_train[rows]
         return dataclasses.replace(
             self,
@@ -286,10 +287,9 @@ class DomainPair:
             ValueError: If there are no `target_train_labels`, or too few examples of a class.
         """
         labels = self.target_train_labels
-        if labels is None:
+        if labels is None or self.is_regression:
             raise ValueError(
-                "Expected labels of the target for `target_labeled`. Received: no labels of "
-                f"{self.target}"
+                f"Expected target classes for `target_labeled`. Received: none of {self.target}"
             )
         rows = draw_per_class(labels, per_class, seed)
         examples = self.target_train[rows], labels[rows].astype(np.int64)

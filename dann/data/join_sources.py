@@ -9,8 +9,8 @@ import numpy as np
 from dann.data.arrays import arrays
 from dann.data.conversion import as_array
 from dann.data.domain_pair import DomainPair
+from dann.data.labels import NAME_CLASSES
 from dann.data.lazy_array import concatenate
-from dann.data.parts import NAME_CLASSES
 
 
 def join_sources(pairs: Sequence[DomainPair], *others: Any) -> DomainPair:
@@ -93,8 +93,9 @@ def leave_one_domain_out(
         labels: Labels `(n,)`. A source may lack some of the classes.
         domains: The domain of each example, `(n,)`, as numbers or strings.
         target: The domain to leave out of the sources.
-        **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`. Names are required
-            if the target has a class that all sources lack. Defaults to the classes of the sources.
+        **options: `test_share`, `seed`, `class_names` and `task` of `dann.data.arrays`. Names are
+            required if the target has a class that all sources lack. Defaults to the classes of the
+            sources.
 
     Returns:
         A pair whose sources are joined by `dann.data.join_sources`, in the order of their names.
@@ -125,7 +126,11 @@ def leave_one_domain_out(
     classes = np.unique(labels[domains != target])
     if classes.dtype.kind in "biu":  # every number up to the largest is a class
         classes = np.arange(int(classes.max()) + 1)
-    options = {"class_names": classes.astype(str).tolist(), "target_name": str(target), **options}
+    if classes.dtype.kind == "f":
+        options = {"task": "regression" if (classes % 1).any() else None, **options}
+    elif options.get("task") != "regression":
+        options = {"class_names": classes.astype(str).tolist(), **options}
+    options["target_name"] = str(target)
     pairs = [
         arrays(parts[name], parts[target], source_name=str(name), **options)
         for name in names

@@ -40,7 +40,7 @@ def npz(
         nuisances: Keys of the nuisances `(n,)` of one labeled file; or a dict from key to number
             of classes or `"number"`; see `dann.data.nuisances.encode_nuisances`. Defaults to
             `None`.
-        **options: `test_share`, `seed` and `class_names` of `dann.data.arrays`.
+        **options: `test_share`, `seed`, `class_names` and `task` of `dann.data.arrays`.
 
     Raises:
         OSError: If a file does not exist.

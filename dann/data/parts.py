@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import did_you_mean
+from dann.checks import check_integer, did_you_mean
 from dann.data.conversion import as_array
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import (
@@ -18,14 +18,17 @@ from dann.data.examples import (
     get_frame_columns,
     list_column_names,
 )
+from dann.data.labels import (
+    NAME_CLASSES,
+    get_known_labels,
+    has_number_labels,
+    number_labels,
+    read_labels,
+    read_numbers,
+)
 from dann.data.lazy_array import select_rows
 from dann.data.nuisances import NuisanceTable, encode_nuisances
-from dann.data.splits import UNKNOWN, hold_out
-
-NAME_CLASSES = (
-    "If a source lacks some of the classes, pass the names of all classes as `class_names` "
-    "(data.class_names)"
-)
+from dann.data.splits import UNKNOWN, hold_out, is_known
 
 
 def build_pair(
@@ -36,6 +39,7 @@ def build_pair(
     test_share: float = 0.2,
     seed: int = 0,
     class_names: Sequence[str] | None = None,
+    task: str | None = None,
     kinds: Mapping[str, Any] | None = None,
 ) -> DomainPair:
     """Numbers the classes, draws missing test sets and builds the pair.
@@ -56,6 +60,7 @@ def build_pair(
         test_share: See `dann.data.arrays`.
         seed: See `dann.data.arrays`.
         class_names: See `dann.data.arrays`.
+        task: See `dann.data.arrays`.
         kinds: Kind of each nuisance, as `dann.data.nuisances.parse_nuisances` returns them. There
             is then no target, and the result is a `NuisanceTable`. Defaults to none.
 
@@ -66,12 +71,24 @@ def build_pair(
     specs = {name: InputSpec("rows", get_frame_columns(p["inputs"])) for name, p in parts.items()}
     for name, spec in specs.items():
         check_matching_inputs(specs["source"], spec, name)
-    class_names = _number_labels(tables, class_names)
+    is_regression = has_number_labels(tables, task, class_names)
+    if is_regression:
+        read_numbers(tables, parts)
+        if kinds:
+            raise ValueError(
+                "Expected classes with nuisances; in Python, `dann.Invariant` also supports "
+                "regression. Received: numbers as labels"
+            )
+    else:
+        class_names = number_labels(tables, class_names)
     for name in ("source", "target"):
         if name in tables and f"{name} test" not in tables:
             table = tables[name]
+            labels = table["labels"]
+            if is_regression:  # one class, so that the test set is drawn regardless of the labels
+                labels = np.where(is_known(labels), 0, UNKNOWN)
             rows = hold_out(
-                table["labels"], table.get("groups"), test_share, seed, is_source=name == "source"
+                labels, table.get("groups"), test_share, seed, is_source=name == "source"
             )
             tables[name], tables[f"{name} test"] = (
                 {key: select_rows(column, indices) for key, column in table.items()}
@@ -88,9 +105,12 @@ def build_pair(
     target, target_test = tables["target"], tables.get("target new", tables["target test"])
     # Only the source determines the classes; the target's labels may be unknown.
     labels = np.concatenate([source["labels"], source_test["labels"]])
-    num_classes = len(class_names) if class_names else int(labels.max(initial=0)) + 1
+    num_classes = 1
+    if not is_regression:
+        num_classes = len(class_names) if class_names else int(labels.max(initial=0)) + 1
+        check_integer("num_classes", num_classes, 2)
     target_labels = np.concatenate([target["labels"], target_test["labels"]])
-    if target_labels.max(initial=0) >= num_classes:
+    if not is_regression and target_labels.max(initial=0) >= num_classes:
         raise ValueError(
             f"Expected labels of the target to be below {num_classes}, the number of classes. "
             f"Received: {target_labels.max()}. {NAME_CLASSES}"
@@ -101,10 +121,10 @@ def build_pair(
         source_train=(source["inputs"], source["labels"]),
         source_test=(source_test["inputs"], source_test["labels"]),
         target_train=target["inputs"],
-        target_test=(target_test["inputs"], _get_known_labels(target_test)),
+        target_test=(target_test["inputs"], get_known_labels(target_test)),
         num_classes=num_classes,
         class_names=class_names,
-        target_train_labels=_get_known_labels(target),
+        target_train_labels=get_known_labels(target),
         target_names=(target["names"], target_test["names"]),
         target_rows=(target["rows"], target_test["rows"]),
         columns=list_column_names(parts["source"]["inputs"]),
@@ -210,7 +230,7 @@ def _read_part(name, part):
                 f"Expected the {name} to have one of its {key} per input. "
                 f"Received: {len(inputs)} inputs and {key} of shape {column.shape}"
             )
-    return {**columns, "inputs": inputs, "labels": _read_labels(name, columns["labels"])}
+    return {**columns, "inputs": inputs, "labels": read_labels(name, columns["labels"])}
 
 
 def _read_inputs(name, values):
@@ -227,54 +247,6 @@ def _read_inputs(name, values):
         return np.asarray(values).astype(np.float32)
 
 
-def _read_labels(name, labels):
-    """Returns labels as integers or strings."""
-    is_text = labels.dtype.kind in "UT" or all(isinstance(label, str) for label in labels.flat)
-    if not is_text and labels.dtype.kind not in "biu":
-        raise ValueError(
-            f"Expected labels of the {name} to be integers or strings. Received: {labels.dtype}, "
-            f"such as {labels[:3].tolist()}. For classes use `labels.astype(int)`; for regression "
-            "use `dann.data.pair((inputs, labels), target_inputs)`, a `label_head` with one "
-            "output and `compile(loss='mse')`"
-        )
-    return labels.astype(str if is_text else np.int64)
-
-
-def _number_labels(tables, class_names):
-    """Converts all labels to integers; returns the names of the classes, if they have names."""
-    sources = {name: table for name, table in tables.items() if name.startswith("source")}
-    if any(table["labels"].dtype.kind == "U" for table in tables.values()):
-        if class_names is None:  # the target's labels do not determine the classes
-            labels = np.concatenate([table["labels"] for table in sources.values()])
-            class_names = _sort_names({*labels.tolist()} - {""})
-        numbers: dict[Any, int] = {"": UNKNOWN, UNKNOWN: UNKNOWN}
-        numbers |= {name: number for number, name in enumerate(class_names)}
-        for part, table in tables.items():
-            labels = table["labels"].tolist()
-            if unexpected := sorted({str(label) for label in set(labels) - numbers.keys()}):
-                raise ValueError(
-                    f"Expected labels of the {part} to be among {list(class_names)}. Received: "
-                    f"{unexpected}. {NAME_CLASSES}"
-                )
-            table["labels"] = np.array([numbers[label] for label in labels], np.int64)
-    for part, table in sources.items():
-        if unknown := np.count_nonzero(table["labels"] == UNKNOWN):
-            raise ValueError(
-                f"Expected the {part} to have a label for each example. Received: {unknown} of "
-                f"{len(table['labels'])} examples with an empty label or -1. Drop these examples"
-            )
-    return None if class_names is None else tuple(class_names)
-
-
-def _sort_names(names):
-    """Sorts names as numbers if all are numbers, else as text."""
-    names = sorted(names)  # first, so that "1" and "01" have a definite order
-    try:
-        return sorted(names, key=float)
-    except ValueError:
-        return names
-
-
 def _check_groups(tables):
     """Checks that no group is in a training set and in a test set, of either domain."""
     groups = {name: {*np.ravel(table.get("groups", ())).tolist()} for name, table in tables.items()}
@@ -286,9 +258,3 @@ def _check_groups(tables):
                 f"{train} and of the {test} {common_groups[:5]}. Use different names for different "
                 "groups"
             )
-
-
-def _get_known_labels(table):
-    """Returns the labels, or `None` if all are unknown."""
-    labels = table["labels"]
-    return labels if (labels != UNKNOWN).any() else None

@@ -114,5 +114,7 @@ def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.nda
             f"with `balanced`. Received: shapes {[np.shape(column) for column in columns]} for "
             f"{len(labels)} examples. `np.argmax(labels, axis=-1)` converts one-hot labels"
         )
+    if balanced and (np.asarray(labels) % 1).any():
+        raise ValueError("Expected classes with `balanced`. Received: labels with fractions")
     keys = np.stack([np.reshape(column, -1) for column in columns])  # (1 or 2, n)
     return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)

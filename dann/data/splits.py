@@ -12,6 +12,11 @@ from dann.checks import check_integer, check_number
 UNKNOWN = -1  # label of an example whose class is unknown
 
 
+def is_known(labels: np.ndarray) -> np.ndarray:
+    """Returns which labels are known: not -1 or, for numbers in regression, not NaN."""
+    return ~np.isnan(labels) if labels.dtype.kind == "f" else labels != UNKNOWN
+
+
 def hold_out(
     labels: np.ndarray, groups: Any, test_share: float, seed: int, is_source: bool
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -12,12 +12,12 @@ from typing import Any
 
 import keras
 import pandas
-from scipy import special
 
 from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.experiments.compared_runs import (
     BOOSTING,
+    CLASSIFIERS,
     CONTROL,
     SHARES,
     SOURCE_ONLY,
@@ -31,7 +31,6 @@ from dann.experiments.compared_runs import (
     train_on_average,
 )
 from dann.experiments.comparison import (
-    ACCURACIES,
     AGREEMENT,
     DISTILLED_AVERAGE,
     INFO_MAX,
@@ -41,8 +40,8 @@ from dann.experiments.comparison import (
 from dann.experiments.rows import compute_agreement
 from dann.selection import info_max, probe_domains
 from dann.selection.outputs import NotFiniteError
-from dann.selection.recommend import recommend_run
-from dann.training.evaluation import accuracy_columns, predict_target
+from dann.selection.recommend import recommend_run, to_probabilities
+from dann.training.evaluation import accuracy_columns, predict_target, to_predictions
 
 
 def compare(
@@ -93,7 +92,8 @@ def compare(
 
             Defaults to `None`: `"standardized"`, `"coral"`, `"mcc"`, `"control"`, `"dann"`,
             `"cdan"`, `"sdat"`, `"adapted_shares"` and `"gradient_boosting"`, without those that
-            the data do not support.
+            the data do not support. In regression, functions also receive the keyword argument
+            `label_head`, a head with one output in the scale of the labels.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches. Agreement and intervals need at least two seeds, and
             agreement at least three to rank the runs of one setting.
@@ -105,7 +105,8 @@ def compare(
 
     Returns:
         A `Comparison`. `print` shows the table, `plot` draws it, and `save` writes the recommended
-        `classifier`. Accuracies are in [0, 1], on the test sets. `seconds` is the wall time of the
+        `classifier`. Accuracies are in [0, 1], on the test sets; regression has the mean absolute
+        error `mae`, in units of the labels, and `r2` instead. `seconds` is the wall time of the
         training and the predictions of a run, without the baseline of `adapted_shares`. A run
         whose outputs are not finite has no numbers.
 
@@ -147,13 +148,16 @@ def compare(
     if domains.target_train_labels is not None and domains.target_test[1] is not None:
         settings |= resolve_methods([TARGET_ONLY], domains)
     task = Task(domains, backbone, optimizer, steps, batch_size)
+    if domains.is_regression and methods is None:
+        task.notes.append(f"regression: without {', '.join(CLASSIFIERS)}, which need classes")
+    measure = "mae" if domains.is_regression else "accuracy"
     rows: list[dict[str, Any]] = []
     runs: dict[tuple[str, str], ComparedRun] = {}
     for seed, (setting, train_setting) in itertools.product(seeds, settings.items()):
         if verbose:
             print(f"{domains.name}: {setting}, seed {seed}", flush=True)
         row = {"run": f"seed {seed}", "setting": setting, "baseline": SOURCE_ONLY, "seed": seed}
-        row |= dict.fromkeys(["oracle", *ACCURACIES], math.nan)
+        row |= dict.fromkeys(["oracle", f"source/{measure}", f"target/{measure}"], math.nan)
         begin = time.perf_counter()
         with warnings.catch_warnings(), contextlib.suppress(NotFiniteError):
             if rows:  # the first run warned of the scale of the inputs
@@ -167,17 +171,18 @@ def compare(
             row |= _measure(run, domains) | {"seconds": time.perf_counter() - begin}
         rows.append(row)  # a diverged run has no numbers
     candidates = {key: run for key, run in runs.items() if not run.is_oracle}
-    agreements = compute_agreement(
-        (key, *key, run.outputs.target_logits) for key, run in candidates.items()
-    )
-    for row in rows:
-        row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)
+    if not domains.is_regression:
+        agreements = compute_agreement(
+            (key, *key, run.outputs.target_logits) for key, run in candidates.items()
+        )
+        for row in rows:
+            row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)
     if not task.baselines:  # they diverged
         return Comparison(pandas.DataFrame(rows), notes=task.notes)
     baseline = next(iter(task.baselines.values())).outputs
     probe = probe_domains(baseline.source_features, baseline.target_features)
     probabilities = {
-        key: special.softmax(run.outputs.target_logits, axis=1)
+        key: to_probabilities(run.outputs.target_logits)
         for key, run in candidates.items()
         if key[0] not in (STANDARDIZED, CONTROL, BOOSTING)
     }
@@ -221,8 +226,10 @@ def _join_folds(comparisons):
 def _measure(run, domains):
     """Returns the columns of a row that describe the predictions of a run."""
     logits = {"source": run.outputs.source_logits, "target": run.test_logits}
-    predicted = {domain: values.argmax(axis=1) for domain, values in logits.items()}
-    row = {"oracle": run.is_oracle, INFO_MAX: info_max(run.outputs)}
+    predicted = {domain: to_predictions(values) for domain, values in logits.items()}
+    row = {"oracle": run.is_oracle}
+    if not domains.is_regression:
+        row[INFO_MAX] = info_max(run.outputs)
     return row | accuracy_columns(domains, predicted)
 
 

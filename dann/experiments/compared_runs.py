@@ -15,6 +15,7 @@ from dann.adaptation.prediction import predict
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
 from dann.data.conversion import has_strings
+from dann.networks.heads import label_head, scale_outputs
 from dann.selection import Outputs, adapt_shares, compute_outputs, estimate_shares
 from dann.selection.outputs import check_finite_outputs
 from dann.training import Trainer, compile_model, distill, start
@@ -24,6 +25,8 @@ SOURCE_ONLY, TARGET_ONLY, CONTROL = "source_only", "target_only", "control"
 STANDARDIZED, SHARES, BOOSTING = "standardized", "adapted_shares", "gradient_boosting"
 # Simple baselines, the control run, and three adversarial methods.
 _DEFAULT = STANDARDIZED, "coral", "mcc", CONTROL, "dann", "cdan", "sdat", SHARES, BOOSTING
+# Settings of `_DEFAULT` that compare classes, which regression lacks.
+CLASSIFIERS = "mcc", "cdan", "sdat", SHARES, BOOSTING
 _MIN_PROBABILITY = 1e-12
 
 
@@ -75,7 +78,8 @@ def train(
     Args:
         task: The settings of the comparison.
         seed: Seed of weights and batches.
-        method: Function of `(backbone, num_classes)` that returns a model.
+        method: Function of `(backbone, num_classes)` that returns a model; in regression, the
+            keyword argument `label_head` contains a head with one output.
         features: Whether the outputs contain the features.
 
     Raises:
@@ -83,7 +87,11 @@ def train(
     """
     domains = task.domains
     start(seed, keras.config.dtype_policy().name)
-    model: Any = method(task.backbone(), domains.num_classes)
+    backbone, options = task.backbone(), {}
+    if domains.is_regression:
+        head = label_head(backbone.output_shape[-1], domains.num_classes)
+        options["label_head"] = scale_outputs(head, domains.source_train[1])
+    model: Any = method(backbone, domains.num_classes, **options)
     compile_model(model, task.optimizer(), Trainer(task.steps, steps_per_epoch=task.steps))
     is_oracle = isinstance(model, TargetOnly)
     batches = (domains.oracle() if is_oracle else domains).batches(task.batch_size, seed)
@@ -183,6 +191,8 @@ def list_defaults(domains: DomainPair) -> list[str]:
         unavailable.add(STANDARDIZED)
     if len(domains.input_shape) != 1:
         unavailable.add(BOOSTING)
+    if domains.is_regression:
+        unavailable |= {*CLASSIFIERS}
     return [name for name in _DEFAULT if name not in unavailable]
 
 
@@ -202,6 +212,8 @@ def resolve_methods(
     by_name: Any = methods if isinstance(methods, Mapping) else dict(map(_find_method, methods))
     settings: dict[str, Any] = {}
     for name, method in by_name.items():
+        if domains.is_regression and method in (adapt_baseline_shares, boost):
+            raise ValueError(f"Expected methods for regression. Received: {name!r}")
         if method in _SPECIAL.values():
             settings[name] = method
             continue
@@ -234,6 +246,6 @@ def _find_method(method):
     return method, functools.partial(METHODS[method], **arguments)
 
 
-def _build_regularized(regularizer, backbone, num_classes):
+def _build_regularized(regularizer, backbone, num_classes, label_head=None):
     # Models must not share regularizers.
-    return SourceOnly(backbone, num_classes, regularizers=[regularizer()])
+    return SourceOnly(backbone, num_classes, label_head, regularizers=[regularizer()])

@@ -24,6 +24,9 @@ _TITLES = {
     "source/accuracy": "source",
     "target/accuracy": "target*",
     "target/balanced_accuracy": "balanced*",
+    "source/mae": "source MAE",
+    "target/mae": "target MAE*",
+    "target/r2": "target R2*",
     GAIN: "gain*",
 }
 
@@ -40,7 +43,8 @@ class Comparison:
         runs: Frame with one row per run and the columns `run` (name), `setting`, `baseline` (the
             setting that trained on the source alone), `seed`, `oracle` (whether the run learned
             from target labels) and one column per measure, such as `selection/info_max`,
-            `source/accuracy`, `target/accuracy` and `seconds`. Missing measures are NaN. The
+            `source/accuracy`, `target/accuracy` and `seconds`; in regression, `source/mae` and
+            `target/mae` replace the accuracies. Missing measures are NaN. The
             optional column `fold` is the number of the pair of domains.
         score: The score that ranks the runs, `"agreement"` (default) or the name of a column
             `selection/<name>`.
@@ -53,8 +57,10 @@ class Comparison:
 
     Attributes:
         runs: The frame, the best run first, with the additional column `gain`: the target accuracy
-            minus the target accuracy of the baseline with the same seed.
-        key: The column that ranks the runs.
+            minus the target accuracy of the baseline with the same seed; in regression, the
+            fraction of the baseline's error that the run removes.
+        key: The column that ranks the runs. Scores compare classes, so regression has no ranking.
+        measure: `"accuracy"`, or `"mae"` in regression.
 
     The other arguments except `score` are attributes, too.
     """
@@ -74,7 +80,10 @@ class Comparison:
         self.notes = list(notes)
         is_candidate = runs["oracle"].eq(False)  # failed runs have NaN
         self.key = f"selection/{score}"
-        if self.key == AGREEMENT:
+        self.measure = "mae" if "source/mae" in runs else "accuracy"
+        if self.measure == "mae":
+            runs = runs.drop(columns=[name for name in ACCURACIES if name in runs])
+        elif self.key == AGREEMENT:
             adapts = ~runs["setting"].isin([DISTILLED_AVERAGE, *runs["baseline"]])
             adapted = runs[is_candidate & adapts]
             if AGREEMENT not in runs or adapted[AGREEMENT].isna().any():
@@ -91,9 +100,11 @@ class Comparison:
             runs = runs.loc[scores.index]
         trained_with = ["seed", "fold"] if "fold" in runs else ["seed"]
         baselines = runs[runs["setting"].eq(runs["baseline"])].set_index(["setting", *trained_with])
-        accuracies = baselines["target/accuracy"][~baselines.index.duplicated()]
+        target = runs[f"target/{self.measure}"].to_numpy()
+        references = baselines[f"target/{self.measure}"][~baselines.index.duplicated()]
         pairs = pandas.MultiIndex.from_frame(runs[["baseline", *trained_with]])
-        gains = runs["target/accuracy"].to_numpy() - accuracies.reindex(pairs).to_numpy()
+        references = references.reindex(pairs).to_numpy()
+        gains = 1 - target / references if self.measure == "mae" else target - references
         self.runs: Any = runs.assign(**{GAIN: gains})
 
     def save(self, directory: str | os.PathLike) -> None:
@@ -135,19 +146,20 @@ class Comparison:
         table = self.table
         oracles = set(self.runs["setting"][self.runs["oracle"].eq(True)])
         unit = "folds" if "fold" in self.runs else "seeds"
-        columns: dict[str, Any] = {unit: table["source/accuracy"]["count"]}
+        columns: dict[str, Any] = {unit: table[f"source/{self.measure}"]["count"]}
         for name in map(str, table.columns.unique(level=0)):
             title = _TITLES.get(name, name.removeprefix("selection/"))
             columns[title] = [_format_cell(name, *row) for row in table[name].to_numpy()]
         frame = pandas.DataFrame(columns).rename_axis(None)
         frame = frame.rename(index={name: f"{name}*" for name in oracles})
+        gain, than = ("points", "over") if self.measure == "accuracy" else ("% less error", "than")
         lines = [
-            f"mean ± standard deviation over {unit}; * uses target labels (oracle); gain: points",
-            "over source only with the same seed, ± half the width of the 95% interval",
+            f"mean ± standard deviation over {unit}; * uses target labels (oracle); gain: {gain}",
+            f"{than} source only with the same seed, ± half the width of the 95% interval",
             frame.to_string(),
             *self.notes,
         ]
-        for run in self.runs[self.runs[ACCURACIES[0]].isna()].to_dict("records"):
+        for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
             lines += [f"- {reason}" for reason in self.recommendation.reasons]
@@ -159,11 +171,14 @@ class Comparison:
         if recommendation.run is None:
             return recommendation.setting
         text = f"{recommendation.setting}, in {recommendation.run}"
-        (accuracy,) = self.runs["target/accuracy"][self._is_recommended(self.runs)]
-        if math.isnan(accuracy):
+        name = f"target/{self.measure}"
+        (value,) = self.runs[name][self._is_recommended(self.runs)]
+        if math.isnan(value):
             return text
-        candidates = self.runs["target/accuracy"][self.runs["oracle"].eq(False)]
-        return f"{text} (target accuracy {accuracy:.1%}, best run {candidates.max():.1%})"
+        candidates = self.runs[name][self.runs["oracle"].eq(False)]
+        if self.measure == "mae":
+            return f"{text} (target MAE {value:.6g}, best run {candidates.min():.6g})"
+        return f"{text} (target accuracy {value:.1%}, best run {candidates.max():.1%})"
 
     def _is_recommended(self, runs):
         setting, run = self.recommendation.key if self.recommendation else (None, None)
@@ -177,13 +192,13 @@ class Comparison:
         Args:
             path: File to write; the extension selects the format.
         """
-        runs = self.runs.dropna(subset=ACCURACIES[0])
+        runs, target = self.runs.dropna(subset=f"source/{self.measure}"), f"target/{self.measure}"
         names = list(runs["setting"].unique())
         size = 7 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
         figure = Figure(figsize=size, layout="constrained")
         labels = {self.key: f"{self.key}\n(higher is better)"} if self.key in runs else {}
-        if runs["target/accuracy"].notna().any() or not labels:
-            labels["target/accuracy"] = "target accuracy\n(needs labels)"
+        if runs[target].notna().any() or not labels:
+            labels[target] = f"{target.replace('/', ' ')}\n(needs labels)"
         panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
         lines = runs["setting"].map(names.index)
         is_recommended = self._is_recommended(runs)
@@ -234,6 +249,8 @@ def _format_cell(name, count, mean, std):
         half = stats.t.ppf(0.975, count - 1) * std / math.sqrt(count)
         return f"{100 * mean:+.1f} ± {f'{100 * half:.1f}' if count > 1 else '-'}"
     number = "{:.1%}" if name in _TITLES else "{:.1f}" if name == "seconds" else "{:.4f}"
+    if name.endswith(("/mae", "/r2")):
+        number = "{:.6g}" if name.endswith("/mae") else "{:.3f}"
     # Two runs agree equally with each other, so their spread of 0 has no meaning.
     if count < (3 if name == AGREEMENT else 2):
         return number.format(mean)

@@ -76,7 +76,7 @@ def read_agreement(
     return compute_agreement(
         (path, (runs[path][0], tuple(table["example"])), runs[path][1], table["class"].to_numpy())
         for path, table in predictions.items()
-        if path in runs
+        if path in runs and "class" in table  # agreement compares classes
     )
 
 

@@ -181,6 +181,13 @@ def _recommend(runs, predictions) -> tuple[Recommendation | None, Any]:
     fields = [f"probe/{name}" for name in Separation._fields]
     measured = baselines[fields].dropna() if {*fields} <= {*runs} else baselines.head(0)
     probe = Separation(*measured.iloc[0]) if len(measured) else None
+    source_only = runs["baseline"].iloc[0]
+    if all("prediction" in table for table in predictions.values()):  # regression
+        numbers = {
+            (settings[run], run): table["prediction"].to_numpy(float)[:, None]
+            for run, table in predictions.items()
+        }
+        return recommend_run(probe, numbers, source_only), None
     classes = np.unique(np.concatenate([table["class"] for table in predictions.values()]))
     probabilities = {}
     for run, table in predictions.items():
@@ -190,4 +197,4 @@ def _recommend(runs, predictions) -> tuple[Recommendation | None, Any]:
         probabilities[settings[run], run] = np.where(
             is_predicted, highest[:, None], remainder[:, None]
         )
-    return recommend_run(probe, probabilities, runs["baseline"].iloc[0]), classes
+    return recommend_run(probe, probabilities, source_only), classes

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 from keras import layers
 
 from dann.checks import check_choice, check_integer
@@ -28,7 +29,7 @@ def label_head(
         num_features: Length of the features, or the shape of feature maps without the batch, such
             as `(None, None, 16)`, where `None` is any size. The head is applied to each position of
             a map separately, like a convolution of size 1.
-        num_classes: Number of classes, at least 2.
+        num_classes: Number of classes; 1 for regression.
         hidden_units: Widths of the hidden layers, each followed by a ReLU.
         dropout: Fraction of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
         name: Name of the model.
@@ -43,8 +44,7 @@ def label_head(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
-    hint = "or, for regression, pass a `label_head` with one output"
-    num_classes = check_integer("num_classes", num_classes, low=2, hint=hint)
+    num_classes = check_integer("num_classes", num_classes, low=1)
     options = dropout, batch_norm, initializer, name
     return _build_head(num_features, num_classes, hidden_units, *options)
 
@@ -70,6 +70,17 @@ def domain_head(
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), figure 4a.
     """
     return _build_head(num_features, 1, hidden_units, dropout, batch_norm, initializer, name)
+
+
+def scale_outputs(head: keras.Model, labels: np.ndarray) -> keras.Model:
+    """Returns a head with outputs in the scale of labels, for regression.
+
+    The outputs are multiplied by the standard deviation of the labels, and shifted by their mean.
+    """
+    mean, scale = float(np.mean(labels, dtype="float64")), float(np.std(labels, dtype="float64"))
+    layer = layers.Rescaling(scale or 1.0, mean, dtype="float32", name="scale")
+    outputs = layer(head.output)
+    return keras.Model(head.input, outputs, name=head.name)
 
 
 def _build_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):
@@ -133,7 +144,7 @@ def binary_label_head(
 
     Args:
         num_features: Length of the features.
-        num_classes: Number of classes, at least 2.
+        num_classes: Number of classes; 1 for regression.
         hidden_units: Widths of the hidden layers. Defaults to `(100, 100)`, as in the DANN paper.
         binary: Whether the network is binary. `False` builds its full-precision counterpart: the
             same layers with ReLU instead of the sign. Defaults to `True`.
@@ -157,7 +168,7 @@ def binary_label_head(
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 2.1.
     """
-    check_integer("num_classes", num_classes, low=2)
+    check_integer("num_classes", num_classes, low=1)
     factory = LayerFactory(binary, input_estimator, kernel_estimator)
     inputs = x = keras.Input((num_features,), name="features")
     for index, units in enumerate(hidden_units):

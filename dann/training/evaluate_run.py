@@ -157,7 +157,13 @@ def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
         FileExistsError: If the file exists, because it may contain labels.
         ValueError: If `count` is out of range.
     """
-    table = run.predictions()[["example", "class"]].rename(columns={"class": "prediction"})
+    table = run.predictions()
+    if "class" not in table:
+        raise ValueError(
+            "Expected a run with classes for label=. Received: a run with numbers. Add a column of "
+            f"your numbers to {run.predictions_file} and compare it with the column prediction"
+        )
+    table = table[["example", "class"]].rename(columns={"class": "prediction"})
     check_integer("label", count, low=1, high=len(table))
     path = run.path / f"label_{count}.csv"
     if path.exists():

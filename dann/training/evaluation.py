@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas
 from scipy.special import softmax
-from sklearn.metrics import recall_score
+from sklearn.metrics import mean_absolute_error, r2_score, recall_score
 
 from dann.adaptation.prediction import predict
 from dann.data import DomainPair
@@ -27,9 +27,8 @@ def evaluate(
         seed: Seed of the probes that measure the leakage of nuisances.
 
     Returns:
-        The columns `<domain>/accuracy` and `<domain>/balanced_accuracy` of a row, with `leakage`
-        and `accuracy_by_nuisance` if there are nuisances; and the predicted classes `(n,)` by
-        domain.
+        The result of `accuracy_columns`, with `leakage` and `accuracy_by_nuisance` if there are
+        nuisances; and the predicted classes or numbers `(n,)` by domain.
 
     Raises:
         FloatingPointError: If a logit is not finite.
@@ -43,7 +42,7 @@ def evaluate(
 
 
 def predict_test_sets(classifier: Any, domains: DomainPair) -> dict[str, np.ndarray]:
-    """Returns the predicted classes `(n,)` by domain, on the test sets that have labels.
+    """Returns the predicted classes or numbers `(n,)` by domain, on the test sets that have labels.
 
     Raises:
         FloatingPointError: If a logit is not finite.
@@ -58,16 +57,21 @@ def predict_test_sets(classifier: Any, domains: DomainPair) -> dict[str, np.ndar
                     f"Expected finite logits on the test set of the {domain}. Received: NaN or "
                     "infinite logits. Lower the learning rate or the strength of the reversal."
                 )
-            predicted[domain] = logits.argmax(axis=-1)
+            predicted[domain] = to_predictions(logits)
     return predicted
 
 
+def to_predictions(logits: np.ndarray) -> np.ndarray:
+    """Returns the classes of logits `(n, num_classes)`, or the numbers of one output `(n, 1)`."""
+    return logits[:, 0] if logits.shape[-1] == 1 else logits.argmax(axis=-1)
+
+
 def accuracy_columns(domains: DomainPair, predicted: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """Returns the accuracies of a row, as `<domain>/accuracy` and `<domain>/balanced_accuracy`.
+    """Returns the results of `compute_accuracies` on the test sets, as `<domain>/<name>`.
 
     Args:
         domains: The data. A test set without labels has no accuracies.
-        predicted: Class numbers `(n,)` predicted for the test sets, by `"source"` and `"target"`.
+        predicted: Predictions `(n,)` for the test sets, by `"source"` and `"target"`.
     """
     row = {}
     for domain, classes in predicted.items():
@@ -81,10 +85,16 @@ def accuracy_columns(domains: DomainPair, predicted: Mapping[str, np.ndarray]) -
 def compute_accuracies(labels: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """Returns `accuracy` and `balanced_accuracy` of class numbers `(n,)`, both in [0, 1].
 
+    If the labels are floats, as in regression, returns the mean absolute error `mae` and the
+    coefficient of determination `r2`, at most 1, instead.
+
     The balanced accuracy is the mean recall over the classes in `labels`, as in
     `sklearn.metrics.balanced_accuracy_score`. A model that always predicts one of `k` classes
     scores `1 / k`, however frequent that class is.
     """
+    if labels.dtype.kind == "f":
+        errors = mean_absolute_error(labels, predicted), r2_score(labels, predicted)
+        return dict(zip(("mae", "r2"), map(float, errors), strict=True))
     # balanced_accuracy_score warns about predicted classes that `labels` do not contain.
     balanced = recall_score(labels, predicted, labels=np.unique(labels), average="macro")
     return {"accuracy": float(np.mean(predicted == labels)), "balanced_accuracy": float(balanced)}
@@ -148,7 +158,8 @@ def predict_target(
     Returns:
         A frame with one row per example and the columns `example`, the file, identifier or row
         number of the example; `class`, the name or number of the predicted class; `probability`,
-        the softmax of the logits at this class; and `split`. The rows are in the order of the input
+        the softmax of the logits at this class; and `split`. In regression, `prediction` replaces
+        `class` and `probability`. The rows are in the order of the input
         if both splits come from one file or folder; otherwise the training examples come first.
     """
     inputs = {"train": domains.target_train, "test": domains.target_test[0]}
@@ -156,15 +167,15 @@ def predict_target(
     classes = np.array(domains.class_names or range(domains.num_classes))
     tables = []
     for split in splits:
-        probabilities = softmax(predict(classifier, inputs[split]).astype("float64"), axis=1)
+        logits = predict(classifier, inputs[split]).astype("float64")
         examples = names[split]
-        columns = {
-            "example": np.arange(len(probabilities)) if examples is None else examples,
-            "class": classes[probabilities.argmax(axis=1)],
-            "probability": probabilities.max(axis=1).round(4),
-            "split": split,
-        }
-        tables.append(pandas.DataFrame(columns))
+        columns = {"example": np.arange(len(logits)) if examples is None else examples}
+        if domains.is_regression:
+            columns["prediction"] = to_predictions(logits)
+        else:
+            columns["class"] = classes[logits.argmax(axis=1)]
+            columns["probability"] = softmax(logits, axis=1).max(axis=1).round(4)
+        tables.append(pandas.DataFrame(columns | {"split": split}))
     table = pandas.concat(tables, ignore_index=True)
     return table.iloc[order_target(domains, splits)].reset_index(drop=True)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from dann.adaptation import AdversarialModel
+from dann.adaptation import MDD, AdversarialModel
 from dann.adaptation.replicas import count_replicas
 from dann.checks import check_choice, check_integer
 from dann.training.devices import Distribution, list_accelerators
@@ -53,7 +53,9 @@ def compile_model(
     trainer: Trainer,
     intervals: Iterable[int] = (),
 ) -> AdversarialModel:
-    """Compiles a model for classification and returns it.
+    """Compiles a model for classification, or for regression if it has one output, and returns it.
+
+    In regression, the loss is the squared error, divided by the square of the scale of the head.
 
     Args:
         model: Model to train.
@@ -63,7 +65,7 @@ def compile_model(
 
     Raises:
         ValueError: If `jit_compile` is not a valid choice, or is true on several devices of
-            TensorFlow, where XLA is not supported.
+            TensorFlow, where XLA is not supported; or if the method is `MDD` in regression.
     """
     jit_compile = check_choice("trainer.jit_compile", trainer.jit_compile, ("auto", True, False))
     if jit_compile is True and count_replicas(model) > 1:
@@ -71,9 +73,19 @@ def compile_model(
             "Expected trainer.jit_compile=false on several devices of TensorFlow. Received: "
             "trainer.jit_compile=True. To compile on several devices use JAX (KERAS_BACKEND=jax)."
         )
+    task: dict[str, Any] = {"metrics": ["accuracy"]}
+    if model.num_classes == 1:
+        if isinstance(model, MDD):  # its disparity has the unit of the labels, the loss has none
+            raise ValueError(
+                "Expected another method than MDD, whose regression needs `compile` in Python; see "
+                "docs/methods.md. Received: MDD"
+            )
+        last_layer = model.label_head.layers[-1]  # see `scale_outputs`
+        scale = last_layer.scale if isinstance(last_layer, keras.layers.Rescaling) else 1.0
+        task = {"loss": "mse", "loss_weights": scale**-2, "metrics": ["mae"]}
     model.compile(
         optimizer=optimizer,
-        metrics=["accuracy"],
+        **task,
         steps_per_execution=_choose_steps_per_call(model, trainer, intervals),
         jit_compile=choose_jit_compile() if jit_compile == "auto" else jit_compile,
         run_eagerly=trainer.run_eagerly,

@@ -21,6 +21,9 @@ _COLUMNS = {
     "source/accuracy": "source",
     "target/accuracy": "target (oracle)",
     "target/balanced_accuracy": "balanced (oracle)",
+    "source/mae": "source MAE",
+    "target/mae": "target MAE (oracle)",
+    "target/r2": "target R2 (oracle)",
     "seconds": "seconds",
 }
 
@@ -43,10 +46,16 @@ def print_results(
     """
     print(format_leakage(row) if domains.nuisances else format_accuracies(row))
     for domain in ("source", "target"):
+        count = len(getattr(domains, f"{domain}_test")[0])
         if (accuracy := row.get(f"{domain}/accuracy")) is not None:
-            count = len(getattr(domains, f"{domain}_test")[0])
             print(f"{domain} accuracy: {accuracy:.1%} (of {count} test examples)")
-    if "target/accuracy" not in row and not domains.nuisances:
+        if (error := row.get(f"{domain}/mae")) is not None:
+            r2 = row[f"{domain}/r2"]
+            print(f"{domain} mean absolute error: {error:.6g}, R2 {r2:.3f} (of {count} examples)")
+    if domains.target_test[1] is None and not domains.nuisances:
+        if domains.is_regression:
+            print(f"target error: unknown (no labels)\n{describe_alignment(row)}.")
+            return
         print("target accuracy: unknown (no labels)")
         for name in (name for name in row if name.startswith("selection/")):
             baseline = row.get(f"source_only/{name}")
@@ -75,6 +84,8 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
     }
     table = pandas.DataFrame.from_dict(rows, orient="index", columns=[*_COLUMNS.values()])
     formatters: Any = dict.fromkeys(table, "{:.1%}".format) | {"seconds": "{:.1f}".format}
+    formatters |= {title: "{:.6g}".format for title in table if "MAE" in title}
+    formatters |= {title: "{:.3f}".format for title in table if "R2" in title}
     lines = [
         f"seed {row['seed']}, {row['steps']} steps, test accuracy after {moment}",
         table.dropna(axis="columns", how="all").to_string(formatters=formatters),
@@ -135,6 +146,16 @@ def compute_class_shares(
     return predicted, pandas.Series(counts / counts.sum(), predicted.index)
 
 
+def describe_alignment(row: Mapping[str, Any]) -> str:
+    """Returns the alignment of the domains in words, from the probe in the summary of a run."""
+    if "probe/low" not in row:
+        return "Alignment unknown (no probe)"
+    alignment = name_alignment(row["probe/low"], row["probe/high"])
+    state = "Alignment undetermined" if alignment == "undetermined" else alignment.capitalize()
+    advice = ": do not trust these predictions" if alignment == "not aligned" else ""
+    return f"{state} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%){advice}"
+
+
 def describe_target(
     row: Mapping[str, Any],
     predicted: pandas.Series,
@@ -165,13 +186,7 @@ def describe_target(
         shares: Estimated class shares. Defaults to `None`.
         accuracy: Estimated accuracy. Defaults to `None`.
     """
-    words = ["Alignment unknown (no probe)"]
-    if "probe/low" in row:
-        alignment = name_alignment(row["probe/low"], row["probe/high"])
-        state = "Alignment undetermined" if alignment == "undetermined" else alignment.capitalize()
-        words = [f"{state} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"]
-        if alignment == "not aligned":
-            words[0] += ": do not trust these predictions"
+    words = [describe_alignment(row)]
     title = "predicted class shares"
     if shares is not None and shares.rejection_reason is None:
         title = "estimated class shares on the target"

@@ -132,8 +132,11 @@ def train_run(
     clock = Clock()
     watchers: list[keras.callbacks.Callback] = [scores] if scores else []
     if trainer.oracle_curve:
-        if domains.target_test[1] is None:
-            raise ValueError("trainer.oracle_curve needs labels. Received: a target without labels")
+        if domains.target_test[1] is None or domains.is_regression:
+            raise ValueError(
+                "trainer.oracle_curve needs labels that are classes. Received: a target without "
+                "labels, or numbers"
+            )
         watchers.append(OracleCurve(domains.target_test, clock, run.oracle_file))
     epoch = trainer.steps_per_epoch
     epoch_ends = [*range(epoch, trainer.steps, epoch), trainer.steps]  # the last may be shorter

@@ -68,6 +68,7 @@ class EpochLines(keras.callbacks.Callback):
 
     fields = {
         "accuracy": "{domain} {:.1%}",
+        "mae": "{domain} MAE {:.6g}",
         "domain/accuracy": "domain acc {:.2f}",
         "loss": "loss {:.3g}",
         "strength": "strength {:.2f}",
@@ -184,6 +185,8 @@ class OracleCurve(EpochTable):
 class RunScores(keras.callbacks.Callback):
     """Adds the label-free scores of a run to the logs, as `selection/<name>`, after every epoch.
 
+    The scores compare classes, so there are none in regression.
+
     The scores belong to the weights that training would return if it stopped there. With `keep`,
     training returns the weights of the epoch with the best score.
 
@@ -202,7 +205,8 @@ class RunScores(keras.callbacks.Callback):
 
     def __init__(self, domains: DomainPair, selection: Any, seed: int):
         super().__init__()
-        self.scores = resolve_scores(selection.scores)
+        self.scores = {} if domains.is_regression else resolve_scores(selection.scores)
+        self.is_regression = domains.is_regression
         check_integer("selection.samples", selection.samples, low=1)
         rng = np.random.default_rng(seed)
         inputs, labels = domains.source_test
@@ -215,6 +219,8 @@ class RunScores(keras.callbacks.Callback):
         self.best, self.best_weights = -np.inf, None
 
     def on_epoch_end(self, epoch, logs=None):
+        if not self.scores:  # regression
+            return
         with final_weights(self.model):
             values = compute_scores_or_worst(
                 self.model, source=self.source, target=self.target, scores=self.scores
@@ -230,9 +236,12 @@ class RunScores(keras.callbacks.Callback):
             self.model.set_weights(self.best_weights)
 
     def measure(self, model: Any) -> tuple[dict[str, float], Outputs]:
-        """Returns InfoMax and the result of a domain probe for a trained model, and its outputs."""
+        """Returns InfoMax and the result of a domain probe for a trained model, and its outputs.
+
+        In regression, there is no InfoMax.
+        """
         outputs = compute_outputs(model, source=self.source, target=self.target, mixed=False)
-        measures = {"selection/info_max": info_max(outputs)}
+        measures = {} if self.is_regression else {"selection/info_max": info_max(outputs)}
         if min(len(outputs.source_features), len(outputs.target_features)) >= FOLDS:
             probe = probe_domains(outputs.source_features, outputs.target_features)
             measures |= {f"probe/{name}": value for name, value in probe._asdict().items()}

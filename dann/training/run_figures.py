@@ -45,10 +45,11 @@ def draw(
         views: See `save_features`.
         seed: Seed of the t-SNE.
     """
-    figures = {
+    figures: dict[str, Any] = {
         "curves": partial(save_curves, history, epoch_ends),
-        "confusion": partial(save_confusion, domains, predicted),
     }
+    if not domains.is_regression:
+        figures["confusion"] = partial(save_confusion, domains, predicted)
     if not domains.nuisances:
         figures["samples"] = partial(save_samples, domains)
         figures["features"] = partial(save_features, views, domains, seed)
@@ -205,8 +206,13 @@ def compute_view(title: str, model: Any, domains: DomainPair) -> View:
 
 def _select_examples(domains):
     """Returns inputs and classes of the examples to draw, by domain; unknown classes are -1."""
-    source = _select_evenly(domains.source_test, domains.source_train)
-    return source, _select_evenly(domains.target_test, (domains.target_train, None))
+    source_sets = domains.source_test, domains.source_train
+    target_sets = domains.target_test, (domains.target_train, None)
+    if domains.is_regression:
+        source_sets, target_sets = (
+            tuple((inputs, None) for inputs, _ in sets) for sets in (source_sets, target_sets)
+        )
+    return _select_evenly(*source_sets), _select_evenly(*target_sets)
 
 
 def _select_evenly(*sets):
@@ -232,7 +238,8 @@ def save_features(
     """Draws the features of both domains in two dimensions, by t-SNE, one panel per view.
 
     Source examples are circles and target examples are crosses, colored by class. Target examples
-    without labels, including the whole training set, have the color of the predicted class.
+    without labels, including the whole training set, have the color of the predicted class. In
+    regression, all examples are gray.
 
     Args:
         views: The panels.
@@ -256,15 +263,17 @@ def save_features(
             continue
         points = _project(features, seed)
         circles, crosses = points[: len(source)], points[len(source) :]
-        colors = palette(source)
+        colors = _GRAY if domains.is_regression else palette(source)
         axes.scatter(*circles.T, s=14, facecolors="none", edgecolors=colors, linewidths=0.8)
-        colors = palette(np.where(is_unknown, predicted, target))
+        if not domains.is_regression:
+            colors = palette(np.where(is_unknown, predicted, target))
         axes.scatter(*crosses.T, s=14, marker="x", color=colors, linewidths=0.8)
         for number, name in enumerate(_get_class_names(domains)):
             if number in source:
                 center = np.median(circles[source == number], axis=0)
                 axes.text(*center, name, size=9, ha="center", va="center", bbox=_LABEL)
-    note = " (color: predicted class)" if is_unknown.any() else ""
+    has_colors = is_unknown.any() and not domains.is_regression
+    note = " (color: predicted class)" if has_colors else ""
     for marker, domain in (("o", domains.source), ("x", domains.target + note)):
         panels[0].plot([], [], marker, color=_GRAY, fillstyle="none", label=domain)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)

@@ -70,6 +70,26 @@ def test_target_may_have_no_labels():
         assert [len(batch) for batch in domains.test_batches("target", 8)] == [1, 1]
 
 
+def test_numbers_with_fractions_are_labels_of_regression(capsys):
+    numbers, partly = np.arange(60) / 7 - 1, np.arange(60.0)
+    partly[10:] = np.nan
+    domains = arrays((X, numbers), (X + 9, partly))
+    assert "task=regression" in capsys.readouterr().out
+    assert domains.is_regression
+    assert len(domains.target_test[1]) == 2  # of the labeled examples
+    assert np.isnan(domains.target_train_labels).sum() == 50
+    oracle = domains.oracle().source_train
+    rows = (oracle[1]).astype(int)
+    np.testing.assert_array_equal(oracle[0], X[rows] + 9)
+    labels = domains.source_train[1]
+    texts = arrays((X, numbers.astype(str)), (X + 9, [""] * 60))
+    np.testing.assert_allclose(texts.source_train[1], labels)
+    assert texts.target_train_labels is texts.target_test[1] is None
+    assert arrays((X, Y), (X + 9, -Y), task="regression").target_train_labels.min() == -2
+    names = arrays((X, (Y / 2).astype(str)), X + 9, task="classification").class_names
+    assert names == ("0.0", "0.5", "1.0")
+
+
 def test_class_names_set_the_order_of_classes():
     names = ["cat", "bee", "dog", "ant"]
     domains = arrays((X, NAMED), (X + 9, NAMED), class_names=names, source_test=(X + 1, NAMED))

@@ -39,6 +39,8 @@ PEOPLE = np.arange(60) // 5
 IMAGES = np.zeros((6, 4, 4, 1), "uint8")
 PAIR = DomainPair("a", "b", (IMAGES, Y[:6]), (IMAGES, Y[:6]), IMAGES, (IMAGES, Y[:6]), 3)
 OTHER = arrays((X, Y), (X + 9, Y))
+NUMBERS = arrays((X, Y / 2), (X + 9, Y / 2))
+BALANCED = dataclasses.replace(NUMBERS, balanced=True)
 FEWER = arrays((X, Y % 2), (X + 9, Y % 2))
 TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
 CUP = "photo/cup/1.png"
@@ -113,7 +115,9 @@ REFUSALS = {
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
     "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
-    "arrays: regression": (read((X, Y + 0.5)), "for regression use `dann.data.pair("),
+    "arrays: whole floats": (read((X, Y * 1.0)), "for regression `task='regression'` (data.task)"),
+    "arrays: names as numbers": (read((X, NAMES), task="regression"), "numbers, for regression"),
+    "arrays: unknown numbers": (read((X, np.where(Y, Y / 2, np.nan))), "20 of 60 examples"),
     "arrays: one example per class": (read((X[:3], Y[:3])), "class with at least 2 examples"),
     "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
     "arrays: three arrays": (lambda _: arrays(FRAME, Y, FRAME + 9), "to be `(inputs, labels)`"),
@@ -124,6 +128,8 @@ REFUSALS = {
     "groups: one domain": (read(groups=PEOPLE), "one of its groups per input"),
     "groups: train and test": (read(groups=(PEOPLE, PEOPLE + 6)), "Use different names"),
     "domains: label out of range": (replace_call(target_labeled=(IMAGES, Y[:6] + 1)), "3"),
+    "pair: balanced numbers": (lambda _: BALANCED.batches(), "labels with fractions"),
+    "labeled: numbers": (lambda _: NUMBERS.with_target_labeled(1), "Received: none of target"),
     "labeled: no labels": (lambda _: PAIR.with_target_labeled(1), "for `target_labeled`"),
     "sources: other targets": (join_call(OTHER, read(target=(X + 8, Y))(None)), "one target"),
     "sources: other classes": (join_call(OTHER, FEWER), "of all classes as `class_names`"),

@@ -173,6 +173,33 @@ def test_default_settings_contain_simple_baselines():
     assert row["target/accuracy"] == np.mean(trees.predict(np.asarray(inputs)) == labels)
 
 
+def test_regression_is_compared_by_errors(tmp_path):
+    inputs = np.random.default_rng(0).normal(size=(90, 3))
+    numbers = 5000 + 1000 * inputs[:, 0]
+    domains = dann.data.arrays((inputs, numbers), (inputs + 2, numbers))
+    options = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 16, "verbose": False}
+    comparison = dann.compare(domains, **options)
+    rows = comparison.runs.set_index("setting")
+    names = {"source_only", "target_only", "standardized", "coral", "control", "dann"}
+    assert set(rows.index) == names
+    setting, run = comparison.recommendation.key
+    assert setting in ("coral", "dann")
+    table = comparison.predictions.set_index("example").loc[domains.target_names[1]]
+    assert table["split"].eq("test").all()
+    labels, predicted = domains.target_test[1], table["prediction"].to_numpy()
+    error, variance = np.abs(predicted - labels).mean(), np.square(labels - labels.mean()).sum()
+    assert rows.loc[setting, "target/mae"] == pytest.approx(error, rel=1e-5)
+    r2 = 1 - np.square(predicted - labels).sum() / variance
+    assert rows.loc[setting, "target/r2"] == pytest.approx(r2, rel=1e-4)
+    gain = 1 - error / rows.loc["source_only", "target/mae"]
+    assert rows.loc[setting, "gain"] == pytest.approx(gain, abs=1e-6)
+    assert 4000 < predicted.mean() < 8000  # the outputs begin in the scale of the labels
+    text = str(comparison)
+    assert "regression: without mcc, cdan, sdat, adapted_shares, gradient_boosting" in text
+    assert f"recommended: {setting}, in {run} (target MAE {error:.6g}, best run " in text
+    comparison.plot(tmp_path / "a.png")
+
+
 def test_adapted_shares_have_a_row_if_only_shares_differ():
     rng = np.random.default_rng(0)
     labels, target_labels = np.arange(1200) % 2, np.arange(1200) % 10 // 8
@@ -222,7 +249,12 @@ def test_folds_are_averaged_over_seeds_first(comparison):
 
 
 DOMAINS = make_domains(False)
+NUMBERS = dann.data.arrays((np.eye(3), np.arange(3) / 2), np.eye(3) + 1)
 REFUSALS = {
+    "classifier for numbers": (
+        {"domains": NUMBERS, "methods": ["gradient_boosting"]},
+        "Expected methods for regression. Received: 'gradient_boosting'",
+    ),
     "unknown method": ({"methods": ["danna"]}, "methods.*danna"),
     "a method as a text": ({"methods": "dann"}, r"`methods` to be a list.*\['dann', 'cdan'\]"),
     "a model as method": ({"methods": [backbone()]}, r"functions of `\(backbone, num_classes\)`"),

@@ -152,7 +152,7 @@ REFUSED = {  # a function, its arguments, and words of the error
         {"input_shape": (3,), "first_layer": "int8"},
         "'float', 'binary_kernel', 'binary'",
     ),
-    "classes": (networks.label_head, {"num_features": 6, "num_classes": 1}, "for regression"),
+    "classes": (networks.label_head, {"num_features": 6, "num_classes": 0}, "num_classes=0"),
     "application": (application_backbone, RGB | {"name": "preprocess_input"}, "`name`"),
     "gray images": (application_backbone, {"input_shape": (32, 32, 1)}, "RGB images"),
     "stage": (

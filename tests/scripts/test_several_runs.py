@@ -88,7 +88,7 @@ def test_experiments_are_trained_once_and_tabulated(tmp_path, run_well, with_fea
     assert "|**`digits_to_photos`**|" in page
     assert "|dann|" in page
     again = run_well("reproduce.py", short, tmp_path)
-    assert again.startswith("digits_to_photos: mean ± standard deviation over seeds; gain: ")
+    assert again.startswith("digits_to_photos: mean ± standard deviation over seeds; ")
     assert (folder / "digits_to_photos/recommended/classifier.keras").is_file()
     assert again.endswith(f"Written to {folder}/results.csv and {folder}/results.md\n")
     assert (folder / "results.csv").read_text().splitlines() == rows

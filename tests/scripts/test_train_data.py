@@ -95,9 +95,28 @@ def test_image_size_and_batch_size_follow_a_few_images(
     check_refused(refused, "Expected target= to be a folder of images", "0.png, a file")
 
 
+def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_refused):
+    arguments = [*SHORT, *FILES["csv"], "data.label=size", "hydra.run.dir=numbers"]
+    output = run_well("train.py", arguments, folder)
+    assert "are numbers: task=regression\n" in output
+    table = pandas.read_csv(folder / "numbers/predictions.csv")
+    assert list(table) == ["example", "prediction", "split"]
+    sizes = pandas.read_csv(folder / "b.csv")["size"]
+    is_test = table["split"] == "test"
+    error = (table["prediction"] - sizes)[is_test].abs().mean()
+    summary = json.loads((folder / "numbers/summary.json").read_text())
+    assert summary["target/mae"] == pytest.approx(error, rel=1e-5)
+    assert f"target mean absolute error: {error:.6g}, R2 {summary['target/r2']:.3f} " in output
+    output = run_well("evaluate.py", ["run=numbers"], folder)
+    assert f"target: b\nmean absolute error {error:.6g}, R2 " in output
+    refused = run_here("evaluate.py", ["run=numbers", "label=5"], folder)
+    check_refused(refused, "Received: a run with numbers")
+
+
 @pytest.mark.parametrize(
     ("kind", "overrides", "words"),
     [
+        ("csv", ["data.label=size", "trainer.oracle_curve=true"], "labels that are classes"),
         ("csv", ["data.label=class"], "['size', 'kind', 'label']"),
         ("csv", ["network=cnn"], "network=tabular"),
         ("npz", ["data.target=a.csv"], "a.csv"),

@@ -73,6 +73,8 @@ def test_agreement_with_the_average():
         for run in probabilities
     ]
     assert find_closest_to_average(list(probabilities)) == counts.index(max(counts))
+    numbers = [np.array([[0.0], [9.0]]), np.array([[1.0], [4.0]]), np.array([[1.0], [2.0]])]
+    assert find_closest_to_average(numbers) == 1  # the average is 2/3 and 5
 
 
 ORACLE = [0.5, 0.25, 0.75, 0.75]

@@ -13,9 +13,11 @@ from small_runs import TRAINER, build_model, train_small
 from support.arrays import assert_all_close
 
 from dann import training
-from dann.adaptation import DANN, SourceOnly, TargetOnly
+from dann.adaptation import DANN, MDD, SourceOnly, TargetOnly
 from dann.config.schema import SelectionConfig
+from dann.data import pair
 from dann.diagnostics import Diagnosis, verdict
+from dann.networks.heads import label_head, scale_outputs
 from dann.selection import compute_scores
 from dann.training import Distribution, RunDirectory, run_figures
 from dann.training.diagnose_run import write_diagnosis
@@ -91,6 +93,26 @@ def test_baseline_shares_initial_weights_and_source_batches(domains, tmp_path):
     model, baseline = make(DANN, strength=0.0), make(SourceOnly)
     train_small(tmp_path, domains, model, baseline)
     assert_all_close(model.classifier.weights, baseline.classifier.weights)
+
+
+def test_regression_loss_is_divided_by_the_variance():
+    inputs, labels = np.eye(4, dtype="float32"), np.array([10.0, 20.0, 40.0, 10.0], "float32")
+    keras.utils.set_random_seed(0)
+    features = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    head = label_head(3, 1, hidden_units=())
+    mean, scale = labels.mean(), labels.std()
+    model = DANN(features, label_head=scale_outputs(head, labels))
+    training.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
+    numbers = mean + scale * head.predict(features.predict(inputs, verbose=0), verbose=0)[:, 0]
+    np.testing.assert_allclose(model.predict(inputs, verbose=0)[:, 0], numbers, rtol=1e-5)
+    pairs = pair((inputs, labels), inputs, batch_size=4)
+    logs = model.fit(pairs, verbose=0).history
+    expected = np.mean(np.square((numbers - labels) / scale))
+    np.testing.assert_allclose(logs["label/loss"], expected, rtol=1e-5)
+    np.testing.assert_allclose(logs["mae"], np.abs(numbers - labels).mean(), rtol=1e-5)
+    model = MDD(features, label_head=head, disparity="absolute_error")
+    with pytest.raises(ValueError, match="another method than MDD"):
+        training.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
 
 
 def test_diverged_training_leaves_no_summary_and_no_checkpoint(domains, tmp_path):
