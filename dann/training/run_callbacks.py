@@ -206,7 +206,6 @@ class RunScores(keras.callbacks.Callback):
     def __init__(self, domains: DomainPair, selection: Any, seed: int):
         super().__init__()
         self.scores = {} if domains.is_regression else resolve_scores(selection.scores)
-        self.is_regression = domains.is_regression
         check_integer("selection.samples", selection.samples, low=1)
         rng = np.random.default_rng(seed)
         inputs, labels = domains.source_test
@@ -241,7 +240,7 @@ class RunScores(keras.callbacks.Callback):
         In regression, there is no InfoMax.
         """
         outputs = compute_outputs(model, source=self.source, target=self.target, mixed=False)
-        measures = {} if self.is_regression else {"selection/info_max": info_max(outputs)}
+        measures = {"selection/info_max": info_max(outputs)} if self.scores else {}
         if min(len(outputs.source_features), len(outputs.target_features)) >= FOLDS:
             probe = probe_domains(outputs.source_features, outputs.target_features)
             measures |= {f"probe/{name}": value for name, value in probe._asdict().items()}

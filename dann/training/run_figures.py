@@ -206,13 +206,8 @@ def compute_view(title: str, model: Any, domains: DomainPair) -> View:
 
 def _select_examples(domains):
     """Returns inputs and classes of the examples to draw, by domain; unknown classes are -1."""
-    source_sets = domains.source_test, domains.source_train
-    target_sets = domains.target_test, (domains.target_train, None)
-    if domains.is_regression:
-        source_sets, target_sets = (
-            tuple((inputs, None) for inputs, _ in sets) for sets in (source_sets, target_sets)
-        )
-    return _select_evenly(*source_sets), _select_evenly(*target_sets)
+    source = _select_evenly(domains.source_test, domains.source_train)
+    return source, _select_evenly(domains.target_test, (domains.target_train, None))
 
 
 def _select_evenly(*sets):
@@ -222,7 +217,8 @@ def _select_evenly(*sets):
         count = min(len(inputs), remaining)
         remaining -= count
         indices = np.linspace(0, len(inputs) - 1, count).astype(int)
-        classes = np.full(count, UNKNOWN) if labels is None else np.asarray(labels)[indices]
+        has_classes = labels is not None and labels.dtype.kind != "f"  # floats in regression
+        classes = labels[indices] if has_classes else np.full(count, UNKNOWN)
         if count:
             parts.append((inputs[indices], classes))
     inputs, classes = zip(*parts, strict=True)
