@@ -72,7 +72,8 @@ def rank_sweep(
         return None
     names = {path.relative_to(directory).as_posix(): table for path, table in predictions.items()}
     recommendation, classes = _recommend(runs, names)
-    closest, classifier, domains = recommendation, None, None
+    closest = recommendation
+    classifier = domains = None
     if prepare is not None and closest is not None and closest.average is not None:
         domains, classifier, steps = prepare(directory / closest.run)
         average = _arrange_average(closest.average, classes, domains)
@@ -99,7 +100,7 @@ def rank_sweep(
     for path in filter(pathlib.Path.is_file, files):
         with manifest.write(saved.path / path.name) as draft:
             shutil.copyfile(path, draft)
-    if classifier is not None:
+    if classifier is not None and domains is not None:
         with manifest.write(saved.classifier_file) as draft:
             with_keras_batch_normalization(classifier).save(draft)
         with manifest.write(saved.predictions_file) as draft:

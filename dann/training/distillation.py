@@ -64,7 +64,7 @@ def distill(
     domain = IndexedDomain(examples, order)
     batches = Pairs({"source": domain}, min(BATCH_SIZE, examples.count), None)
     # A second model with the same layers keeps the optimizer out of the classifier's file.
-    student = keras.Model(classifier.input, classifier.output)
+    student: Any = keras.Model(classifier.input, classifier.output)
     student.compile(
         optimizer=keras.optimizers.Adam(),
         loss=keras.losses.CategoricalCrossentropy(from_logits=True),

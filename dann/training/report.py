@@ -61,10 +61,9 @@ def print_results(
             baseline = row.get(f"source_only/{name}")
             note = "" if baseline is None else f"  (source only {baseline:.4f})"
             print(f"{name:<28}{row[name]:>10.4f}{note}")
-        estimates = ()
-        if outputs:
-            estimates = estimate_shares(outputs), estimate_accuracy(outputs)
-        line = describe_target(row, *compute_class_shares(domains, table), *estimates)
+        shares = estimate_shares(outputs) if outputs else None
+        accuracy = estimate_accuracy(outputs) if outputs else None
+        line = describe_target(row, *compute_class_shares(domains, table), shares, accuracy)
         print(textwrap.fill(line, _WIDTH, subsequent_indent="  "))
 
 
