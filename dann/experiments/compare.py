@@ -142,6 +142,8 @@ def compare(
         return _join_folds(map(compare_fold, domains))
     _check_types(domains, methods, backbone, seeds, optimizer)
     seeds = [check_integer("seeds", seed, low=0) for seed in seeds]
+    if len({*seeds}) < len(seeds):
+        raise ValueError(f"Expected different seeds. Received: {seeds}")
     check_integer("steps", steps, low=1)
     settings = resolve_methods([SOURCE_ONLY], domains)
     settings |= resolve_methods(list_defaults(domains) if methods is None else methods, domains)
@@ -190,7 +192,7 @@ def compare(
     if len(adapted) == len(task.baselines) and probe.low > 0.5:
         probabilities = adapted
         task.notes.append("a change of the class shares alone explains the shift")
-    recommendation = recommend_run(probe, probabilities, SOURCE_ONLY)
+    recommendation = recommend_run(probe, probabilities, [SOURCE_ONLY])
     run = runs[recommendation.key]
     if recommendation.average is not None and recommendation.setting != SHARES:
         begin = time.perf_counter()

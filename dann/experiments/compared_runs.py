@@ -15,6 +15,7 @@ from dann.adaptation.prediction import predict
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
 from dann.data.conversion import has_strings
+from dann.experiments.comparison import DISTILLED_AVERAGE
 from dann.networks.heads import label_head, scale_outputs
 from dann.selection import Outputs, adapt_shares, compute_outputs, estimate_shares
 from dann.selection.outputs import check_finite_outputs
@@ -68,6 +69,22 @@ class Task:
     batch_size: int | None
     baselines: dict[int, ComparedRun] = dataclasses.field(default_factory=dict)
     notes: list[str] = dataclasses.field(default_factory=list)
+    _last_backbone: Any = None
+
+    def build_backbone(self) -> Any:
+        """Returns a new backbone.
+
+        Raises:
+            ValueError: If the function returns the same backbone again, whose weights are trained.
+        """
+        backbone = self.backbone()
+        if backbone is self._last_backbone:
+            raise ValueError(
+                "Expected `backbone` to build a new network in each call. Received: a function "
+                "that returns the same network twice"
+            )
+        self._last_backbone = backbone
+        return backbone
 
 
 def train(
@@ -87,7 +104,7 @@ def train(
     """
     domains = task.domains
     start(seed, keras.config.dtype_policy().name)
-    backbone, options = task.backbone(), {}
+    backbone, options = task.build_backbone(), {}
     if domains.is_regression:
         head = label_head(backbone.output_shape[-1], domains.num_classes)
         options["label_head"] = scale_outputs(head, domains.source_train[1])
@@ -102,7 +119,7 @@ def train(
 def train_on_average(task: Task, seed: int, average: np.ndarray) -> ComparedRun:
     """Returns a run that predicts an average over runs; see `dann.training.distill`."""
     start(seed, keras.config.dtype_policy().name)
-    classifier = SourceOnly(task.backbone(), task.domains.num_classes).classifier
+    classifier = SourceOnly(task.build_backbone(), task.domains.num_classes).classifier
     distill(classifier, task.domains.target_train, average, task.steps)
     return _compute_run(classifier, classifier, task.domains)
 
@@ -209,7 +226,17 @@ def resolve_methods(
         TypeError: If a method is not a function.
         ValueError: If a name is unknown.
     """
-    by_name: Any = methods if isinstance(methods, Mapping) else dict(map(_find_method, methods))
+    by_name: Any = methods
+    if not isinstance(methods, Mapping):
+        found = list(map(_find_method, methods))
+        by_name = dict(found)
+        if len(by_name) < len(found):
+            names = [name for name, _ in found]
+            raise ValueError(
+                f"Expected methods with different names; pass a dict by name. Received: {names}"
+            )
+    if DISTILLED_AVERAGE in by_name:
+        raise ValueError(f"Expected another name than {DISTILLED_AVERAGE!r}, which is reserved")
     settings: dict[str, Any] = {}
     for name, method in by_name.items():
         if domains.is_regression and method in (adapt_baseline_shares, boost):

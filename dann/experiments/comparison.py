@@ -121,9 +121,12 @@ class Comparison:
         if self.classifier is None:
             raise ValueError(
                 "Expected a recommended classifier. Received: none, because every run of the "
-                "baseline failed, or a sweep made this comparison and saved the classifier itself."
+                "baseline failed, there are several pairs of domains, or a sweep made this "
+                "comparison and saved the classifier itself."
             )
         run = RunDirectory(directory)
+        run.manifest.check([run.classifier_file, run.predictions_file, run.standardizer_file])
+        run.manifest.discard([run.standardizer_file.name])  # of an earlier comparison
         run.save_classifier(self.classifier)
         if self.standardizer is not None:
             run.save_standardizer(self.standardizer)

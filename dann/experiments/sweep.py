@@ -83,7 +83,10 @@ def rank_sweep(
         row = row.assign(run=RECOMMENDED, setting=DISTILLED_AVERAGE)
         accuracies = accuracy_columns(domains, predict_test_sets(classifier, domains))
         runs = pandas.concat([runs, row.assign(**accuracies)], ignore_index=True)
-    comparison = Comparison(runs, score, recommendation)
+    notes = []
+    if recommendation is None:
+        notes = ["no recommendation: the runs have no predictions for the same target examples"]
+    comparison = Comparison(runs, score, recommendation, notes=notes)
     manifest = Manifest(directory, "sweep")
     with manifest.write(directory / "sweep.csv") as draft:
         comparison.runs.drop(columns="leakage").to_csv(draft, index=False)
@@ -97,6 +100,8 @@ def rank_sweep(
     if "/" in closest.run:
         standardizer = run.path.parent / standardizer.name
     files = [run.classifier_file, run.predictions_file, standardizer]
+    # An earlier sweep may have standardized its inputs.
+    manifest.discard([saved.standardizer_file.relative_to(directory).as_posix()])
     for path in filter(pathlib.Path.is_file, files):
         with manifest.write(saved.path / path.name) as draft:
             shutil.copyfile(path, draft)
@@ -182,7 +187,7 @@ def _recommend(runs, predictions) -> tuple[Recommendation | None, Any]:
     fields = [f"probe/{name}" for name in Separation._fields]
     measured = baselines[fields].dropna() if {*fields} <= {*runs} else baselines.head(0)
     probe = Separation(*measured.iloc[0]) if len(measured) else None
-    source_only = runs["baseline"].iloc[0]
+    source_only = runs["baseline"].unique().tolist()  # one per network, for example
     if all("prediction" in table for table in predictions.values()):  # regression
         numbers = {
             (settings[run], run): table["prediction"].to_numpy(float)[:, None]

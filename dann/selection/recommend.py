@@ -18,8 +18,8 @@ class Recommendation(NamedTuple):
         run: Identifier of its run: the position for `recommend`, otherwise what the caller passed.
         reasons: Lines of text.
         average: Mean class probabilities of the target over the candidates `(n, num_classes)`, for
-            `dann.training.distill`. `None` if there is one candidate or no visible shift, and in
-            regression.
+            `dann.training.distill`. `None` if fewer than two candidates adapt, if no shift is
+            visible, and in regression.
     """
 
     setting: str
@@ -77,7 +77,7 @@ def recommend(
         for name, runs in candidates.items()
         for number, run in enumerate(runs)
     }
-    return recommend_run(probe, probabilities, source_only)
+    return recommend_run(probe, probabilities, [source_only])
 
 
 def to_probabilities(logits: np.ndarray) -> np.ndarray:
@@ -88,7 +88,7 @@ def to_probabilities(logits: np.ndarray) -> np.ndarray:
 def recommend_run(
     probe: Separation | None,
     probabilities: Mapping[tuple[str, Any], np.ndarray],
-    source_only: str = "source_only",
+    source_only: Sequence[str] = ("source_only",),
 ) -> Recommendation:
     """Returns the recommendation of `recommend` from its measurements.
 
@@ -97,7 +97,7 @@ def recommend_run(
             If it is `None`, a shift is assumed.
         probabilities: Class probabilities of the target `(n, num_classes)`, or numbers `(n, 1)`
             in regression, by name of the candidate and run.
-        source_only: Name of the candidate that was trained on the source alone.
+        source_only: Names of the candidates that were trained on the source alone.
     """
     reasons = []
     if probe is not None:
@@ -105,14 +105,14 @@ def recommend_run(
             f"a new probe separates the domains with an accuracy of {probe.accuracy:.1%} (chance "
             f"50%, 95% interval {probe.low:.1%} to {probe.high:.1%})"
         )
-    baselines = [key for key in probabilities if key[0] == source_only]
-    runs = [key for key in probabilities if key[0] != source_only] or baselines
-    has_shift = probe is None or probe.low > 0.5
-    if not has_shift:
-        reasons[0] += f": there is no visible shift, so keep {source_only}"
-        runs = baselines
+    baselines = [key for key in probabilities if key[0] in source_only]
+    adapted = [key for key in probabilities if key[0] not in source_only]
+    runs = adapted or baselines
+    if probe is not None and probe.low <= 0.5:
+        reasons[0] += f": there is no visible shift, so keep {source_only[0]}"
+        runs, adapted = baselines, []
         if not runs:
-            return Recommendation(source_only, None, tuple(reasons))
+            return Recommendation(source_only[0], None, tuple(reasons))
     values = [probabilities[key] for key in runs]
     name, run = runs[find_closest_to_average(values)]
     average = None
@@ -122,7 +122,7 @@ def recommend_run(
             f"of {len(runs)} runs, this run agrees best with the average of their "
             f"{'predictions' if is_regression else 'class probabilities'}"
         )
-        average = np.mean(values, axis=0) if has_shift and not is_regression else None
+        average = np.mean(values, axis=0) if adapted and not is_regression else None
     return Recommendation(name, run, tuple(reasons), average)
 
 

@@ -100,13 +100,17 @@ def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path
     comparison.standardizer = dann.data.Standardizer("each").fit(inputs, inputs)
     comparison.save(tmp_path)
     assert (tmp_path / "standardizer.json").is_file()
+    comparison.standardizer = None
+    comparison.save(tmp_path)
+    assert not (tmp_path / "standardizer.json").exists()  # the network needs raw inputs now
     loaded = keras.models.load_model(tmp_path / "classifier.keras")
     np.testing.assert_allclose(loaded(inputs), comparison.classifier(inputs), atol=1e-6)
     assert len(pandas.read_csv(tmp_path / "predictions.csv")) == 90
     (tmp_path / "mine").mkdir()
-    (tmp_path / "mine/classifier.keras").write_text("mine")
+    (tmp_path / "mine/predictions.csv").write_text("mine")
     with pytest.raises(FileExistsError):
         comparison.save(tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["predictions.csv"]
 
 
 def test_comparison_is_printed_and_drawn(comparison, tmp_path):
@@ -261,6 +265,9 @@ REFUSALS = {
     "one seed": ({"seeds": 3}, "`seeds` to be a list"),
     "no seeds": ({"seeds": []}, "`seeds` to be a list"),
     "seed of half": ({"seeds": [0.5]}, "seeds=0.5"),
+    "equal seeds": ({"seeds": [0, 0]}, "different seeds"),
+    "reserved name": ({"methods": {"distilled_average": dann.DANN}}, "which is reserved"),
+    "equal names": ({"methods": [dann.DANN, dann.DANN]}, "pass a dict by name"),
     "text optimizer": ({"optimizer": "adam"}, "`optimizer` to be a function without arguments"),
     "method in capitals": ({"methods": ["DANN"]}, "one of 'dann'"),
     "backbone with arguments": ({"backbone": dann.networks.mlp_backbone}, "without arguments"),
@@ -274,3 +281,10 @@ def test_wrong_arguments_are_refused(arguments, words, capsys):
     with pytest.raises((ValueError, TypeError), match=f"(?s){words}"):
         dann.compare(**{"domains": DOMAINS, "backbone": backbone, **arguments})
     assert not capsys.readouterr().out
+
+
+def test_backbone_that_is_returned_again_is_refused():
+    network = backbone()
+    options = {"seeds": [0], "steps": 1, "batch_size": 8, "verbose": False}
+    with pytest.raises(ValueError, match="a new network in each call"):
+        dann.compare(DOMAINS, ["dann"], backbone=lambda: network, **options)

@@ -155,6 +155,9 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     assert "recommended: source only, in 0/source_only\n" in text
     assert (sweep / "recommended/classifier.keras").read_text() == "baseline"
     assert (sweep / "recommended/standardizer.json").read_text() == "statistics"
+    (sweep / "0/standardizer.json").unlink()
+    rank_sweep(sweep, "info_max", OVERRIDES)
+    assert not (sweep / "recommended/standardizer.json").exists()
     change(sweep / "0", method="source_only")
     change_probe(sweep / "0", "", low=0.4)
     text = rank_sweep(sweep, "info_max", {**OVERRIDES, "0": ["seed=0", "method=source_only"]})

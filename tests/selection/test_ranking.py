@@ -62,6 +62,13 @@ def test_run_that_agrees_with_the_average_is_recommended():
     assert "of 3 runs" in result.reasons[1]
     # Without a probe, and for a single run, there is nothing to explain.
     assert recommend_run(None, {("dann", 7): np.eye(2)}) == ("dann", 7, (), None)
+    # Runs that learned from the source alone do not join the average.
+    two = {(name, 0): np.eye(2) for name in ("dann", "cdan", "source a", "source b")}
+    result = recommend_run(None, two, ["source a", "source b"])
+    assert "of 2 runs" in result.reasons[0]
+    np.testing.assert_array_equal(result.average, np.eye(2))
+    alone = {key: value for key, value in two.items() if key[0].startswith("source")}
+    assert recommend_run(None, alone, ["source a", "source b"]).average is None
     assert recommend({"source_only": [make_run(shift=2.0)]}).key == ("source_only", 0)
 
 
