@@ -32,8 +32,6 @@ FIRST, LAST = (1, 2, 3, 4, 5), (6, 7, 8, 9, 10)
 PEOPLE = {"people 1-5 → 6-10": (FIRST, LAST), "people 6-10 → 1-5": (LAST, FIRST)}
 EMOJI = "openmoji", "emojione", "emojione_v1", "fluent_flat", "fluent_high_contrast"
 HELD_OUT_STYLES = "noto", "twemoji"  # no setting was chosen on pairs with these styles
-IMAGE_PAIRS = ("openmoji", "fluent_flat"), ("emojione", "openmoji")
-HELD_OUT_IMAGE_PAIRS = [("openmoji", "noto")]
 SPLITS: Any = {"image_size": 16} | dict.fromkeys(["source_split", "target_split"], "train[:6000]")
 SPLITS |= dict.fromkeys(["source_test_split", "target_test_split"], "test[:2000]")
 STEPS = 500
@@ -78,9 +76,8 @@ def make_tasks(folder, held_out=False):
         if held_out == bool({*pair} & {*HELD_OUT_STYLES}):
             name = " → ".join(f"emoji {style}" for style in pair)
             tasks[name] = partial(load_emoji, *pair, folder), mlp, methods
-    for pair in HELD_OUT_IMAGE_PAIRS if held_out else IMAGE_PAIRS:
-        name = " → ".join(f"image {style}" for style in pair)
-        tasks[name] = partial(load_emoji_images, *pair, folder), cnn, CONTROL | methods
+            name = " → ".join(f"image {style}" for style in pair)
+            tasks[name] = partial(load_emoji_images, *pair, folder), cnn, CONTROL | methods
     if held_out:
         return tasks
     everything = methods | OTHER_METHODS
