@@ -4,7 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
+from pandas.api.types import infer_dtype
 from scipy import stats
+
+from dann.checks import check_shape
 
 _NUM_BINS = 3  # of a nuisance that is a number
 # Smallest fraction of a class with the value, and largest probability that it occurs by chance.
@@ -46,12 +49,16 @@ def find_confounded_classes(labels: Any, nuisance: Any) -> list[ConfoundedClass]
         nuisance: Class of the nuisance of each example `(n,)`. Missing classes and values are
             `None`, NaN or -1.
 
+    Raises:
+        ValueError: If an argument is not one finite value per example.
+
     Example:
 
     >>> from dann.diagnostics import find_confounded_classes
     >>> print(*find_confounded_classes(["ill"] * 20 + ["well"] * 20, ["a"] * 20 + ["a", "b"] * 10))
     100% of class ill have the value a (75% of all examples)
     """
+    labels, nuisance = _read_arrays(labels=labels, nuisance=nuisance)
     counts = pandas.crosstab(_mask_missing(labels), _mask_missing(nuisance))  # (classes, values)
     total, value_sizes = counts.to_numpy().sum(), counts.sum()
     confounded = []
@@ -74,21 +81,51 @@ def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.D
         labels: Class of each example `(n,)`.
         predicted: Predicted class of each example `(n,)`.
         nuisance: Value of the nuisance of each example `(n,)`. Floating-point values are divided
-            into three intervals of about equally many examples. `None` and NaN are missing values;
-            so is -1, except among floating-point values.
+            into three intervals of about equally many examples, unless all are equal. `None` and
+            NaN are missing values; so is -1, except among floating-point values.
 
     Returns:
         Fractions in [0, 1], and NaN where there is no example.
+
+    Raises:
+        ValueError: If an argument is not one finite value per example, or only one of `labels` and
+            `predicted` contains strings.
     """
-    values: Any = pandas.Series(np.asarray(nuisance))
-    if values.dtype.kind == "f":
+    labels, predicted, nuisance = _read_arrays(
+        labels=labels, predicted=predicted, nuisance=nuisance
+    )
+    if (infer_dtype(labels) == "string") != (infer_dtype(predicted) == "string"):
+        raise ValueError(
+            "Expected `labels` and `predicted` to be both strings or both numbers. Received: "
+            f"labels such as {labels[:1].tolist()} and predictions such as {predicted[:1].tolist()}"
+        )
+    values: Any = pandas.Series(nuisance)
+    if values.dtype.kind != "f":
+        values = _mask_missing(nuisance)
+    elif values.nunique() > 1:
         values = pandas.qcut(values, _NUM_BINS, precision=2, duplicates="drop")
-    else:
-        values = _mask_missing(values)
-    is_correct = np.asarray(labels) == np.asarray(predicted)
+    is_correct = labels == predicted
     return pandas.crosstab(_mask_missing(labels), values, is_correct, aggfunc="mean")
 
 
-def _mask_missing(values):
-    column = pandas.Series(np.asarray(values)).astype(object)
+def _read_arrays(**arguments):
+    """Returns the arguments as arrays of one length."""
+    arrays = {name: np.asarray(values) for name, values in arguments.items()}
+    for name, array in arrays.items():
+        check_shape(f"`{name}`", array.shape, ["n"], hint="one value per example")
+        if len(array) != len(arrays["labels"]):
+            raise ValueError(
+                f"Expected one value of `{name}` for each of the {len(arrays['labels'])} labels. "
+                f"Received: {len(array)} values"
+            )
+        if array.dtype.kind == "f" and np.isinf(array).any():
+            raise ValueError(
+                f"Expected finite values of `{name}`, or NaN for a missing value. Received: "
+                f"{np.isinf(array).sum()} infinite values"
+            )
+    return arrays.values()
+
+
+def _mask_missing(array):
+    column = pandas.Series(array).astype(object)
     return column.where(column != -1)  # NaN otherwise, which `crosstab` leaves out

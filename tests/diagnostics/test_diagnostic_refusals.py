@@ -8,9 +8,11 @@ from support.networks import linear_parts, network
 import dann
 from dann.diagnostics import (
     Diagnostics,
+    accuracy_by_nuisance,
     certify,
     check,
     feature_distance,
+    find_confounded_classes,
     gradient_conflict,
     label_loss_baselines,
     leakage,
@@ -110,6 +112,24 @@ REFUSALS = {
     "leakage lengths": (
         lambda: leak(SITE[:9]),
         "one value of 'site' for each of the 40 examples. Received: 9 values",
+    ),
+    "accuracy kinds": (
+        lambda: accuracy_by_nuisance(SITE, SITE.astype(str), SITE),
+        r"both strings or both numbers.*\[0\] and predictions such as \['0'\]",
+    ),
+    "accuracy logits": (
+        lambda: accuracy_by_nuisance(SITE, np.zeros((40, 2)), SITE),
+        r"`predicted` of shape \(n,\).*shape \(40, 2\)",
+    ),
+    "accuracy nuisances": (lambda: accuracy_by_nuisance(SITE, SITE, {"site": SITE}), "shape ()"),
+    "accuracy infinite": (
+        lambda: accuracy_by_nuisance(SITE, SITE, np.full(40, np.inf)),
+        "finite values of `nuisance`.*Received: 40",
+    ),
+    "accuracy lengths": (lambda: accuracy_by_nuisance(SITE, SITE[:9], SITE), "`predicted` for"),
+    "confounded lengths": (
+        lambda: find_confounded_classes(SITE, SITE[:39]),
+        "`nuisance` for each of the 40 labels. Received: 39 values",
     ),
     "binary function": (lambda: straight_through_health(len, X), "Expected a Keras model or layer"),
     "callback name": (lambda: Diagnostics(["gain"]), "'gain'"),

@@ -165,3 +165,5 @@ def test_accuracy_is_the_fraction_of_each_cell():
     age = np.arange(90.0)
     table = accuracy_by_nuisance(np.zeros(90), age < 45, age)  # in three intervals of 30 examples
     np.testing.assert_allclose(table, [[0.0, 0.5, 1.0]])
+    table = accuracy_by_nuisance(np.zeros(90), age < 45, np.full(90, 2.5))
+    assert table[2.5].tolist() == [0.5]
