@@ -211,6 +211,27 @@ def check_class_range(
         )
 
 
+def check_classifier(classifier: Any, num_classes: int) -> None:
+    """Raises an error unless a model is functional and has one output `(batch, num_classes)`.
+
+    Raises:
+        TypeError: If the model is not functional, such as a method of `dann.adaptation`.
+        ValueError: If it has several outputs or another number of classes.
+    """
+    outputs = getattr(classifier, "outputs", None)
+    if outputs is None:
+        raise TypeError(
+            "Expected a functional Keras model from inputs to logits. Received: "
+            f"{type(classifier).__name__}. For a method of `dann` pass `model.classifier`"
+        )
+    shapes = [tuple(output.shape) for output in outputs]
+    if [shape[1:] for shape in shapes] != [(num_classes,)]:
+        raise ValueError(
+            f"Expected a classifier with one output, logits `(batch, {num_classes})`. Received: "
+            f"outputs of shapes {shapes}"
+        )
+
+
 def has_tensorflow() -> bool:
     """Returns whether TensorFlow can be imported; imports it, because it may be broken."""
     try:

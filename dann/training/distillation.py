@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.checks import check_integer
+from dann.checks import check_classifier, check_integer, check_shape
 from dann.data.examples import Examples
 from dann.data.pair import BATCH_SIZE
 from dann.data.pairs import IndexedDomain, Pairs
@@ -33,10 +33,12 @@ def distill(
         probabilities: Class probabilities of these inputs, `(n, num_classes)`, such as
             `dann.selection.Recommendation.average`.
         steps: Number of steps, at least 1.
-        seed: Seed of the order of the examples. Defaults to `0`.
+        seed: Seed of the order of the examples, at least 0. Defaults to `0`.
 
     Raises:
-        ValueError: If `probabilities` does not match the inputs or the logits.
+        TypeError: If the classifier is not functional.
+        ValueError: If `probabilities` does not match the inputs or the logits, or contains values
+            below 0 or rows that do not sum to 1.
 
     Example:
 
@@ -53,12 +55,17 @@ def distill(
         - [Hinton et al., 2015](https://arxiv.org/abs/1503.02531), section 2, with temperature 1.
     """
     check_integer("steps", steps, low=1)
-    examples = Examples({"inputs": inputs, "labels": np.asarray(probabilities)}, "target")
-    expected = (examples.count, classifier.output_shape[-1])
-    if np.shape(probabilities) != expected:
+    check_integer("seed", seed, low=0)
+    probabilities = np.asarray(probabilities)
+    check_shape("`probabilities`", probabilities.shape, ["n", "num_classes"])
+    check_classifier(classifier, probabilities.shape[1])
+    examples = Examples({"inputs": inputs, "labels": probabilities}, "target")
+    sums = probabilities.sum(axis=1, dtype="float64")
+    if probabilities.min() < 0 or not np.allclose(sums, 1, atol=1e-3):
         raise ValueError(
-            f"Expected `probabilities` of shape {expected}, one row per input and one column per "
-            f"class. Received: shape {np.shape(probabilities)}"
+            "Expected `probabilities` in [0, 1], with rows that sum to 1. Received: values from "
+            f"{probabilities.min():.3g} to {probabilities.max():.3g}, and sums from "
+            f"{sums.min():.3g} to {sums.max():.3g}. Apply a softmax to logits"
         )
     order = Sampler(examples.count, True, seed, 0)
     domain = IndexedDomain(examples, order)

@@ -46,7 +46,22 @@ def test_frozen_weights_do_not_change_and_order_depends_on_the_seed():
     assert np.abs(results[0] - results[2]).max() > 1e-6
 
 
-@pytest.mark.parametrize("shape", [(9, 2), (10, 3), (10,)])
-def test_probabilities_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"of shape \(10, 2\)|arrays of one length"):
-        distill(make_classifier(), make_data()[0], np.ones(shape), steps=1)
+PROBABILITIES = make_data()[1]
+REFUSALS = {
+    "other length": (PROBABILITIES[:9], 0, "arrays of one length"),
+    "three classes": (np.full((10, 3), 1 / 3), 0, r"one output, logits `\(batch, 3\)`"),
+    "classes": (np.arange(10) % 2, 0, r"`probabilities` of shape \(n, num_classes\)"),
+    "logits": (np.log(PROBABILITIES), 0, "Apply a softmax"),
+    "larger": (5 * PROBABILITIES, 0, "sums from 5 to 5"),
+    "negative": (PROBABILITIES + [[-1, 1]], 0, "from -"),
+    "NaN": (PROBABILITIES * np.nan, 0, "NaN or infinite"),
+    "seed": (PROBABILITIES, -1, "`seed`"),
+    "seed of a float": (PROBABILITIES, 1.5, "`seed`"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_probabilities_and_seeds_are_checked(case):
+    probabilities, seed, words = REFUSALS[case]
+    with pytest.raises((TypeError, ValueError), match=words):
+        distill(make_classifier(), make_data()[0], probabilities, steps=1, seed=seed)
