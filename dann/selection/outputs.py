@@ -67,9 +67,10 @@ def compute_outputs(
 
     Raises:
         NotFiniteError: If a logit or feature is not finite. It is a `ValueError`.
-        TypeError: If `source` is not a pair, or `target` is a tuple, such as inputs and labels.
-        ValueError: If there is no example, a label is out of range, frames have other columns than
-            in `fit`, or the model does not return a vector for each example.
+        TypeError: If `model` is not a Keras model, `source` is not a pair, or `target` is a tuple,
+            such as inputs and labels.
+        ValueError: If there is no example, a label is out of range or missing, frames have other
+            columns than in `fit`, or the model does not return a vector for each example.
     """
     results: dict[str, Any] = {}
     columns = getattr(model, "frame_columns", ())
@@ -83,12 +84,7 @@ def compute_outputs(
         inputs, labels = frames_to_arrays(source)
         source_features, logits = _run_model(model, inputs, features, batch_size)
         results |= {"source_features": source_features, "source_logits": logits}
-        if logits.shape[1] == 1:  # regression
-            results["source_labels"] = np.reshape(labels, len(logits))
-        else:
-            classes = to_class_indices(labels)
-            check_class_range("labels of the source", classes, logits.shape[1])
-            results["source_labels"] = classes
+        results["source_labels"] = convert_source_labels(labels, logits)
     if target is not None:
         check_unlabeled(target)
         inputs = frames_to_arrays(target)
@@ -97,6 +93,20 @@ def compute_outputs(
         if mixed:
             results["mixed_logits"] = _run_model(model, mix(inputs), False, batch_size)[1]
     return Outputs(**results)
+
+
+def convert_source_labels(labels: Any, logits: np.ndarray) -> np.ndarray:
+    """Returns the class numbers `(m,)` of logits `(m, num_classes)`, or numbers in regression."""
+    if np.shape(labels)[:1] != (len(logits),):
+        raise ValueError(
+            f"Expected one label for each of the {len(logits)} source examples. Received: labels "
+            f"of shape {np.shape(labels)}"
+        )
+    if logits.shape[1] == 1:  # regression
+        return np.reshape(labels, len(logits))
+    classes = to_class_indices(labels)
+    check_class_range("labels of the source", classes, logits.shape[1])
+    return classes
 
 
 def check_unlabeled(target: Any) -> None:
@@ -134,6 +144,11 @@ def draw_permutation_partners(count: int) -> np.ndarray:
 def _run_model(model, inputs, needs_features, batch_size):
     """Returns the features, or `None`, and the logits `(n, num_classes)`, in float64."""
     network, features = getattr(model, "classifier", model), None
+    if not isinstance(network, keras.Layer):
+        raise TypeError(
+            f"Expected a Keras model. Received: {type(network).__name__}. "
+            "`keras.models.load_model` reads saved models"
+        )
     if needs_features:
         if not isinstance(model, AdversarialModel):
             raise TypeError(

@@ -1,17 +1,19 @@
 """Class shares of the target, and a classifier that is corrected for them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
 from scipy import optimize, special
 
+from dann.checks import check_classifier
 from dann.data.probes import FOLDS, Separation, probe_domains
-from dann.selection.outputs import Outputs
+from dann.selection.outputs import Outputs, check_finite_outputs, convert_source_labels
 
 _MAX_STEPS, _TOLERANCE = 1000, 1e-6  # of the EM algorithm
 _REPETITIONS = 20  # of the bootstrap
 _MAX_ERROR = 0.05  # largest accepted standard error of a share
+_MIN_SINGULAR_VALUE = 1e-3  # of the probabilities of the classes, each as a vector of length 1
 
 
 class ShareEstimate(NamedTuple):
@@ -21,7 +23,8 @@ class ShareEstimate(NamedTuple):
         source: Shares of the classes in the held-out source, `(num_classes,)`.
         target: Estimated shares in the target by maximum likelihood, `(num_classes,)`.
         bbse: Estimated shares in the target from the confusion matrix, `(num_classes,)`.
-        errors: Standard errors of `target`, by 20 bootstrap samples, `(num_classes,)`.
+        errors: Standard errors of `target`, by 20 bootstrap samples, `(num_classes,)`; infinite if
+            the calibrated probabilities of the classes are linearly dependent.
         temperature: Divisor of the logits that calibrates the classifier on the source.
         biases: Addends of the divided logits that calibrate it, `(num_classes,)`.
         probe: Result of `dann.selection.probe_domains` on the target and on source examples that
@@ -45,12 +48,17 @@ class ShareEstimate(NamedTuple):
     @property
     def rejection_reason(self) -> str | None:
         """Why the estimate is rejected, or `None`."""
+        if np.isnan(self.probe.accuracy):
+            return (
+                f"too few examples: the test of the assumption requires {FOLDS} of each domain, "
+                "and in the source as many with the estimated class shares"
+            )
         if self.errors.max() > _MAX_ERROR:
             return (
                 "the classifier separates the classes too poorly: a share has a standard error of "
                 f"{self.errors.max():.2f}"
             )
-        if not self.probe.low <= 0.5:  # or NaN, with too few examples
+        if self.probe.low > 0.5:
             return (
                 "the inputs moved too: with equal class shares, a new probe still separates the "
                 f"domains with an accuracy of {self.probe.accuracy:.1%} (chance 50%)"
@@ -92,6 +100,12 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
         outputs: Result of `dann.selection.compute_outputs` with `source` and `target`, for a
             classifier that did not train on these source examples.
 
+    Raises:
+        NotFiniteError: If a logit is not finite. It is a `ValueError`.
+        TypeError: If outputs of a domain are missing.
+        ValueError: If there are fewer than 2 classes, the domains differ in the number of classes,
+            or a source example has no class number.
+
     Example:
 
     >>> import numpy as np
@@ -109,8 +123,7 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
         - [Lipton et al., 2018](https://arxiv.org/abs/1802.03916), section 4.
         - [Alexandari et al., 2020](https://arxiv.org/abs/1901.06852), for the calibration.
     """
-    source, target = outputs.source_logits, outputs.target_logits
-    labels = np.asarray(outputs.source_labels)
+    source, labels, target = read_outputs(outputs)
     temperature, biases = calibrate(source, labels)
     source_shares, shares, bbse = _estimate(source, labels, target, temperature, biases)
     rng, bootstrap_shares = np.random.default_rng(0), []
@@ -120,6 +133,8 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
         estimate = _estimate(source[rows], labels[rows], target[target_rows], *calibration)
         bootstrap_shares.append(estimate[1])
     errors = np.std(bootstrap_shares, axis=0, ddof=1)
+    if not _determine_shares(source, temperature, biases):
+        errors = np.full_like(errors, np.inf)
     if outputs.source_features is not None and outputs.source_features.ndim == 2:
         source, target = outputs.source_features, outputs.target_features
     rows, probe = _select_rows(labels, shares), Separation(*[np.nan] * 4)
@@ -137,15 +152,16 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
     - `z / T + b + log(q / p)`
 
     Args:
-        classifier: Model from inputs to logits, for which `shares` was estimated, such as
-            `model.classifier`. The new model shares its weights.
+        classifier: Functional model from inputs to logits, for which `shares` was estimated, such
+            as `model.classifier`. The new model shares its weights.
         shares: Result of `estimate_shares`.
 
     Returns:
         A Keras model with one more layer. `save` stores it, and `dann.deployment` exports it.
 
     Raises:
-        ValueError: If the estimate is rejected.
+        TypeError: If the classifier is not functional.
+        ValueError: If the estimate is rejected, or has another number of classes.
 
     Example:
 
@@ -173,8 +189,32 @@ def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
             "Expected an estimate that is not rejected. Received: an estimate with the "
             f"`rejection_reason` {shares.rejection_reason!r}"
         )
-    adapt = keras.layers.Rescaling(1 / shares.temperature, shares.offsets.tolist(), name="shares")
+    check_classifier(classifier, len(shares.target))
+    count = sum(layer.name.startswith("shares") for layer in classifier.layers)
+    name = f"shares_{count}" if count else "shares"  # of an adapted classifier, or of another
+    adapt = keras.layers.Rescaling(1 / shares.temperature, shares.offsets.tolist(), name=name)
     return keras.Model(classifier.input, adapt(classifier.output), name=classifier.name)
+
+
+def read_outputs(outputs: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns source logits, source labels and target logits, checked for `estimate_shares`."""
+    names = "source_logits", "source_labels", "target_logits"
+    missing = [name for name in names if getattr(outputs, name, None) is None]
+    if missing:
+        raise TypeError(
+            "Expected outputs for `source=(inputs, labels)` and `target=inputs`, as "
+            "`dann.selection.compute_outputs` returns them. Received: "
+            f"{type(outputs).__name__} without {', '.join(missing)}"
+        )
+    source = check_finite_outputs("source logits", np.asarray(outputs.source_logits))
+    target = check_finite_outputs("target logits", np.asarray(outputs.target_logits))
+    shapes = source.shape, target.shape
+    if source.ndim != 2 or source.shape[1:] != target.shape[1:] or source.shape[1] < 2:
+        raise ValueError(
+            "Expected logits `(n, num_classes)` of the same 2 or more classes in both domains. "
+            f"Received: shapes {shapes[0]} and {shapes[1]}. For two classes write `num_classes=2`"
+        )
+    return source, convert_source_labels(outputs.source_labels, source), target
 
 
 def calibrate(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
@@ -220,6 +260,17 @@ def _estimate(source, labels, target, temperature, biases):
     ratios, _ = optimize.nnls(confusion, predicted)
     bbse = ratios * confusion.sum(axis=0)
     return source_shares, shares, bbse / max(bbse.sum(), np.finfo("float64").tiny)
+
+
+def _determine_shares(logits, temperature, biases):
+    """Returns whether the probabilities of the classes are linearly independent.
+
+    Otherwise, other shares have the same likelihood: any shares if all logits are equal.
+    """
+    probabilities = special.softmax(logits / temperature + biases, axis=1)  # (m, classes)
+    norms = np.maximum(np.linalg.norm(probabilities, axis=0), np.finfo("float64").tiny)
+    rank = np.linalg.matrix_rank(probabilities / norms, tol=_MIN_SINGULAR_VALUE)
+    return rank == logits.shape[1]
 
 
 def _select_rows(labels, shares):

@@ -14,6 +14,8 @@ from dann.selection import (
     agreement,
     compute_outputs,
     compute_scores,
+    estimate_shares,
+    expected_accuracy,
     recommend,
     regret,
 )
@@ -25,6 +27,16 @@ LOGITS = Outputs(target_logits=np.eye(3))
 @keras.saving.register_keras_serializable("tests")
 def custom_loss(labels, logits):
     return SIGMOIDS(labels, logits)
+
+
+def estimate(**fields):
+    outputs = Outputs(np.eye(2), source_logits=np.eye(2), source_labels=np.arange(2))
+    return estimate_shares(outputs._replace(**fields))
+
+
+def expect_accuracy(model=None, **arguments):
+    model = build_checkpoint(0) if model is None else model
+    return expected_accuracy(model, **{"source": SOURCE, "target": TARGET, **arguments})
 
 
 def score(model=None, **arguments):
@@ -60,6 +72,20 @@ REFUSALS = {
     "source without labels": (lambda: score(source=X), r"source=\(inputs, labels\)"),
     "no source": (lambda: score(source=None), "held-out source examples"),
     "label out of range": (lambda: score(source=(X, Y + 1)), "labels of the source"),
+    "fewer labels": (lambda: expect_accuracy(source=(X, Y[:-1])), "one label for each of the"),
+    "path": (lambda: expect_accuracy("run"), "Keras model. Received: str.*load_model"),
+    "accuracy without source": (lambda: expect_accuracy(source=None), "without source_logits"),
+    "accuracy of a number": (
+        lambda: expect_accuracy(identity_model(classes=1), source=(X[:, :1], Y), target=X[:, :1]),
+        "2 or more classes",
+    ),
+    "shares of an array": (lambda: estimate_shares(np.eye(2)), "compute_outputs.*ndarray without"),
+    "shares without source": (lambda: estimate(source_logits=None), "without source_logits"),
+    "shares of class -1": (lambda: estimate(source_labels=np.array([-1, 0])), "from 0 to 1.*: -1"),
+    "shares of texts": (lambda: estimate(source_labels=np.array(["a", "b"])), "return_inverse"),
+    "shares of floats": (lambda: estimate(source_labels=np.array([0, 0.5])), "one class number"),
+    "shares of NaN": (lambda: estimate(target_logits=np.full((2, 2), np.nan)), "finite target"),
+    "shares of other classes": (lambda: estimate(target_logits=np.eye(3)), "both domains.*3, 3"),
     "no features": (
         lambda: compute_outputs(build_checkpoint(0).classifier, target=TARGET),
         "model of `dann.adaptation`",

@@ -6,6 +6,7 @@ import pytest
 from scipy import special
 
 import dann
+from dann.networks import mlp_backbone
 from dann.selection import Outputs, adapt_shares, estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
 
@@ -27,6 +28,14 @@ def compute_logits(inputs):
 def make_outputs(share, seed=0, shift=0.0):
     (x, y), (x_target, _) = draw(0.5, seed), draw(share, seed + 1, shift=shift)
     return Outputs(compute_logits(x_target), None, None, compute_logits(x), y, None)
+
+
+def adapt(classifier):
+    return adapt_shares(classifier, estimate_shares(make_outputs(0.5)))
+
+
+def distill(classifier):
+    dann.training.distill(classifier, np.zeros((2, 1)), np.eye(2), steps=1)
 
 
 @pytest.mark.parametrize("share", SHARES)
@@ -60,13 +69,37 @@ def test_moved_inputs_and_weak_classifiers_are_named():
         Outputs(logits[0], source_logits=logits[1], source_labels=np.arange(300) % 2)
     )
     few = estimate_shares(Outputs(9 * np.eye(2), None, None, 9 * np.eye(2), np.arange(2), None))
-    for estimate, words in ((moved, "inputs moved too"), (weak, "too poorly"), (few, "")):
+    outputs = make_outputs(0.5)
+    equal = estimate_shares(
+        outputs._replace(target_logits=np.ones((99, 2)), source_logits=np.ones((2000, 2)))
+    )
+    assert np.isinf(equal.errors).all()
+    rejected = (moved, "inputs moved"), (weak, "too poorly"), (few, "too few"), (equal, "too poor")
+    for estimate, words in rejected:
         assert estimate.rejection_reason
         assert words in str(estimate)
         with pytest.raises(ValueError, match="not rejected.*`rejection_reason`"):
             adapt_shares(classifier, estimate)
     with pytest.raises(TypeError, match="estimate_shares.*Received: list"):
         adapt_shares(classifier, [0.5, 0.5])  # pyright: ignore[reportArgumentType]
+
+
+CLASSIFIERS = {
+    "method": (lambda: dann.SourceOnly(mlp_backbone((1,)), 2), "SourceOnly.*`model.classifier`"),
+    "three classes": (lambda: dann.SourceOnly(mlp_backbone((1,)), 3).classifier, r"\(None, 3\)"),
+    "two outputs": (
+        lambda: keras.Model(x := keras.Input((1,)), [keras.layers.Dense(2)(x) for _ in range(2)]),
+        "one output.*2.*2",
+    ),
+}
+
+
+@pytest.mark.parametrize("call", [adapt, distill])
+@pytest.mark.parametrize("case", CLASSIFIERS)
+def test_classifiers_that_do_not_match_are_refused(case, call):
+    make_classifier, words = CLASSIFIERS[case]
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(make_classifier())
 
 
 def test_corrected_classifier_is_that_of_bayes(tmp_path):
@@ -84,6 +117,9 @@ def test_corrected_classifier_is_that_of_bayes(tmp_path):
     # Bayes' rule with the true shares, up to the errors of the estimates.
     ones, zeros = 0.1 * special.expit(2 * x), 0.9 * special.expit(-2 * x)
     np.testing.assert_allclose(np.exp(logits[:, 1:]), ones / (ones + zeros), atol=0.1)
+    again = adapt_shares(model, estimate)
+    expected = model(x) / estimate.temperature + estimate.offsets
+    np.testing.assert_allclose(again(x), expected, rtol=1e-5, atol=1e-5)
     model.save(tmp_path / "a.keras")
     loaded = keras.models.load_model(tmp_path / "a.keras")
     np.testing.assert_array_equal(loaded(x), model(x))
@@ -106,3 +142,12 @@ def test_confidence_is_calibrated_and_corrected_for_its_error():
     # A classifier that always predicts equal probabilities.
     flat = estimate_accuracy(Outputs(0 * logits, source_logits=0 * logits, source_labels=labels))
     assert flat == pytest.approx((0.5 - 0.166, 0.5 - 0.426, 0.5 - 0.039))
+
+
+@pytest.mark.parametrize(("classes", "scale"), [(10, 0), (30, 0), (30, 99)])
+def test_accuracy_outside_of_the_calibration_has_no_interval(classes, scale):
+    labels = np.arange(300) % classes
+    logits = scale * np.eye(classes)[labels]
+    estimate = estimate_accuracy(Outputs(logits, source_logits=logits, source_labels=labels))
+    assert estimate == pytest.approx((0.834 if scale else 0, 0, 1), abs=1e-3)
+    assert "cannot tell" in str(estimate)
