@@ -14,7 +14,8 @@ have changed, the script ends with an error, because the run may have trained on
 
 `label` writes examples of the predictions to label_<number>.csv in the run directory, with the same
 shares of predicted classes and an empty column `label`. An existing file is never replaced.
-`labels_file` is the completed file; the script prints the accuracy with Wilson's 95% interval.
+`labels_file` is the completed file; the script compares the labels with the predictions of the run
+and prints the accuracy with Wilson's 95% interval.
 
 For a run with `trainer.oracle_curve=true`, the script also lists the epoch that each label-free
 score selects. The regret of a score is the best target accuracy of all epochs minus the target
@@ -54,7 +55,7 @@ def main(cfg):
     data_run = evaluate_run.find_data_run(run)
     if cfg.labels_file is not None:
         class_names = data_run.summary().get("class_names")
-        print(evaluate_run.measure_labeled_accuracy(cfg.labels_file, class_names))
+        print(evaluate_run.measure_labeled_accuracy(run, cfg.labels_file, class_names))
         return
     classifier = run.classifier()
     run_cfg = load_run_config(data_run.path, cfg.paths)

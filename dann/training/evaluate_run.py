@@ -151,19 +151,15 @@ def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
 
     Returns:
         The path of the file, `label_<count>.csv` in the run directory, with the columns `example`,
-        the file or the row number of the example; `prediction`; and `label`, which is empty.
+        the file or the row number of the example; `split`, `"train"` or `"test"`; `prediction`; and
+        `label`, which is empty.
 
     Raises:
         FileExistsError: If the file exists, because it may contain labels.
-        ValueError: If `count` is out of range.
+        ValueError: If `count` is out of range, the run predicts numbers, or two examples of one
+            split have the same name.
     """
-    table = run.predictions()
-    if "class" not in table:
-        raise ValueError(
-            "Expected a run with classes for label=. Received: a run with numbers. Add a column of "
-            f"your numbers to {run.predictions_file} and compare it with the column prediction"
-        )
-    table = table[["example", "class"]].rename(columns={"class": "prediction"})
+    table = _read_predictions(run)
     check_integer("label", count, low=1, high=len(table))
     path = run.path / f"label_{count}.csv"
     if path.exists():
@@ -180,22 +176,43 @@ def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
 
 
 def measure_labeled_accuracy(
-    path: str | os.PathLike, class_names: Sequence[str] | None = None
+    run: RunDirectory, path: str | os.PathLike, class_names: Sequence[str] | None = None
 ) -> LabeledAccuracy:
     """Estimates the target accuracy of a run from a sample that was labeled by hand.
 
     Args:
-        path: A file of `write_sample` with labels. Examples without a label do not count.
+        run: Directory of a finished run, whose predictions are compared with the labels.
+        path: A file of `write_sample` with labels, of this run or of another run with the same
+            target. Examples without a label do not count.
         class_names: Names of all classes. Defaults to `None`: classes are numbers.
 
     Raises:
-        ValueError: If a column is missing, there is no label, or a label is not a class.
+        ValueError: If the file is not a table of `write_sample`, there is no label, a label is not
+            a class, or the run has no prediction for a labeled example.
     """
-    table: Any = pandas.read_csv(path, dtype=str, keep_default_na=False)
-    if not {"prediction", "label"} <= {*table}:
-        raise ValueError(f"Expected the columns prediction and label. Received: {path}")
+    expected = (
+        f"Expected {path} to be a CSV file in UTF-8 with the columns example, split and label, and "
+        "with commas between cells"
+    )
+    try:
+        table: Any = pandas.read_csv(path, dtype=str, keep_default_na=False)
+    except (ValueError, IsADirectoryError) as error:
+        raise ValueError(f"{expected}. Received: {str(error).strip()}") from error
+    predictions = _read_predictions(run)
+    # Row numbers of two files, one for training and one for testing, may be equal.
+    keys = ["example"] if predictions["example"].is_unique else ["example", "split"]
+    if not {*keys, "label"} <= {*table}:
+        raise ValueError(f"{expected}. Received: the header {','.join(table)}")
     table["label"] = table["label"].str.strip()
-    table = table[table["label"] != ""]
+    # The file may have been drawn from another run, so its column `prediction` is ignored.
+    table = table.loc[table["label"] != "", [*keys, "label"]]
+    table = table.merge(predictions[[*keys, "prediction"]], how="left", on=keys)
+    unknown = table["example"][table["prediction"].isna()]
+    if len(unknown):
+        raise ValueError(
+            f"Expected examples of {run.predictions_file}. Received: {', '.join(unknown[:3])} in "
+            f"{path}. Draw examples of this run with label="
+        )
     if class_names is None:  # a spreadsheet may write 1 as 1.0
         table = table[["prediction", "label"]].apply(pandas.to_numeric)
     elif unknown := {*table["label"]} - {*class_names}:
@@ -206,3 +223,21 @@ def measure_labeled_accuracy(
     result = binomtest(int((table["prediction"] == table["label"]).sum()), len(table))
     low, high = result.proportion_ci(method="wilson")
     return LabeledAccuracy(float(result.statistic), float(low), float(high), len(table))
+
+
+def _read_predictions(run):
+    """Returns the columns `example`, `split` and `prediction` of a run with classes."""
+    table = run.predictions()
+    if "class" not in table:
+        raise ValueError(
+            "Expected a run with classes for label=. Received: a run with numbers. Add a column of "
+            f"your numbers to {run.predictions_file} and compare it with the column prediction"
+        )
+    is_repeated = table.duplicated(["example", "split"])
+    if is_repeated.any():
+        raise ValueError(
+            f"Expected a different name of each example in {run.predictions_file}. Received: "
+            f"{table['example'][is_repeated].iloc[0]} for several examples. Train with another id "
+            "(data.id)"
+        )
+    return table[["example", "split", "class"]].rename(columns={"class": "prediction"})

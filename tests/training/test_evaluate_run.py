@@ -54,7 +54,7 @@ def test_sample_has_the_shares_of_the_predicted_classes(predicted_run):
     path = write_sample(predicted_run, 20)
     table = pandas.read_csv(path, keep_default_na=False)
     assert path.name == "label_20.csv"
-    assert list(table) == ["example", "prediction", "label"]
+    assert list(table) == ["example", "split", "prediction", "label"]
     assert table["prediction"].value_counts().to_dict() == {"yes": 14, "no": 6}
     assert table["example"].is_unique
     assert ((table["example"] < 70) == (table["prediction"] == "yes")).all()
@@ -73,30 +73,67 @@ def test_sample_replaces_no_file_and_fits_the_predictions(predicted_run):
     assert path.exists()
 
 
-def fill(folder, labels, predictions="yes"):
-    path = folder / "filled.csv"
-    pandas.DataFrame({"prediction": predictions, "label": labels}).to_csv(path, index=False)
+def fill(run, labels):
+    """Writes labels of examples 69, 68 and so on, as another run would predict them."""
+    path = run.path / "filled.csv"
+    table = {"example": 69 - np.arange(len(labels)), "prediction": "other", "label": labels}
+    pandas.DataFrame(table).to_csv(path, index=False, encoding="utf-8-sig")
     return path
 
 
-def test_accuracy_of_a_sample_has_wilsons_interval(tmp_path):
-    path = fill(tmp_path, ["yes"] * 42 + ["no "] * 8 + [""] * 3)
-    estimate = measure_labeled_accuracy(path, ("no", "yes"))
+def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
+    path = fill(predicted_run, ["yes"] * 42 + ["no "] * 8 + [""] * 3)
+    estimate = measure_labeled_accuracy(predicted_run, path, ("no", "yes"))
     z, n, p = 1.959964, 50, 0.84
     center = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     margin = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     assert estimate == pytest.approx((0.84, center - margin, center + margin, 50))
     words = "inputs): 84.0% (95% interval 71.5% to 91.7%) of 50 labeled examples"
     assert str(estimate).endswith(words)
-    assert measure_labeled_accuracy(fill(tmp_path, ["1.0", "2"], "1")).accuracy == 0.5
+    table = predicted_run.predictions().replace({"class": {"yes": "1", "no": "2"}})
+    predicted_run.write_predictions(table)
+    path = fill(predicted_run, ["1.0", "2"])
+    assert measure_labeled_accuracy(predicted_run, path).accuracy == 0.5
+    others = table.assign(split="test").replace({"class": {"1": "2", "2": "1"}})
+    predicted_run.write_predictions(pandas.concat([table, others]))  # same row numbers
+    path = write_sample(predicted_run, 200)
+    pandas.read_csv(path).assign(label=1).to_csv(path, index=False)
+    assert measure_labeled_accuracy(predicted_run, path)[::3] == (0.5, 200)
+    table = pandas.read_csv(path)
+    table[table["split"] == "test"].to_csv(path, index=False)
+    assert measure_labeled_accuracy(predicted_run, path).accuracy == 0.3
 
 
 @pytest.mark.parametrize(
-    ("labels", "words"), [(["ja"], "among no, yes. Received: ja in"), ([""], "Received: none in")]
+    ("labels", "words"),
+    [
+        (["ja"], "among no, yes. Received: ja in"),
+        ([""], "Received: none in"),
+        (["yes"] * 71, r"Expected examples of .*predictions.csv. Received: -1 in .*filled.csv"),
+        (
+            b"example;prediction;label\n1;yes;yes\n",
+            "commas between cells. Received: the header e",
+        ),
+        (b"\x89PNG\r\n\x1a\n", "to be a CSV file in UTF-8 with the columns example, split and"),
+        (None, "to be a CSV file in UTF-8 .*Is a directory"),
+    ],
 )
-def test_wrong_labels_are_refused(labels, words, tmp_path):
+def test_wrong_labels_are_refused(labels, words, predicted_run):
+    path = predicted_run.path / "filled.csv"
+    if labels is None:
+        path.mkdir()
+    elif isinstance(labels, bytes):
+        path.write_bytes(labels)
+    else:
+        fill(predicted_run, labels)
     with pytest.raises(ValueError, match=words):
-        measure_labeled_accuracy(fill(tmp_path, labels), ("no", "yes"))
+        measure_labeled_accuracy(predicted_run, path, ("no", "yes"))
+
+
+def test_sample_needs_different_names(predicted_run):
+    predicted_run.write_predictions(predicted_run.predictions().assign(example="a"))
+    with pytest.raises(ValueError, match="Received: a for several examples"):
+        write_sample(predicted_run, 5)
 
 
 def test_data_of_a_recommended_classifier_are_those_of_all_runs(tmp_path):
