@@ -33,17 +33,18 @@ def hold_out(
             of these groups are in neither set. The draw depends only on the names of the groups,
             not on the number of examples per group. `None`: each example is drawn separately.
         test_share: Fraction of the examples in the test set, in (0, 1); each set gets at least one.
-        seed: Seed of the draw.
+        seed: Seed of the draw, from 0 to 2**32 - 1.
         is_source: Whether the domain is a source.
 
     Returns:
         Two sorted arrays of row numbers without common elements: training set, test set.
 
     Raises:
-        ValueError: If `test_share` is out of range, or no examples, or no examples of a source
-            class, remain for training.
+        ValueError: If `test_share` or `seed` is out of range, or no examples, or no examples of a
+            source class, remain for training.
     """
     check_number("test_share", test_share, 0, 1, exclude_low=True, exclude_high=True)
+    check_integer("seed", seed, 0, 2**32 - 1)
     candidates = np.flatnonzero(labels != UNKNOWN)
     if not len(candidates):
         candidates = np.arange(len(labels))

@@ -55,8 +55,11 @@ def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -
 
     Raises:
         PackError: If a layer cannot be packed; the error names the layer.
+        TypeError: If `name` is not text.
         ValueError: If `name` is not an identifier in C.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"Expected `name` to be text. Received: {name!r}")
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         raise ValueError(
             f"Expected `name` to be a letter followed by letters, digits or _. Received: {name!r}"

@@ -18,10 +18,11 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     """Clears the state of Keras, then sets the precision, all seeds and the distribution.
 
     Args:
-        seed: Seed of Python, NumPy and the backend.
+        seed: Seed of Python, NumPy and the backend, from 0 to 2**32 - 1.
         precision: Keras dtype policy, such as `"float32"` or `"mixed_bfloat16"`.
         distribution: Distribution of the batches over devices. Defaults to `None`: one device.
     """
+    check_integer("seed", seed, 0, 2**32 - 1)
     keras.utils.clear_session()
     keras.config.set_dtype_policy(precision)
     keras.utils.set_random_seed(seed)

@@ -96,6 +96,11 @@ def test_name_must_be_an_identifier(name, tmp_path):
         to_c(model, tmp_path / "net.c", name)
 
 
+def test_name_must_be_text(tmp_path):
+    with pytest.raises(TypeError, match="`name` to be text. Received: 3"):
+        to_c(keras.Sequential([keras.Input(FLAT), layers.Dense(2)]), tmp_path / "net.c", name=3)
+
+
 def test_other_arguments_are_refused(tmp_path):
     model, path = keras.Sequential([keras.Input(FLAT), layers.Dense(2)]), tmp_path / "model.dann"
     pack(model, path)

@@ -19,6 +19,7 @@ REFUSALS = {
         "optimizer=bop optimizer.learning_rate=1": "optimizer.optimizers.binary.learning_rate",
         "--steps 10": "written without dashes: trainer.steps=10. Received: --steps 10",
         "--batch-size=8": "trainer.batch_size=8. Received: --batch-size=8",
+        "seed=-1 network=mlp": "`seed` to be an integer from 0 to 4294967295. Received: seed=-1",
         "trainer.steps=1e3": "trainer.steps=1e3: Value '1000.0' of type 'float' could not be",
         "method=cdan -m seed=0, 1": "without spaces after commas, and quotes around text",
         "hydra.run.dir=ö,(a)": "quotes around text with special characters: 'key=",
