@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas
 
 
 def as_array(values: Any, domain: str) -> Any:
@@ -16,11 +17,17 @@ def as_array(values: Any, domain: str) -> Any:
         domain: Name of the domain in error messages.
 
     Raises:
+        TypeError: If `values` is a dict.
         ValueError: If values are NaN, infinite, masked or complex, rows differ in length, or
             objects are neither all numbers nor all strings.
     """
     if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
         return values
+    if isinstance(values, dict):
+        raise TypeError(
+            f"Expected the {domain} to be a single array. Received: a dict. Several inputs need "
+            "`dann.data.pair`, which accepts dicts of arrays"
+        )
     if np.ma.is_masked(values):  # `np.asarray` would ignore the mask
         raise ValueError(
             f"Expected the {domain} to have no missing values. Received: a masked array"
@@ -71,6 +78,22 @@ def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
             f"{np.count_nonzero(~np.isfinite(array))} of {array.size} values are NaN or infinite"
         )
     return array
+
+
+def reject_missing(values: Any, role: str) -> None:
+    """Raises `ValueError` if values, one per example, contain NaN or `None`.
+
+    Args:
+        values: Array-like of numbers or strings, `(n,)`.
+        role: Noun for a value in the error message, such as "domain".
+    """
+    # As objects, because strings would convert NaN to "nan".
+    is_missing = pandas.isna(np.asarray(values, dtype=object))
+    if count := np.count_nonzero(is_missing):
+        raise ValueError(
+            f"Expected the {role} of each example. Received: NaN or None for {count} of "
+            f"{np.size(is_missing)} examples. Drop these examples"
+        )
 
 
 def has_strings(inputs: Any) -> bool:

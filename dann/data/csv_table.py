@@ -102,15 +102,20 @@ def csv_table(
         TypeError: If a table is neither a path nor a data frame, or `label`, `groups` or `id` is no
             name.
         ValueError: If a file is not a table in UTF-8; a file or frame is used for training and
-            testing; columns differ or do not exist; most but not all cells of a column that is not
-            listed as categorical are numbers; a label of the source is missing; or a label of the
-            target is not a class of the source.
+            testing; columns differ, do not exist or have the same name; no column is an input; most
+            but not all cells of a column that is not listed as categorical are finite numbers; a
+            label of the source is missing; or a label of the target is not a class of the source.
     """
     for option, name in {"label": label, "groups": groups, "id": id}.items():
         if not isinstance(name, str | None):
             raise TypeError(
                 f"Expected `{option}` to be the name of a column. Received: {type(name).__name__}"
             )
+    if not isinstance(delimiter, str) or not delimiter:
+        raise ValueError(
+            "Expected `delimiter` to be the character between cells, such as ',' or ';' "
+            f"(data.delimiter). Received: {delimiter!r}"
+        )
     kinds = parse_nuisances(nuisances, target is not None)
     files = {"source": source, "target": target, "source test": source_test}
     files |= {"target test": target_test, "target new": target_new}
@@ -138,12 +143,17 @@ def csv_table(
         for part, table in tables.items()
     }
     names = [name for name in tables["source"] if name not in excluded]
+    if not names:
+        raise ValueError(
+            "Expected a column that is an input. Received: only columns of labels, groups, "
+            f"nuisances and ids, and columns in `drop`: {list(tables['source'])}"
+        )
     for part, table in tables.items():
         different = set(names) ^ (set(table) - excluded)
-        if different or not names:
+        if different:
             raise ValueError(
-                "Expected all tables to have the same columns, at least one besides the labels. "
-                f"Received: columns of only the source or only the {part} {sorted(different)}"
+                "Expected all tables to have the same columns. Received: columns of only the "
+                f"source or only the {part} {sorted(different)}"
             )
     cells: Any = pandas.concat(tables)[names]
     numbers = [name for name in names if name not in categorical_names and _convert(cells, name)]
@@ -188,11 +198,20 @@ def _read_table(table_or_path, delimiter) -> Any:
         path, file = "a data frame", io.StringIO(table_or_path.to_csv(index=False, sep=delimiter))
     csv_options: Any = {"sep": delimiter, "skipinitialspace": True, "encoding": "utf-8-sig"}
     try:
+        names = pandas.read_csv(file, dtype=str, header=None, nrows=1, **csv_options).iloc[0]
+        if isinstance(file, io.StringIO):
+            file.seek(0)
         table = pandas.read_csv(file, dtype=str, **csv_options)
     except ValueError as error:  # empty, or not in UTF-8
         raise ValueError(
             f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
         ) from error
+    names = names.dropna().str.strip()
+    if not names.is_unique:  # pandas would rename a second column `a` to `a.1`
+        raise ValueError(
+            f"Expected {path} to have a different name for each column. Received: several columns "
+            f"{names[names.duplicated()].iloc[0]!r}. Rename or remove the others"
+        )
     header = table.columns.str.strip()
     if len(header) == 1 and (delimiters := [text for text in ";\t" if text in header[0]]):
         raise ValueError(
@@ -219,14 +238,14 @@ def _convert(cells: Any, name):
     """
     to_numeric: Any = pandas.to_numeric
     values = to_numeric(cells[name], errors="coerce").astype("float64")
-    texts = cells[name][values.isna() & cells[name].notna()]
+    texts = cells[name][(values.isna() & cells[name].notna()) | np.isinf(values)]
     # Numbers as people write them: 1,000, 12%, 3,5.
     digits = cells[name].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
     numeric_share = to_numeric(digits, errors="coerce").notna().mean()
-    if np.isinf(values).any() or (len(texts) and numeric_share > 0.5):
+    if len(texts) and numeric_share > 0.5:
         raise ValueError(
             f"Expected column {name!r} to contain finite numbers, such as 1200.5, or empty cells. "
-            f"Received: {sorted(set(texts))[:3] or 'inf'} in {len(texts)} of {len(values)} rows. "
+            f"Received: {sorted(set(texts))[:3]} in {len(texts)} of {len(values)} rows. "
             "Correct the cells, drop the column or list it in `categorical`"
         )
     if len(texts) == 0:

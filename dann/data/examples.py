@@ -190,12 +190,15 @@ def check_matching_inputs(source: InputSpec, target: InputSpec, domain: str) -> 
         domain: Name of the other domain.
     """
     if source != target:
+        hint = "Convert both domains to one shape, data type and scale"
+        if source.columns != target.columns:
+            hint = "`pandas.get_dummies(pandas.concat([source, target]))` makes the columns equal"
         raise ValueError(
             "Expected inputs of both domains to have the same structure, shapes and data types, "
             "and data frames to have the same columns in the same order. Received: source "
             f"{_describe_spec(source, target)}; {domain} {_describe_spec(target, source)}. "
-            "`pandas.get_dummies(pandas.concat([source, target]))` makes the columns equal. Pass "
-            "several inputs as a dict or a list, because a tuple means `(inputs, labels)`"
+            f"{hint}. Pass several inputs as a dict or a list, because a tuple means `(inputs, "
+            "labels)`"
         )
 
 

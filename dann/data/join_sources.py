@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from dann.data.arrays import arrays
-from dann.data.conversion import as_array
+from dann.data.conversion import as_array, reject_missing
 from dann.data.domain_pair import DomainPair
 from dann.data.labels import NAME_CLASSES
 from dann.data.lazy_array import concatenate
 
 
-def join_sources(pairs: Sequence[DomainPair], *others: Any) -> DomainPair:
+def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     """Joins pairs that share a target into one pair with all their sources.
 
     Batches contain equal parts of each source. `dann.MDAN` has a discriminator per source; other
@@ -22,7 +22,6 @@ def join_sources(pairs: Sequence[DomainPair], *others: Any) -> DomainPair:
 
     Args:
         pairs: One pair per source, with the same target, input shape, columns and classes.
-        *others: Must be empty, because `pairs` is a list.
 
     Returns:
         A pair whose `source_domain` is the index of the source of each training example.
@@ -43,9 +42,9 @@ def join_sources(pairs: Sequence[DomainPair], *others: Any) -> DomainPair:
     >>> domains.source, domains.num_sources, np.bincount(domains.source_domain).tolist()
     ('source + source', 2, [16, 16])
     """
-    is_list = isinstance(pairs, Sequence) and not others
+    is_list = isinstance(pairs, Sequence)
     if not (is_list and all(isinstance(pair, DomainPair) for pair in pairs)):
-        received = pairs if is_list else (pairs, *others)
+        received = pairs if is_list else (pairs,)
         raise TypeError(
             "Expected one list of pairs, such as `join_sources([first, second])` with pairs of "
             f"`dann.data.arrays`. Received: {', '.join(type(x).__name__ for x in received)}"
@@ -101,7 +100,8 @@ def leave_one_domain_out(
         A pair whose sources are joined by `dann.data.join_sources`, in the order of their names.
 
     Raises:
-        ValueError: If there is no other domain or no such target; also see `dann.data.arrays`.
+        ValueError: If a domain is NaN or `None`, or there is no other domain or no such target;
+            also see `dann.data.arrays`.
 
     Example:
 
@@ -114,6 +114,7 @@ def leave_one_domain_out(
     """
     if not hasattr(inputs, "columns"):  # data frames keep their columns
         inputs = as_array(inputs, "inputs")
+    reject_missing(domains, "domain")
     labels, domains = np.asarray(labels), np.asarray(domains)
     names = np.unique(domains).tolist()
     if target not in names or len(names) < 2 or domains.shape != (len(inputs),):

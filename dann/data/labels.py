@@ -41,6 +41,12 @@ def has_number_labels(
             return True
     for name, table in tables.items():
         if task != "regression" and table["labels"].dtype.kind == "f":
+            if missing := np.count_nonzero(~np.isfinite(table["labels"])):
+                raise ValueError(
+                    f"Expected labels of the {name} to be integers or strings. Received: {missing} "
+                    "labels that are NaN or infinite. Drop these examples or, in the target, set "
+                    "their labels to -1"
+                )
             raise ValueError(
                 f"Expected labels of the {name} to be integers or strings. Received: floats. For "
                 "classes use `labels.astype(int)`, for regression `task='regression'` (data.task)"

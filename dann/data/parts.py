@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer, did_you_mean
-from dann.data.conversion import as_array
+from dann.data.conversion import as_array, reject_missing
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import (
     InputSpec,
@@ -224,6 +224,8 @@ def _read_part(name, part):
     for key, column in part.items():
         if key != "inputs" and column is not None:
             columns[key] = np.asarray(column)
+    if part.get("groups") is not None:
+        reject_missing(part["groups"], "group")  # NaN would be in both sets
     for key, column in columns.items():
         if column.shape != (len(inputs),):
             raise ValueError(

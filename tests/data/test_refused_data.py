@@ -35,6 +35,7 @@ SWAPPED = FRAME[list("ebcda")] + 9
 FRAMES = arrays((FRAME, Y), FRAME + 9)
 SWAPPED_FRAMES = arrays((SWAPPED, Y), SWAPPED - 9)
 RENAMED = FRAME.rename(columns={"a": "other"})
+TWICE = FRAME.rename(columns={"c": " b"})
 PEOPLE = np.arange(60) // 5
 IMAGES = np.zeros((6, 4, 4, 1), "uint8")
 PAIR = DomainPair("a", "b", (IMAGES, Y[:6]), (IMAGES, Y[:6]), IMAGES, (IMAGES, Y[:6]), 3)
@@ -117,6 +118,15 @@ REFUSALS = {
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
     "arrays: whole floats": (read((X, Y * 1.0)), "for regression `task='regression'` (data.task)"),
     "arrays: names as numbers": (read((X, NAMES), task="regression"), "numbers, for regression"),
+    "arrays: missing labels": (read((X, np.where(Y, Y, np.nan))), "Received: 20 labels that are N"),
+    "arrays: missing target labels": (
+        read(target=(X + 9, np.where(Y, Y, np.nan))),
+        "labels of the target to be integers or strings. Received: 20 labels that are NaN or "
+        "infinite. Drop these examples or, in the target, set their labels to -1",
+    ),
+    "arrays: dict": (read(({"x": X}, Y)), "Received: a dict. Several inputs need `dann.data.pair`"),
+    "arrays: types": (read(target=X.astype("uint8")), "one shape, data type and scale"),
+    "arrays: negative seed": (read(seed=-1), "`seed` to be an integer from 0 to 4294967295"),
     "arrays: unknown numbers": (read((X, np.where(Y, Y / 2, np.nan))), "20 of 60 examples"),
     "arrays: one example per class": (read((X[:3], Y[:3])), "class with at least 2 examples"),
     "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
@@ -126,6 +136,10 @@ REFUSALS = {
     "arrays: order of columns": (read((FRAME, Y), SWAPPED), "same columns in the same order"),
     "arrays: view as target": (read(target=(X[::-1], Y)), "different arrays"),
     "groups: one domain": (read(groups=PEOPLE), "one of its groups per input"),
+    "groups: NaN": (
+        read(groups=(np.full(60, np.nan), None)),
+        "the group of each example. Received: N",
+    ),
     "groups: train and test": (read(groups=(PEOPLE, PEOPLE + 6)), "Use different names"),
     "domains: label out of range": (replace_call(target_labeled=(IMAGES, Y[:6] + 1)), "3"),
     "pair: balanced numbers": (lambda _: BALANCED.batches(), "labels with fractions"),
@@ -136,8 +150,9 @@ REFUSALS = {
     "sources: order of columns": (join_call(FRAMES, SWAPPED_FRAMES), "data frame columns"),
     "sources: arrays": (join_call((X, Y)), "join_sources([first, second])"),
     "sources: one pair": (lambda _: join_sources(OTHER), "Received: DomainPair"),
-    "sources: two pairs": (lambda _: join_sources(OTHER, OTHER), "DomainPair, DomainPair"),
     "sources: unknown target": (leave_out(Y), "target=5"),
+    "sources: NaN domains": (leave_out(np.where(Y, Y, np.nan), 2), "NaN or None for 20 of 60"),
+    "sources: no domain": (leave_out([None, *"abc" * 19, "a", "b"], "a"), "None for 1 of 60"),
     "pair: missing target": (pair_call(target=None), "the target to contain finite numbers"),
     "pair: too few labels": (pair_call((X, Y[:3])), "(60, 5, 2)"),
     "pair: other column": (pair_call((FRAME, Y), RENAMED), "missing columns ['other']"),
@@ -163,6 +178,15 @@ REFUSALS = {
     "csv: new target class": (table(b=TABLE + "4,x,maybe\n"), "Received: ['maybe']"),
     "csv: drop of no column": (table(drop="agee"), "to contain names of columns. Did you"),
     "csv: target and nuisances": (table(nuisances=["city"]), "a target and nuisances=['city']"),
+    "csv: drop of all columns": (table(drop=["age", "city"]), "a column that is an input. Receiv"),
+    "csv: two columns": (table("x,y,x,label\n" + "1,2,3,yes\n" * 3), "several columns 'x'"),
+    "csv: two columns of a frame": (
+        lambda _: csv_table(TWICE, FRAME + 9, "a"),
+        "several columns 'b'",
+    ),
+    "csv: infinite": (table(b=TABLE.replace("2,", "inf,")), "Received: ['inf'] in 1 of 6 rows"),
+    "csv: number as delimiter": (table(delimiter=3), "`delimiter` to be the character between"),
+    "csv: no delimiter": (table(delimiter=""), "(data.delimiter). Received: ''"),
     "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']"),
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
     "npz: missing groups": (file(groups="person", x=X, y=Y), "groups in 'person'"),
