@@ -34,8 +34,8 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     if run.classifier_file.is_file() and not run.config_file.is_file():
         raise ConfigError(
-            f"Expected a run. {run} is a classifier without a discriminator. Diagnose a run, such "
-            f"as run={find_data_run(run)}"
+            f"Expected the directory of a run. Received: {run}, which contains only a classifier. "
+            f"Diagnose a run, such as run={find_data_run(run)}"
         )
     model = run.model()
     domains = build_domains(load_run_config(cfg.run, cfg.paths))

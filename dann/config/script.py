@@ -173,7 +173,7 @@ def _prepare_process():
 def _hide_native_logs() -> Iterator[None]:
     """Discards what native code writes to standard error, unless TF_CPP_MIN_LOG_LEVEL is 0 or 1.
 
-    While it is imported, TensorFlow logs before it reads this variable.
+    TensorFlow logs during its import, before it reads this variable.
     """
     try:
         stderr = os.dup(2)

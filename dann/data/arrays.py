@@ -85,7 +85,7 @@ def arrays(
     }
     for name, part_groups in zip(parts, () if groups is None else groups, strict=False):
         parts[name]["groups"] = part_groups
-    check_disjoint({name: part["inputs"] for name, part in parts.items()}, _do_overlap, "arrays")
+    check_disjoint({name: part["inputs"] for name, part in parts.items()}, _share_memory, "arrays")
     return build_pair(
         parts,
         source_name=source_name,
@@ -103,6 +103,6 @@ def _separate_labels(part):
     return {"inputs": x, "labels": y}
 
 
-def _do_overlap(values, other_values):
+def _share_memory(values, other_values):
     are_arrays = all(hasattr(array, "__array__") for array in (values, other_values))
     return values is other_values or (are_arrays and np.shares_memory(values, other_values))

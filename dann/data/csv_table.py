@@ -120,7 +120,7 @@ def csv_table(
     files = {"source": source, "target": target, "source test": source_test}
     files |= {"target test": target_test, "target new": target_new}
     frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
-    check_disjoint(frames, _do_overlap, "data frames")
+    check_disjoint(frames, _share_rows, "data frames")
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
     tables = {part: _read_table(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
@@ -183,7 +183,7 @@ def _collect_names(names) -> set[str]:
     return {names} if isinstance(names, str) else {*(names or ())}
 
 
-def _do_overlap(first, second):
+def _share_rows(first, second):
     """Returns whether two frames are the same, or slices of one frame with common rows."""
     return first is second or any(
         np.shares_memory(first[name].to_numpy(), second[name].to_numpy())

@@ -25,7 +25,7 @@ def read_labels(name: str, labels: np.ndarray) -> np.ndarray:
     return labels if labels.dtype.kind == "f" else labels.astype(str if is_text else np.int64)
 
 
-def has_number_labels(
+def is_regression_task(
     tables: Mapping[str, Any], task: str | None, class_names: Sequence[str] | None
 ) -> bool:
     """Returns whether labels are numbers, as in regression; prints a line if no task is given."""
@@ -37,7 +37,9 @@ def has_number_labels(
         except ValueError:  # names of classes
             fractions = np.zeros(1)
         if (fractions > 0).any():
-            print(f"Labels such as {labels[fractions > 0][0]} are numbers: task=regression")
+            print(
+                f"Some labels have fractions, such as {labels[fractions > 0][0]}: task=regression"
+            )
             return True
     for name, table in tables.items():
         if task != "regression" and table["labels"].dtype.kind == "f":
@@ -54,7 +56,7 @@ def has_number_labels(
     return task == "regression"
 
 
-def read_numbers(tables: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
+def convert_to_floats(tables: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
     """Converts all labels to float32; unknown labels of the target become NaN."""
     for name, table in tables.items():
         labels = table["labels"]
@@ -76,7 +78,7 @@ def read_numbers(tables: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
             )
 
 
-def number_labels(tables: Mapping[str, Any], class_names: Any) -> tuple[str, ...] | None:
+def encode_classes(tables: Mapping[str, Any], class_names: Any) -> tuple[str, ...] | None:
     """Converts all labels to integers; returns the names of the classes, if they have names."""
     sources = {name: table for name, table in tables.items() if name.startswith("source")}
     if any(table["labels"].dtype.kind == "U" for table in tables.values()):

@@ -20,11 +20,11 @@ from dann.data.examples import (
 )
 from dann.data.labels import (
     NAME_CLASSES,
+    convert_to_floats,
+    encode_classes,
     get_known_labels,
-    has_number_labels,
-    number_labels,
+    is_regression_task,
     read_labels,
-    read_numbers,
 )
 from dann.data.lazy_array import select_rows
 from dann.data.nuisances import NuisanceTable, encode_nuisances
@@ -71,16 +71,16 @@ def build_pair(
     specs = {name: InputSpec("rows", get_frame_columns(p["inputs"])) for name, p in parts.items()}
     for name, spec in specs.items():
         check_matching_inputs(specs["source"], spec, name)
-    is_regression = has_number_labels(tables, task, class_names)
+    is_regression = is_regression_task(tables, task, class_names)
     if is_regression:
-        read_numbers(tables, parts)
+        convert_to_floats(tables, parts)
         if kinds:
             raise ValueError(
                 "Expected classes with nuisances; in Python, `dann.Invariant` also supports "
                 "regression. Received: numbers as labels"
             )
     else:
-        class_names = number_labels(tables, class_names)
+        class_names = encode_classes(tables, class_names)
     for name in ("source", "target"):
         if name in tables and f"{name} test" not in tables:
             table = tables[name]

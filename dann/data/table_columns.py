@@ -69,7 +69,7 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
         if abs(missing[0] - missing[1]) > _MAX_EXCLUSIVE_SHARE:
             messages.append(
                 f"column {name!r} reveals the domain: {missing[0]:.0%} of the source's cells and "
-                f"{missing[1]:.0%} of the target's are missing. Fill them in, or"
+                f"{missing[1]:.0%} of the target's are missing. Fill in these cells, or"
             )
         elif source.min() > target.max() or source.max() < target.min():
             messages.append(
@@ -79,7 +79,7 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
             )
         elif _may_be_ids(source) and (target.empty or _may_be_ids(target)):
             messages.append(
-                f"column {name!r} has a different whole number in each row. If they are ids or "
+                f"column {name!r} has a different whole number in each row. If it contains ids or "
                 "row numbers,"
             )
     for message in messages:

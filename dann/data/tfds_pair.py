@@ -76,7 +76,7 @@ def tfds_pair(
     splits = {"source": source_split, "target": target_split}
     splits |= {"source test": source_test_split, "target test": target_test_split}
     rows = {part: _read_ranges(builders[names[part]], split) for part, split in splits.items()}
-    check_disjoint(rows, _do_overlap, "splits")
+    check_disjoint(rows, _ranges_overlap, "splits")
     features: Any = {name: builder.info.features for name, builder in builders.items()}
     shapes = {name: features[name][image].shape for name, (image, _) in keys.items()}
     shape = _choose_common_shape(shapes, image_size)
@@ -173,7 +173,7 @@ def _read_ranges(builder, split):
     ]
 
 
-def _do_overlap(ranges, other_ranges):
+def _ranges_overlap(ranges, other_ranges):
     return any(
         file == other_file and max(rows.start, other_rows.start) < min(rows.stop, other_rows.stop)
         for file, rows in ranges

@@ -127,7 +127,8 @@ def certify(
         if is_pair(inputs) and graph and not isinstance(graph[0], dict):
             raise ValueError(
                 f"Expected `certify(model, inputs)`, because {type(model).__name__} is not a model "
-                "of `dann.adaptation`. Received: both domains of a pair. Pass the inputs of one"
+                "of `dann.adaptation`. Received: both domains of a pair. Pass the inputs of one "
+                "domain, such as `inputs['source']`"
             )
         reversal = None if layer is None else model.get_layer(layer)
         return measure_model(model, inputs, reversal, strength, mode or fit_mode(model))

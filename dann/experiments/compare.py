@@ -35,7 +35,7 @@ from dann.experiments.comparison import (
     DISTILLED_AVERAGE,
     INFO_MAX,
     Comparison,
-    describe_distillation,
+    recommend_distilled,
 )
 from dann.experiments.rows import compute_agreement
 from dann.selection import info_max, probe_domains
@@ -60,8 +60,8 @@ def compare(
     Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
     `domains` has target labels, also trains an upper bound that learns from them (`target_only`),
     which is never recommended. `dann.selection.recommend` explains the choice of a run. If a change
-    of the class shares alone explains the shift, only runs of `adapted_shares` are candidates. If
-    several runs adapt to another shift, the row `distilled_average` is recommended: a new network
+    of the class shares alone explains the shift, only runs of `adapted_shares` are candidates.
+    Otherwise, if at least two runs adapt, the recommended network is `distilled_average`: a new one
     that `dann.training.distill` trains to predict the average of these runs.
 
     Runs with the same seed start from the same weights and see the same batches. Each run is
@@ -198,7 +198,7 @@ def compare(
         begin = time.perf_counter()
         (row,) = (row for row in rows if (row["setting"], row["run"]) == recommendation.key)
         run = train_on_average(task, row["seed"], recommendation.average)
-        recommendation = describe_distillation(recommendation, row["run"], steps)
+        recommendation = recommend_distilled(recommendation, row["run"], steps)
         measures = _measure(run, domains) | {AGREEMENT: math.nan}
         seconds = time.perf_counter() - begin
         rows.append(row | {"setting": DISTILLED_AVERAGE} | measures | {"seconds": seconds})

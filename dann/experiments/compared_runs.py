@@ -113,7 +113,7 @@ def train(
     is_oracle = isinstance(model, TargetOnly)
     batches = (domains.oracle() if is_oracle else domains).batches(task.batch_size, seed)
     model.fit(batches, steps_per_epoch=task.steps, epochs=1, verbose=0)
-    return _compute_run(model, model.classifier, domains, features, is_oracle)
+    return _predict_run(model, model.classifier, domains, features, is_oracle)
 
 
 def train_on_average(task: Task, seed: int, average: np.ndarray) -> ComparedRun:
@@ -121,10 +121,10 @@ def train_on_average(task: Task, seed: int, average: np.ndarray) -> ComparedRun:
     start(seed, keras.config.dtype_policy().name)
     classifier = SourceOnly(task.build_backbone(), task.domains.num_classes).classifier
     distill(classifier, task.domains.target_train, average, task.steps)
-    return _compute_run(classifier, classifier, task.domains)
+    return _predict_run(classifier, classifier, task.domains)
 
 
-def _compute_run(model, classifier, domains, features=False, is_oracle=False):
+def _predict_run(model, classifier, domains, features=False, is_oracle=False):
     """Returns the outputs of a model, or of its classifier if `features` is false, as a run."""
     source, target = domains.source_test, domains.target_train
     outputs = compute_outputs(model, source=source, target=target, features=features, mixed=False)
@@ -228,19 +228,25 @@ def resolve_methods(
     """
     by_name: Any = methods
     if not isinstance(methods, Mapping):
-        found = list(map(_find_method, methods))
-        by_name = dict(found)
-        if len(by_name) < len(found):
-            names = [name for name, _ in found]
+        named_methods = list(map(_find_method, methods))
+        by_name = dict(named_methods)
+        if len(by_name) < len(named_methods):
+            names = [name for name, _ in named_methods]
             raise ValueError(
                 f"Expected methods with different names; pass a dict by name. Received: {names}"
             )
     if DISTILLED_AVERAGE in by_name:
-        raise ValueError(f"Expected another name than {DISTILLED_AVERAGE!r}, which is reserved")
+        raise ValueError(
+            f"Expected another name, because {DISTILLED_AVERAGE!r} is reserved for the average of "
+            f"all runs. Received: {[*by_name]}"
+        )
     settings: dict[str, Any] = {}
     for name, method in by_name.items():
         if domains.is_regression and method in (adapt_baseline_shares, boost):
-            raise ValueError(f"Expected methods for regression. Received: {name!r}")
+            raise ValueError(
+                f"Expected methods that support regression. Received: {name!r}, which needs "
+                "classes. Remove it from `methods`"
+            )
         if method in _SPECIAL.values():
             settings[name] = method
             continue

@@ -155,10 +155,12 @@ class Comparison:
             columns[title] = [_format_cell(name, *row) for row in table[name].to_numpy()]
         frame = pandas.DataFrame(columns).rename_axis(None)
         frame = frame.rename(index={name: f"{name}*" for name in oracles})
-        gain, than = ("points", "over") if self.measure == "accuracy" else ("% less error", "than")
+        gain = "points over source only with the same seed"
+        if self.measure == "mae":
+            gain = "% less error than source only with the same seed"
         lines = [
-            f"mean ± standard deviation over {unit}; * uses target labels (oracle); gain: {gain}",
-            f"{than} source only with the same seed, ± half the width of the 95% interval",
+            f"mean ± standard deviation over {unit}; * uses target labels (oracle)",
+            f"gain: {gain}, ± half the width of the 95% interval",
             frame.to_string(),
             *self.notes,
         ]
@@ -227,7 +229,7 @@ class Comparison:
         figure.savefig(path, dpi=120)
 
 
-def describe_distillation(recommendation: Recommendation, run: str, steps: int) -> Recommendation:
+def recommend_distilled(recommendation: Recommendation, run: str, steps: int) -> Recommendation:
     """Returns the recommendation of a network that `dann.training.distill` trained.
 
     Args:

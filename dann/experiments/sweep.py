@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from dann.data import DomainPair
 from dann.data.probes import Separation
-from dann.experiments.comparison import DISTILLED_AVERAGE, Comparison, describe_distillation
+from dann.experiments.comparison import DISTILLED_AVERAGE, Comparison, recommend_distilled
 from dann.experiments.rows import read_predictions, read_rows
 from dann.layers import with_keras_batch_normalization
 from dann.selection import Recommendation
@@ -78,7 +78,7 @@ def rank_sweep(
         domains, classifier, steps = prepare(directory / closest.run)
         average = _arrange_average(closest.average, classes, domains)
         distill(classifier, domains.target_train, average, steps)
-        recommendation = describe_distillation(closest, RECOMMENDED, steps)
+        recommendation = recommend_distilled(closest, RECOMMENDED, steps)
         row = runs[runs["run"].eq(closest.run)][["baseline", "seed", "oracle"]]
         row = row.assign(run=RECOMMENDED, setting=DISTILLED_AVERAGE)
         accuracies = accuracy_columns(domains, predict_test_sets(classifier, domains))

@@ -43,7 +43,7 @@ def recommend(
        only source-only runs remain.
     2. Otherwise, the run whose classes on the target agree best with the average over all runs
        except source only is recommended; see `find_closest_to_average`. The average makes fewer
-       errors if the runs make different ones. In our tests, one run kept about half of its gain,
+       errors if the runs make different errors. In our tests, one run had about half of its gain,
        and a network that `dann.training.distill` trained on `average` kept 79% to 90%.
        In regression, the run with the smallest mean squared distance is recommended.
 

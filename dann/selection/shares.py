@@ -133,7 +133,7 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
         estimate = _estimate(source[rows], labels[rows], target[target_rows], *calibration)
         bootstrap_shares.append(estimate[1])
     errors = np.std(bootstrap_shares, axis=0, ddof=1)
-    if not _determine_shares(source, temperature, biases):
+    if not _are_shares_identifiable(source, temperature, biases):
         errors = np.full_like(errors, np.inf)
     if outputs.source_features is not None and outputs.source_features.ndim == 2:
         source, target = outputs.source_features, outputs.target_features
@@ -262,7 +262,7 @@ def _estimate(source, labels, target, temperature, biases):
     return source_shares, shares, bbse / max(bbse.sum(), np.finfo("float64").tiny)
 
 
-def _determine_shares(logits, temperature, biases):
+def _are_shares_identifiable(logits, temperature, biases):
     """Returns whether the probabilities of the classes are linearly independent.
 
     Otherwise, other shares have the same likelihood: any shares if all logits are equal.

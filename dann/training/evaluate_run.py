@@ -230,8 +230,8 @@ def _read_predictions(run):
     table = run.predictions()
     if "class" not in table:
         raise ValueError(
-            "Expected a run with classes for label=. Received: a run with numbers. Add a column of "
-            f"your numbers to {run.predictions_file} and compare it with the column prediction"
+            "Expected classification for label=. Received: a regression run. Add the true values "
+            f"to {run.predictions_file} and compare them with the column prediction"
         )
     is_repeated = table.duplicated(["example", "split"])
     if is_repeated.any():

@@ -133,9 +133,10 @@ def train_run(
     watchers: list[keras.callbacks.Callback] = [scores] if scores else []
     if trainer.oracle_curve:
         if domains.target_test[1] is None or domains.is_regression:
+            received = "numbers (regression)" if domains.is_regression else "no labels"
             raise ValueError(
-                "trainer.oracle_curve needs labels that are classes. Received: a target without "
-                "labels, or numbers"
+                "Expected class labels of the target for trainer.oracle_curve=true. Received: "
+                f"{received}"
             )
         watchers.append(OracleCurve(domains.target_test, clock, run.oracle_file))
     epoch = trainer.steps_per_epoch
@@ -183,7 +184,7 @@ def train_run(
             row |= {k: v for k, v in baseline.items() if k.startswith("source_only/")}
         elif baseline is not None:
             title, network = "strength 0" if domains.nuisances else "source only", baseline
-            print(f"Trains {title} and then {name}; the time left is for the current training")
+            print(f"Trains two models: {title}, then {name}; the time left is of the current one")
             batches = _make_pairs(baseline, domains, trainer, seed)
             folder = run.baseline_checkpoints
             _, measures, _ = train(title, baseline, batches, folder, Clock(), progress())
@@ -194,7 +195,7 @@ def train_run(
                 files.write_predictions(predict_target(baseline.classifier, domains))
             row |= {f"source_only/{key}": value for key, value in measures.items()}
             title = _format_title(title, measures)
-        views = [run_figures.compute_view(title, network, domains)]
+        views = [run_figures.compute_panel(title, network, domains)]
         # The watchers come first, so that later callbacks see the scores in the logs.
         lines = [*watchers, progress(), *callbacks]
         history, measures, predicted = train(name, model, pairs, run.checkpoints, clock, *lines)
@@ -215,7 +216,7 @@ def train_run(
         run.write_summary(row)
         print_results(row, domains, table, outputs)
         title = _format_title(name, measures)
-        views.append(run_figures.compute_view(title, model, domains))
+        views.append(run_figures.compute_panel(title, model, domains))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
         print(f"Written to {run}")
     return row

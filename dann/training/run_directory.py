@@ -211,7 +211,7 @@ class RunDirectory:
         saved = self.summary().get("training_data", identity) if self.is_finished() else identity
         # A row of one domain can change both, because `csv_table` scales them together.
         changes = [
-            f"the {domain} ({numbers[0]} now, {saved[domain][0]} then)"
+            f"the {domain} ({saved[domain][0]} examples in training, {numbers[0]} now)"
             for domain, numbers in identity.items()
             if not np.allclose(saved[domain], numbers, rtol=1e-6)
         ]

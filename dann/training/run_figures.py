@@ -30,7 +30,7 @@ def draw(
     history: Mapping[str, Sequence[float]],
     epoch_ends: Sequence[int],
     predicted: Mapping[str, np.ndarray],
-    views: Sequence["View"],
+    views: Sequence["FeaturePanel"],
     seed: int,
 ) -> None:
     """Draws all figures of a run. A figure that cannot be drawn causes a warning.
@@ -181,8 +181,8 @@ def _get_class_names(domains):
     return domains.class_names or [str(number) for number in range(domains.num_classes)]
 
 
-class View(NamedTuple):
-    """A model's view of up to 500 examples per domain.
+class FeaturePanel(NamedTuple):
+    """Features and predictions of a model for up to 500 examples per domain.
 
     The examples are test examples and, if there are fewer than 500, also training examples.
 
@@ -197,11 +197,11 @@ class View(NamedTuple):
     predicted: np.ndarray
 
 
-def compute_view(title: str, model: Any, domains: DomainPair) -> View:
+def compute_panel(title: str, model: Any, domains: DomainPair) -> FeaturePanel:
     """Computes the features and the predictions of a model of `dann.adaptation`."""
     source, target = (inputs for inputs, _ in _select_examples(domains))
     features = predict(model.backbone, np.concatenate([source, target])).astype("float64")
-    return View(title, features, predict(model.classifier, target).argmax(axis=-1))
+    return FeaturePanel(title, features, predict(model.classifier, target).argmax(axis=-1))
 
 
 def _select_examples(domains):
@@ -226,7 +226,7 @@ def _select_evenly(*sets):
 
 
 def save_features(
-    views: Sequence[View],
+    views: Sequence[FeaturePanel],
     domains: DomainPair,
     seed: int,
     path: str | pathlib.Path,

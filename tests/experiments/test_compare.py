@@ -266,7 +266,7 @@ REFUSALS = {
     "no seeds": ({"seeds": []}, "`seeds` to be a list"),
     "seed of half": ({"seeds": [0.5]}, "seeds=0.5"),
     "equal seeds": ({"seeds": [0, 0]}, "different seeds"),
-    "reserved name": ({"methods": {"distilled_average": dann.DANN}}, "which is reserved"),
+    "reserved name": ({"methods": {"distilled_average": dann.DANN}}, "is reserved"),
     "equal names": ({"methods": [dann.DANN, dann.DANN]}, "pass a dict by name"),
     "text optimizer": ({"optimizer": "adam"}, "`optimizer` to be a function without arguments"),
     "method in capitals": ({"methods": ["DANN"]}, "one of 'dann'"),

@@ -98,7 +98,7 @@ def test_image_size_and_batch_size_follow_a_few_images(
 def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_refused):
     arguments = [*SHORT, *FILES["csv"], "data.label=size", "hydra.run.dir=numbers"]
     output = run_well("train.py", arguments, folder)
-    assert "are numbers: task=regression\n" in output
+    assert ": task=regression\n" in output
     table = pandas.read_csv(folder / "numbers/predictions.csv")
     assert list(table) == ["example", "prediction", "split"]
     sizes = pandas.read_csv(folder / "b.csv")["size"]

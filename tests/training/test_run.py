@@ -224,7 +224,7 @@ REFUSALS = {
     "batch larger than the source": (run({"batch_size": 20}), "20"),
     "oracle curve without labels": (
         run({"oracle_curve": True}, target_test=UNLABELLED),
-        "trainer.oracle_curve needs labels",
+        "trainer.oracle_curve=true. Received: no labels",
     ),
     "oracle without labels": (run(method=TargetOnly), "labels of the target"),
     "keep that is no score": (run(selection={"keep": "bnm"}), "selection.keep"),

@@ -54,7 +54,7 @@ def test_run_takes_the_configured_steps(domains, tmp_path, capsys):
     assert summary["backend"] == keras.backend.backend()
     output = capsys.readouterr().out
     assert format_accuracies(summary) in output
-    assert "Trains source only and then DANN; the time left is for the current training" in output
+    assert "Trains two models: source only, then DANN; the time left" in output
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
         assert picture.std() > 5  # not blank
@@ -245,7 +245,7 @@ def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, figures
 @pytest.mark.parametrize(("scale", "length"), [(0.0, 5), (1e-30, 5), (1e30, 5), (1.0, 1)])
 def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
     features = scale * np.random.default_rng(0).normal(size=(48, length))
-    view = run_figures.View("a", features, np.zeros(24, int))
+    view = run_figures.FeaturePanel("a", features, np.zeros(24, int))
     run_figures.save_features([view], domains, seed=0, path=tmp_path / "features.png")
     assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
 
@@ -253,7 +253,7 @@ def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
 def test_unlabeled_examples_have_the_color_of_the_predicted_class(domains, tmp_path, figures):
     pair = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
     predicted = np.arange(24) % 3
-    view = run_figures.View("a", np.random.default_rng(0).normal(size=(48, 5)), predicted)
+    view = run_figures.FeaturePanel("a", np.random.default_rng(0).normal(size=(48, 5)), predicted)
     run_figures.save_features([view], pair, seed=0, path=tmp_path / "features.png")
     (axes,) = figures[0].axes
     expected = colormaps["tab10"].resampled(3)(predicted)
