@@ -257,7 +257,7 @@ NUMBERS = dann.data.arrays((np.eye(3), np.arange(3) / 2), np.eye(3) + 1)
 REFUSALS = {
     "classifier for numbers": (
         {"domains": NUMBERS, "methods": ["gradient_boosting"]},
-        "Expected methods for regression. Received: 'gradient_boosting'",
+        "support regression. Received: 'gradient_boosting'",
     ),
     "unknown method": ({"methods": ["danna"]}, "methods.*danna"),
     "a method as a text": ({"methods": "dann"}, r"`methods` to be a list.*\['dann', 'cdan'\]"),
