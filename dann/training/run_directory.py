@@ -210,11 +210,12 @@ class RunDirectory:
         """
         saved = self.summary().get("training_data", identity) if self.is_finished() else identity
         # A row of one domain can change both, because `csv_table` scales them together.
-        changes = [
-            f"the {domain} ({saved[domain][0]} examples in training, {numbers[0]} now)"
-            for domain, numbers in identity.items()
-            if not np.allclose(saved[domain], numbers, rtol=1e-6)
-        ]
+        changes = []
+        for domain, (count, checksum) in identity.items():
+            if not np.allclose(saved[domain], (count, checksum), rtol=1e-6):
+                old = f"{saved[domain][0]} examples in training"
+                new = "with other values" if saved[domain][0] == count else f"{count} now"
+                changes.append(f"the {domain} ({old}, {new})")
         if changes:
             raise ValueError(
                 f"Expected the data on which {self} trained, because the test sets of other "

@@ -73,8 +73,8 @@ def test_evaluate_prints_accuracies_matrices_and_regrets(folder, run_well):
 
 
 CHANGES = {
-    "a": (np.r_[:100, :20], "source (96 now, 80 then)"),
-    "b reordered": (np.r_[99:-1:-1], "target (80 now, 80 then)"),
+    "a": (np.r_[:100, :20], "source (80 examples in training, 96 now)"),
+    "b reordered": (np.r_[99:-1:-1], "target (80 examples in training, with other values)"),
 }
 
 

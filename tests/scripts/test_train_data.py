@@ -110,13 +110,17 @@ def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_r
     output = run_well("evaluate.py", ["run=numbers"], folder)
     assert f"target: b\nmean absolute error {error:.6g}, R2 " in output
     refused = run_here("evaluate.py", ["run=numbers", "label=5"], folder)
-    check_refused(refused, "Received: a run with numbers")
+    check_refused(refused, "Received: a regression run")
 
 
 @pytest.mark.parametrize(
     ("kind", "overrides", "words"),
     [
-        ("csv", ["data.label=size", "trainer.oracle_curve=true"], "labels that are classes"),
+        (
+            "csv",
+            ["data.label=size", "trainer.oracle_curve=true"],
+            "oracle_curve=true. Received: numbers (regression)",
+        ),
         ("csv", ["data.label=class"], "['size', 'kind', 'label']"),
         ("csv", ["network=cnn"], "network=tabular"),
         ("npz", ["data.target=a.csv"], "a.csv"),

@@ -46,11 +46,15 @@ def test_broken_summary_does_not_finish_a_run(run, text):
 @pytest.mark.parametrize(
     ("identity", "words"),
     [
-        ({"source": [9, 1.0], "target": [8, 2.1]}, "of the target (8 now, 8 then)"),
+        (
+            {"source": [9, 1.0], "target": [8, 2.1]},
+            "of the target (8 examples in training, with other values)",
+        ),
         # As if `csv_table` scaled both domains by their rows.
         (
             {"source": [9, 1.1], "target": [7, 2.1]},
-            "of the source (9 now, 9 then) and of the target (7 now, 8 then)",
+            "of the source (9 examples in training, with other values) and of the target "
+            "(8 examples in training, 7 now)",
         ),
     ],
 )
