@@ -97,10 +97,11 @@ def find_data_run(run: RunDirectory) -> RunDirectory:
     parent = RunDirectory(run.path.absolute().parent)
     if run.classifier_file.is_file() and parent.config_file.is_file():
         return parent
-    runs = [RunDirectory(path.parent) for path in sorted(parent.path.rglob("summary.json"))]
-    runs = [member for member in runs if member.is_finished() and member.config_file.is_file()]
-    name = f"{run.path.absolute().name}/{run.classifier_file.name}"
-    if not runs or name not in Manifest(parent.path, "sweep").files():
+    name, runs = f"{run.path.absolute().name}/{run.classifier_file.name}", []
+    if name in Manifest(parent.path, "sweep").files():  # other folders may be large
+        runs = [RunDirectory(path.parent) for path in sorted(parent.path.rglob("summary.json"))]
+        runs = [member for member in runs if member.is_finished() and member.config_file.is_file()]
+    if not runs:
         raise FileNotFoundError(
             "Expected the directory of a run, or the folder `recommended` of a sweep. "
             f"Received: {run}"
