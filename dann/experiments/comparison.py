@@ -3,6 +3,7 @@
 import math
 import os
 import pathlib
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -167,7 +168,8 @@ class Comparison:
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
-            lines += [f"- {reason}" for reason in self.recommendation.reasons]
+            for reason in self.recommendation.reasons:
+                lines += textwrap.wrap(f"- {reason}", 100, subsequent_indent="  ")
             lines.append(f"recommended: {self._describe_recommended()}")
         return "\n".join(lines)
 
@@ -237,10 +239,8 @@ def recommend_distilled(recommendation: Recommendation, run: str, steps: int) ->
         run: Name of the run of the network.
         steps: Number of steps.
     """
-    reason = (
-        f"a new network was trained for {steps} steps to predict the average class probabilities "
-        "of all runs that adapt"
-    )
+    training = f"a new network was trained for {steps} steps"
+    reason = f"{training} to predict the average of all runs that adapt"
     reasons = *recommendation.reasons[:-1], reason  # the last reason is for the run
     return Recommendation(DISTILLED_AVERAGE, run, reasons)
 

@@ -134,7 +134,7 @@ def test_new_network_learns_the_average_of_the_runs(sweep):
     predicted = classifier(inputs).numpy().argmax(axis=1)
     assert saved.predictions()["class"].tolist() == predicted.astype(str).tolist()
     accuracy = np.mean(predicted[4:] == 0)
-    assert "a new network was trained for 3 steps to predict the average class" in text
+    assert "a new network was trained for 3 steps to predict the average of" in text
     assert f"recommended: distilled_average, in recommended (target accuracy {accuracy:.1%}" in text
     table = pandas.read_csv(sweep / "sweep.csv").set_index("run")
     assert table.loc["recommended", "target/accuracy"] == accuracy
