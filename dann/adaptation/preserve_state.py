@@ -12,8 +12,8 @@ def preserve_state(
 ) -> Iterator[keras.StatelessScope]:
     """Returns a scope that discards everything a model or layer assigns to its variables.
 
-    Each scope begins with the current seeds, so two passes in two scopes draw the same noise. The
-    scope collects the losses that layers add.
+    Random seeds are not advanced either, so two passes in two scopes draw the same noise. The scope
+    collects the losses that layers add.
 
     Args:
         model: The model or layer.

@@ -58,7 +58,7 @@ def find_confounded_classes(labels: Any, nuisance: Any) -> list[ConfoundedClass]
     >>> print(*find_confounded_classes(["ill"] * 20 + ["well"] * 20, ["a"] * 20 + ["a", "b"] * 10))
     100% of class ill have the value a (75% of all examples)
     """
-    labels, nuisance = _read_arrays(labels=labels, nuisance=nuisance)
+    labels, nuisance = _check_arrays(labels=labels, nuisance=nuisance)
     counts = pandas.crosstab(_mask_missing(labels), _mask_missing(nuisance))  # (classes, values)
     total, value_sizes = counts.to_numpy().sum(), counts.sum()
     confounded = []
@@ -91,7 +91,7 @@ def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.D
         ValueError: If an argument is not one finite value per example, or only one of `labels` and
             `predicted` contains strings.
     """
-    labels, predicted, nuisance = _read_arrays(
+    labels, predicted, nuisance = _check_arrays(
         labels=labels, predicted=predicted, nuisance=nuisance
     )
     if (infer_dtype(labels) == "string") != (infer_dtype(predicted) == "string"):
@@ -108,7 +108,7 @@ def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.D
     return pandas.crosstab(_mask_missing(labels), values, is_correct, aggfunc="mean")
 
 
-def _read_arrays(**arguments):
+def _check_arrays(**arguments):
     """Returns the arguments as arrays of one length."""
     arrays = {name: np.asarray(values) for name, values in arguments.items()}
     for name, array in arrays.items():

@@ -1,4 +1,4 @@
-"""Compares the label loss with a constant model, and predicted with source class shares."""
+"""Label loss of a constant model, and class shares of the predictions and of the source."""
 
 from typing import Any
 

@@ -88,11 +88,13 @@ def _render_verdict(diagnosis):
     css_class = "neutral" if verdict.name in _NEUTRAL else "unhealthy"
     if verdict.name == "aligned":  # not green if another value is unhealthy
         css_class = "healthy" if is_healthy else "neutral"
-    reasons = "".join(f"<li>{_render(reason)}</li>" for reason in verdict.reasons)
-    metadata = "; ".join(f"{key}: {_format(value)}" for key, value in diagnosis.metadata.items())
+    reasons = "".join(f"<li>{_to_html(reason)}</li>" for reason in verdict.reasons)
+    metadata = "; ".join(
+        f"{key}: {_format_value(value)}" for key, value in diagnosis.metadata.items()
+    )
     return (
         f"<section class='verdict {css_class}'>\n<h1>{_escape(verdict.headline)}</h1>\n"
-        f"<ul>{reasons}</ul>\n<p><strong>What to do.</strong> {_render(verdict.advice)}</p>\n"
+        f"<ul>{reasons}</ul>\n<p><strong>What to do.</strong> {_to_html(verdict.advice)}</p>\n"
         f"</section>\n<p>{_escape(metadata)}</p>\n"
     )
 
@@ -106,9 +108,9 @@ def _render_evidence(measurements):
     cells = [
         [
             f"{'✓' if row.is_healthy else '✗'} <code>{_escape(row.name)}</code>",
-            f"<strong>{_format(row.value)}</strong>",
+            f"<strong>{_format_value(row.value)}</strong>",
             _format_range(row.low, row.high),
-            f"{_render(row.range.meaning)} <em>If outside:</em> {_render(row.range.advice)}",
+            f"{_to_html(row.range.meaning)} <em>If outside:</em> {_to_html(row.range.advice)}",
         ]
         for row in rows
     ]
@@ -124,7 +126,7 @@ def _render_figure(picture: Picture) -> str:
 
 def _render_numbers(measurements):
     rows = [
-        (f"<code>{_escape(name)}</code>", _escape(_format(value)))
+        (f"<code>{_escape(name)}</code>", _escape(_format_value(value)))
         for name, value in measurements.items()
         if np.ndim(value) == 0
     ]
@@ -134,13 +136,13 @@ def _render_numbers(measurements):
 
 def _format_range(low, high):
     if math.isinf(low):
-        return f"at most {_format(high)}"
+        return f"at most {_format_value(high)}"
     if math.isinf(high):
-        return f"at least {_format(low)}" if low > 1e-9 else "above 0"
-    return f"{_format(low)} to {_format(high)}"
+        return f"at least {_format_value(low)}" if low > 1e-9 else "above 0"
+    return f"{_format_value(low)} to {_format_value(high)}"
 
 
-def _format(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool | int | np.integer | str):
         return str(value)
     if value is None or math.isnan(value):
@@ -148,7 +150,7 @@ def _format(value: Any) -> str:
     return "infinite" if value == math.inf else f"{value:.3g}".replace("-", "−")
 
 
-def _render(text):
+def _to_html(text):
     """Returns a sentence as HTML, with code between backticks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", _escape(text))
 

@@ -79,11 +79,11 @@ def measure_reversal(
         elif ratio < _MIN_RATIO and strength in (0, None):
             state = "not started" if rises else "strength 0"
         else:
-            state = _find_state(measurements)
+            state = _classify_state(measurements)
         return measurements | {"reversal/state": state}
 
 
-def _find_state(measurements):
+def _classify_state(measurements):
     direction, ratio = measurements["reversal/cosine"], measurements["reversal/ratio"]
     calls, strength = measurements["reversal/calls"], measurements["reversal/strength"]
     if ratio < _MIN_RATIO:

@@ -25,7 +25,7 @@ from dann.experiments.compared_runs import (
     TARGET_ONLY,
     ComparedRun,
     Method,
-    Task,
+    RunContext,
     list_defaults,
     resolve_methods,
     train_on_average,
@@ -149,9 +149,9 @@ def compare(
     settings |= resolve_methods(list_defaults(domains) if methods is None else methods, domains)
     if domains.target_train_labels is not None and domains.target_test[1] is not None:
         settings |= resolve_methods([TARGET_ONLY], domains)
-    task = Task(domains, backbone, optimizer, steps, batch_size)
+    context = RunContext(domains, backbone, optimizer, steps, batch_size)
     if domains.is_regression and methods is None:
-        task.notes.append(f"regression: without {', '.join(CLASSIFIERS)}, which need classes")
+        context.notes.append(f"regression: without {', '.join(CLASSIFIERS)}, which need classes")
     measure = "mae" if domains.is_regression else "accuracy"
     rows: list[dict[str, Any]] = []
     runs: dict[tuple[str, str], ComparedRun] = {}
@@ -164,11 +164,11 @@ def compare(
         with warnings.catch_warnings(), contextlib.suppress(NotFiniteError):
             if rows:  # the first run warned of the scale of the inputs
                 warnings.filterwarnings("ignore", "the inputs are from")
-            run = train_setting(task, seed)
+            run = train_setting(context, seed)
             if run is None:
                 continue
             if setting == SOURCE_ONLY:
-                task.baselines[seed] = run
+                context.baselines[seed] = run
             runs[setting, row["run"]] = run
             row |= _measure(run, domains) | {"seconds": time.perf_counter() - begin}
         rows.append(row)  # a diverged run has no numbers
@@ -179,9 +179,9 @@ def compare(
         )
         for row in rows:
             row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)
-    if not task.baselines:  # they diverged
-        return Comparison(pandas.DataFrame(rows), notes=task.notes)
-    baseline = next(iter(task.baselines.values())).outputs
+    if not context.baselines:  # they diverged
+        return Comparison(pandas.DataFrame(rows), notes=context.notes)
+    baseline = next(iter(context.baselines.values())).outputs
     probe = probe_domains(baseline.source_features, baseline.target_features)
     probabilities = {
         key: to_probabilities(run.outputs.target_logits)
@@ -189,15 +189,15 @@ def compare(
         if key[0] not in (STANDARDIZED, CONTROL, BOOSTING)
     }
     adapted = {key: values for key, values in probabilities.items() if key[0] == SHARES}
-    if len(adapted) == len(task.baselines) and probe.low > 0.5:
+    if len(adapted) == len(context.baselines) and probe.low > 0.5:
         probabilities = adapted
-        task.notes.append("a change of the class shares alone explains the shift")
+        context.notes.append("a change of the class shares alone explains the shift")
     recommendation = recommend_run(probe, probabilities, [SOURCE_ONLY])
     run = runs[recommendation.key]
     if recommendation.average is not None and recommendation.setting != SHARES:
         begin = time.perf_counter()
         (row,) = (row for row in rows if (row["setting"], row["run"]) == recommendation.key)
-        run = train_on_average(task, row["seed"], recommendation.average)
+        run = train_on_average(context, row["seed"], recommendation.average)
         recommendation = recommend_distilled(recommendation, row["run"], steps)
         measures = _measure(run, domains) | {AGREEMENT: math.nan}
         seconds = time.perf_counter() - begin
@@ -208,7 +208,7 @@ def compare(
         classifier=run.classifier,
         predictions=predict_target(run.classifier, domains),
         standardizer=domains.standardizer,
-        notes=task.notes,
+        notes=context.notes,
     )
 
 

@@ -49,7 +49,7 @@ class ComparedRun(NamedTuple):
 
 
 @dataclasses.dataclass
-class Task:
+class RunContext:
     """The data and the settings that all runs of a comparison share.
 
     Args:
@@ -88,12 +88,12 @@ class Task:
 
 
 def train(
-    task: Task, seed: int, method: Callable[[Any, int], Any], features: bool = False
+    context: RunContext, seed: int, method: Callable[[Any, int], Any], features: bool = False
 ) -> ComparedRun:
     """Trains one run, as `dann.compare` describes.
 
     Args:
-        task: The settings of the comparison.
+        context: The settings of the comparison.
         seed: Seed of weights and batches.
         method: Function of `(backbone, num_classes)` that returns a model; in regression, the
             keyword argument `label_head` contains a head with one output.
@@ -102,26 +102,26 @@ def train(
     Raises:
         NotFiniteError: If an output is not finite. It is a `ValueError`.
     """
-    domains = task.domains
+    domains = context.domains
     start(seed, keras.config.dtype_policy().name)
-    backbone, options = task.build_backbone(), {}
+    backbone, options = context.build_backbone(), {}
     if domains.is_regression:
         head = label_head(backbone.output_shape[-1], domains.num_classes)
         options["label_head"] = scale_outputs(head, domains.source_train[1])
     model: Any = method(backbone, domains.num_classes, **options)
-    compile_model(model, task.optimizer(), Trainer(task.steps, steps_per_epoch=task.steps))
+    compile_model(model, context.optimizer(), Trainer(context.steps, steps_per_epoch=context.steps))
     is_oracle = isinstance(model, TargetOnly)
-    batches = (domains.oracle() if is_oracle else domains).batches(task.batch_size, seed)
-    model.fit(batches, steps_per_epoch=task.steps, epochs=1, verbose=0)
+    batches = (domains.oracle() if is_oracle else domains).batches(context.batch_size, seed)
+    model.fit(batches, steps_per_epoch=context.steps, epochs=1, verbose=0)
     return _predict_run(model, model.classifier, domains, features, is_oracle)
 
 
-def train_on_average(task: Task, seed: int, average: np.ndarray) -> ComparedRun:
+def train_on_average(context: RunContext, seed: int, average: np.ndarray) -> ComparedRun:
     """Returns a run that predicts an average over runs; see `dann.training.distill`."""
     start(seed, keras.config.dtype_policy().name)
-    classifier = SourceOnly(task.build_backbone(), task.domains.num_classes).classifier
-    distill(classifier, task.domains.target_train, average, task.steps)
-    return _predict_run(classifier, classifier, task.domains)
+    classifier = SourceOnly(context.build_backbone(), context.domains.num_classes).classifier
+    distill(classifier, context.domains.target_train, average, context.steps)
+    return _predict_run(classifier, classifier, context.domains)
 
 
 def _predict_run(model, classifier, domains, features=False, is_oracle=False):
@@ -132,10 +132,10 @@ def _predict_run(model, classifier, domains, features=False, is_oracle=False):
     return ComparedRun(outputs, logits, classifier, is_oracle)
 
 
-def train_standardized(task: Task, seed: int) -> ComparedRun:
+def train_standardized(context: RunContext, seed: int) -> ComparedRun:
     """Trains source only on domains that are standardized separately."""
-    pair = standardize_each(task.domains)
-    return train(dataclasses.replace(task, domains=pair), seed, SourceOnly)
+    pair = standardize_each(context.domains)
+    return train(dataclasses.replace(context, domains=pair), seed, SourceOnly)
 
 
 def standardize_each(domains: DomainPair) -> DomainPair:
@@ -154,15 +154,15 @@ def standardize_each(domains: DomainPair) -> DomainPair:
     return domains.apply_standardizer(standardizer)
 
 
-def adapt_baseline_shares(task: Task, seed: int) -> ComparedRun | None:
+def adapt_baseline_shares(context: RunContext, seed: int) -> ComparedRun | None:
     """Returns the source-only run of a seed, adapted to the class shares of the target.
 
     Returns `None` if this run is missing, or if the estimated shares are rejected.
     """
-    if (baseline := task.baselines.get(seed)) is None:
+    if (baseline := context.baselines.get(seed)) is None:
         return None
     shares = estimate_shares(baseline.outputs)
-    task.notes.append(f"seed {seed}: {shares}")
+    context.notes.append(f"seed {seed}: {shares}")
     if shares.rejection_reason:
         return None
     target, test = (
@@ -173,9 +173,9 @@ def adapt_baseline_shares(task: Task, seed: int) -> ComparedRun | None:
     return ComparedRun(outputs, test, adapt_shares(baseline.classifier, shares))
 
 
-def boost(task: Task, seed: int) -> ComparedRun:
+def boost(context: RunContext, seed: int) -> ComparedRun:
     """Returns the run of gradient boosting on the source, which is not a network."""
-    domains = task.domains
+    domains = context.domains
     inputs, labels = domains.source_train
     with threadpool_limits(1):  # on shared cores, threads would wait in a busy loop
         trees = HistGradientBoostingClassifier(random_state=seed).fit(np.asarray(inputs), labels)
@@ -215,8 +215,8 @@ def list_defaults(domains: DomainPair) -> list[str]:
 
 def resolve_methods(
     methods: Iterable[str | Method] | Mapping[str, Method], domains: DomainPair
-) -> dict[str, Callable[[Task, int], ComparedRun | None]]:
-    """Returns functions of `(task, seed)` that return a run, by name.
+) -> dict[str, Callable[[RunContext, int], ComparedRun | None]]:
+    """Returns functions of `(context, seed)` that return a run, by name.
 
     Args:
         methods: As in `dann.compare`.
