@@ -14,7 +14,6 @@ from dann.data.image_files import check_image_size, load_or_decode
 from dann.data.parts import build_pair, check_disjoint
 
 _CHUNK = 256
-_LUMA = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
 def tfds_pair(
@@ -197,18 +196,14 @@ def unify(image: np.ndarray, size: tuple[int, int], channels: int) -> np.ndarray
     """Converts an image to a size and a channel count.
 
     Resizing is bilinear, antialiased when it shrinks, and does not preserve the aspect ratio. Gray
-    is repeated three times; color becomes its luma. Values are rounded to bytes. An image that
-    already has the size and the channels does not change.
+    is repeated three times. Values are rounded to bytes. An image that already has the size and the
+    channels does not change.
 
     Args:
         image: uint8 `(height, width, channels)` with 1 or 3 channels.
         size: New height and width.
-        channels: New number of channels, 1 or 3.
+        channels: New number of channels, 1 or 3, at least as many as the image has.
     """
-    if image.shape[-1] == 3 and channels == 1:
-        # Rounds like `tf.image.rgb_to_grayscale`.
-        shade = image.astype(np.float32) / np.float32(255) @ _LUMA
-        image = (shade * np.float32(255.5)).astype(np.uint8)[..., np.newaxis]
     if image.shape[:2] != tuple(size):
         height, width = size
         # As floats, because Pillow would round bytes after each of the two axes.
