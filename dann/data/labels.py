@@ -43,15 +43,12 @@ def is_regression_task(
             return True
     for name, table in tables.items():
         if task != "regression" and table["labels"].dtype.kind == "f":
-            if missing := np.count_nonzero(~np.isfinite(table["labels"])):
-                raise ValueError(
-                    f"Expected labels of the {name} to be integers or strings. Received: {missing} "
-                    "labels that are NaN or infinite. Drop these examples or, in the target, set "
-                    "their labels to -1"
-                )
+            missing = np.count_nonzero(~np.isfinite(table["labels"]))
             raise ValueError(
-                f"Expected labels of the {name} to be integers or strings. Received: floats. For "
-                "classes use `labels.astype(int)`, for regression `task='regression'` (data.task)"
+                f"Expected labels of the {name} to be integers or strings. Received: floats, "
+                f"{missing} of them NaN or infinite. For classes drop missing labels (in the "
+                "target, set them to -1) and use `labels.astype(int)`; for regression use "
+                "`task='regression'` (data.task)"
             )
     return task == "regression"
 

@@ -116,13 +116,13 @@ REFUSALS = {
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
     "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
-    "arrays: whole floats": (read((X, Y * 1.0)), "for regression `task='regression'` (data.task)"),
+    "arrays: whole floats": (read((X, Y * 1.0)), "floats, 0 of them NaN"),
     "arrays: names as numbers": (read((X, NAMES), task="regression"), "numbers, for regression"),
-    "arrays: missing labels": (read((X, np.where(Y, Y, np.nan))), "Received: 20 labels that are N"),
     "arrays: missing target labels": (
         read(target=(X + 9, np.where(Y, Y, np.nan))),
-        "labels of the target to be integers or strings. Received: 20 labels that are NaN or "
-        "infinite. Drop these examples or, in the target, set their labels to -1",
+        "labels of the target to be integers or strings. Received: floats, 20 of them NaN or "
+        "infinite. For classes drop missing labels (in the target, set them to -1) and use "
+        "`labels.astype(int)`; for regression use `task='regression'` (data.task)",
     ),
     "arrays: dict": (read(({"x": X}, Y)), "Received: a dict. Several inputs need `dann.data.pair`"),
     "arrays: types": (read(target=X.astype("uint8")), "one shape, data type and scale"),
