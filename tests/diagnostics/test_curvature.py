@@ -11,8 +11,13 @@ from support.networks import network
 import dann
 from dann.adaptation import CDAN, DANN, SourceOnly
 from dann.diagnostics import minmax_spectrum, sharpness
-from dann.diagnostics.fields import explicit_field, get_players, step_field
-from dann.diagnostics.minmax_spectrum import find_stable_steps, growth
+from dann.diagnostics.minmax_spectrum import (
+    explicit_field,
+    find_stable_steps,
+    get_players,
+    growth,
+    step_field,
+)
 from dann.diagnostics.spectrum import spectrum
 from dann.schedules import GaninSchedule
 
