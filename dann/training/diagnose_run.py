@@ -3,8 +3,7 @@
 import pathlib
 
 from dann.diagnostics import Diagnosis
-from dann.diagnostics.figures import Picture, draw
-from dann.diagnostics.page import page
+from dann.diagnostics.page import Picture, draw, page
 from dann.training.run_directory import RunDirectory
 
 _RUN_FIGURES = {

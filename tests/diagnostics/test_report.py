@@ -11,8 +11,7 @@ from support.networks import network
 from dann.adaptation import METHODS, WDGRL
 from dann.diagnostics import Diagnosis, measure, verdict
 from dann.diagnostics.catalogue import RANGES, evidence
-from dann.diagnostics.figures import Picture, draw
-from dann.diagnostics.page import page
+from dann.diagnostics.page import Picture, draw, page
 from dann.diagnostics.verdict import STATES, VERDICTS
 
 MEASUREMENTS = {
