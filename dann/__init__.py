@@ -8,7 +8,7 @@ import os
 import lazy_loader
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # In safe mode Keras loads only classes that are registered, so a plain import imports everything.
 # The scripts set this variable, because they print help and errors without importing Keras.

@@ -76,6 +76,13 @@ def test_links_of_page_lead_to_files(path):
     assert [link for link in links if not (folder / link).exists()] == []
 
 
+def test_version_is_the_same_everywhere():
+    citation = (pages.ROOT / "CITATION.cff").read_text()
+    changelog = (pages.ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {dann.__version__}\n" in citation
+    assert re.search(r"^## (\S+)", changelog, re.MULTILINE)[1] == dann.__version__
+
+
 def test_pages_are_short():
     assert len(TEXTS["README.md"].split()) <= 700
     assert sum(len(TEXTS[path].split()) for path in PAGES) <= 20_000
