@@ -1,44 +1,32 @@
-"""The gradients of both losses on the backbone, against NumPy."""
+"""The gradients of both losses on the backbone, against NumPy and in a training run."""
 
+import csv
 import itertools
 
 import keras
 import numpy as np
 import pytest
-from support.closed_forms import softmax
-from support.formulas import linear_dann, linear_model
-from support.networks import read_weights
-from support.pair import ALL_INPUTS, LABELS, PAIR, STRENGTH
+from support.formulas import dann_by_hand, linear_dann, linear_model
+from support.networks import network, read_weights
+from support.pair import LABELS, PAIR, SOURCE, TARGET
 
-import dann
-from dann.diagnostics import gradient_conflict
+from dann.adaptation import DANN
+from dann.diagnostics import Diagnostics, gradient_conflict
 
 DATA = PAIR, LABELS
 
 
-def deep_dann(**kwargs):
-    """Features `x A_1 A_2`."""
-    inputs = keras.Input((3,))
-    first = keras.layers.Dense(5, use_bias=False, name="first")(inputs)
-    outputs = keras.layers.Dense(4, use_bias=False, name="second")(first)
-    model = linear_dann(backbone=keras.Model(inputs, outputs), **kwargs)
-    model.compile("sgd")
-    return model
+def slopes_by_hand(a1, a2, b, w):
+    """Gradients of both matrices, flat: of the label loss, and of the reversed domain loss.
 
-
-def slopes_by_hand(weights):
-    """Gradients of `A_1` and `A_2`, flat: of the label loss, and of the reversed domain loss."""
-    a1, a2, b, w = weights
-    features = ALL_INPUTS @ a1 @ a2
-    label = np.zeros_like(features)
-    label[:5] = (softmax(features[:5] @ b) - np.eye(3)[LABELS]) / 5 @ b.T
-    domain = np.repeat([[0.0], [1.0]], 5, axis=0)
-    reverse = -STRENGTH * (1 / (1 + np.exp(-features @ w)) - domain) / 10 @ w.T
+    Without its head `w`, the domain loss has no gradient.
+    """
+    label, total = (
+        dann_by_hand((a1 @ a2, b, head), SOURCE, LABELS, TARGET)[1][0] for head in (0 * w, w)
+    )
     return [
-        np.concatenate(
-            [np.ravel(ALL_INPUTS.T @ slope @ a2.T), np.ravel((ALL_INPUTS @ a1).T @ slope)]
-        )
-        for slope in (label, reverse)
+        np.concatenate([np.ravel(slope @ a2.T), np.ravel(a1.T @ slope)])
+        for slope in (label, total - label)
     ]
 
 
@@ -47,8 +35,9 @@ def slopes_by_hand(weights):
     [*itertools.product(("eager", "graph"), (True, False)), ("xla", True)],
 )
 def test_norms_and_cosine_match_numpy(mode, joint_forward):
-    model = deep_dann(joint_forward=joint_forward)
-    label, domain = slopes_by_hand(read_weights(model))
+    model = linear_dann(backbone=network((3, 5, 4), "backbone"), joint_forward=joint_forward)
+    model.compile("sgd")
+    label, domain = slopes_by_hand(*read_weights(model))
     sizes = np.linalg.norm(label), np.linalg.norm(domain)
     expected = {
         "conflict/label_norm": sizes[0],
@@ -59,7 +48,7 @@ def test_norms_and_cosine_match_numpy(mode, joint_forward):
     assert gradient_conflict(model, DATA, mode=mode) == pytest.approx(expected, rel=1e-4)
 
 
-class EqualLosses(dann.DANN):
+class EqualLosses(DANN):
     def method_losses(self, batch, reversal, training):
         terms = super().method_losses(batch, reversal, training)
         return {**terms, "label/loss": terms["domain/loss"]}
@@ -72,3 +61,37 @@ def test_dropout_draws_the_same_mask_for_both_losses():
     model = linear_model(EqualLosses, backbone=keras.Model(inputs, dropped))
     model.compile("sgd")
     assert gradient_conflict(model, DATA, mode="eager")["conflict/cosine"] == pytest.approx(1)
+
+
+RNG = np.random.default_rng(0)
+X = {name: RNG.normal(size=(24, 3)).astype("float32") for name in ("source", "target")}
+Y = np.arange(24) % 2
+BATCH = ({name: part[:8] for name, part in X.items()}, Y[:8])
+
+
+def train(callbacks):
+    """Trains a DANN with dropout and momentum, always with the same seeds and batches."""
+    keras.utils.set_random_seed(1)
+    backbone = network((3, 4), "backbone", "tanh")
+    dropped = keras.layers.Dropout(0.3, seed=2)(backbone.output)
+    model = DANN(keras.Model(backbone.input, dropped), num_classes=2)
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), metrics=["accuracy"], jit_compile=False)
+    options = {"batch_size": 8, "shuffle": False, "verbose": 0}
+    return model, model.fit(X, Y, callbacks=callbacks, **options).history
+
+
+def test_numbers_are_logged_and_the_training_is_unchanged(tmp_path):
+    diagnostics = Diagnostics(("certify", "label_loss_baselines", "gradient_conflict"), BATCH)
+    logger = keras.callbacks.CSVLogger(tmp_path / "metrics.csv")
+    model, history = train([diagnostics, logger])
+    plain_model, plain_history = train([])
+    assert {name: history[name] for name in plain_history} == plain_history
+    for weight, plain_weight in zip(model.variables, plain_model.variables, strict=True):
+        np.testing.assert_array_equal(np.array(weight), np.array(plain_weight))
+    with (tmp_path / "metrics.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    expected = gradient_conflict(plain_model, BATCH)
+    for name in ("conflict/cosine", "conflict/ratio"):
+        assert history[f"diagnostics/{name}"] == [pytest.approx(expected[name], rel=1e-4)]
+        assert float(row[f"diagnostics/{name}"]) == pytest.approx(expected[name], rel=1e-4)
+    assert float(row["diagnostics/reversal/cosine"]) == pytest.approx(-1, abs=1e-5)

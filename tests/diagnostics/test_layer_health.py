@@ -1,12 +1,15 @@
-"""Layers that return NaN or only zeros, in models whose faults are known."""
+"""Layers with NaN, zeros or gradients that do not pass, in models whose faults are known."""
 
 import keras
 import numpy as np
 import pytest
 from keras import layers, ops
 from linear_models import DATA
+from support.formulas import linear_dann
+from support.pair import ALL_INPUTS, LABELS, PAIR
 
-from dann.diagnostics import check
+from dann.diagnostics import check, straight_through_health
+from dann.layers import BinaryDense, BinarySign
 
 X = DATA[0]["source"]
 
@@ -56,3 +59,23 @@ def test_check_names_the_first_layer_at_fault(build, name, words):
     assert verdict.name == name
     assert words in verdict.reasons[0]
     assert "Diverged" not in str(verdict)  # nothing was trained
+
+
+def test_pass_rate_is_the_fraction_within_one():
+    x = np.array([[-3.0, -1.0, 0.0, 0.5, 1.0, 1.5]], "float32")
+    assert straight_through_health(BinarySign(name="sign"), x) == {
+        "binary/sign/pass_rate": pytest.approx(4 / 6),
+        "binary/sign/deviation": pytest.approx(x.std()),
+    }
+
+
+@pytest.mark.parametrize("joint_forward", [True, False])
+def test_pass_rates_cover_both_domains_and_the_kernel(joint_forward):
+    inputs = keras.Input((3,))
+    backbone = keras.Model(inputs, BinaryDense(4, name="dense")(inputs))
+    model = linear_dann(backbone=backbone, joint_forward=joint_forward)
+    measurements = straight_through_health(model, (PAIR, LABELS))
+    for name, values in (("input", ALL_INPUTS), ("kernel", np.array(backbone.layers[-1].kernel))):
+        expected = np.mean(np.abs(values) <= 1)
+        assert 0 < expected < 1
+        assert measurements[f"binary/dense/{name}_sign/pass_rate"] == pytest.approx(expected)
