@@ -7,22 +7,13 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from maps import (
-    CURVED_JACOBIAN,
-    EDGES,
-    EDGES_PASS,
-    INPUTS,
-    WEIGHTS,
-    assert_close,
-    curved,
-    linear,
-)
+from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, assert_close, curved, linear
 from support import torch_skips
 from support.arrays import assert_all_equal
 from support.modes import parametrize_mode, run_in_mode
 
 from dann.autodiff import batch_jacobian, frobenius_norm, gradients, singular_values
-from dann.gradients import binary_sign, reverse_gradient
+from dann.gradients import binary_sign, override_gradient, reverse_gradient
 
 BACKEND = keras.backend.backend()
 RNG = np.random.default_rng(0)
@@ -157,3 +148,72 @@ def test_result_can_be_differentiated_when_compiled(mode):
         return gradients(lambda x: ops.sum(batch_jacobian(lambda x: x**3, x)), [x])[0]
 
     assert_close(run_in_mode(differentiate_sum, mode)(ops.convert_to_tensor(INPUTS)), 6 * INPUTS)
+
+
+# Overridden gradients that are not linear in the upstream gradient.
+POINTS = np.array([[1.0, 2.0], [0.5, -1.0], [3.0, 0.25]], "float32")
+MATRIX = np.random.default_rng(1).normal(size=(2, 12)).astype("float32")
+
+
+def _guide(upstream, x):
+    return ops.where((x > 0) & (upstream > 0), upstream, ops.zeros_like(upstream))
+
+
+def _clip_norm(upstream, x):
+    return upstream / ops.maximum(1.0, ops.norm(upstream, axis=-1, keepdims=True))
+
+
+CLIPPED_ROWS = MATRIX.T / np.maximum(1.0, np.linalg.norm(MATRIX.T, axis=1, keepdims=True))
+# By name: the function, and the Jacobian of each example, whose rows are backward passes.
+PASSES = {
+    "guided": (
+        override_gradient(ops.relu, _guide),
+        np.maximum(MATRIX.T, 0) * (POINTS > 0)[:, None],
+    ),
+    "clipped": (
+        override_gradient(lambda x: x, lambda upstream, x: ops.clip(upstream, -1.0, 1.0)),
+        [np.clip(MATRIX.T, -1, 1)] * 3,
+    ),
+    "clipped norm": (override_gradient(lambda x: x, _clip_norm), [CLIPPED_ROWS] * 3),
+}
+if BACKEND != "jax":  # JAX does not detect an added constant
+    shift = override_gradient(lambda x: x, lambda upstream, x: upstream + 1e-3)
+    PASSES["added constant"] = shift, [MATRIX.T + 1e-3] * 3
+
+
+def multiply(function, weights=MATRIX):
+    return lambda x: ops.matmul(function(x), ops.convert_to_tensor(weights))
+
+
+@parametrize_mode
+@pytest.mark.parametrize("name", PASSES)
+def test_rows_are_backward_passes_for_many_outputs(name, mode):
+    function = multiply(PASSES[name][0])
+    result = run_in_mode(lambda x: batch_jacobian(function, x), mode)(ops.convert_to_tensor(POINTS))
+    assert_close(result, PASSES[name][1])
+
+
+@pytest.mark.parametrize(
+    "measure", [lambda f: singular_values(f, POINTS, 2), lambda f: frobenius_norm(f, POINTS)]
+)
+@pytest.mark.parametrize("name", PASSES)
+def test_measures_of_a_matrix_are_refused(name, measure):
+    with pytest.raises(ValueError, match="linear in the upstream gradient.*batch_jacobian"):
+        measure(multiply(PASSES[name][0]))
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0])
+def test_clipping_is_detected_for_equal_weights(scale):
+    weights = np.full((2, 12), scale, "float32")
+    outputs = multiply(PASSES["clipped norm"][0], weights)
+    assert_close(batch_jacobian(outputs, POINTS), np.full((3, 12, 2), 0.5**0.5), atol=0)
+    with pytest.raises(ValueError, match="linear in the upstream gradient"):
+        singular_values(outputs, POINTS, 1)
+
+
+@pytest.mark.parametrize("scale", [1.0, -0.5])
+def test_linear_override_keeps_its_singular_values(scale):
+    function = override_gradient(lambda x: x, lambda upstream, x: scale * upstream)
+    values = singular_values(multiply(function), POINTS, 2)
+    expected = abs(scale) * np.linalg.svd(MATRIX, compute_uv=False)
+    assert_close(values, [expected] * 3, 1e-4, 0)
