@@ -1,10 +1,11 @@
-"""Gradients in every context of TensorFlow and Keras, for all implementations, in closed form."""
+"""Gradients in every context of TensorFlow in closed form, and overridden operations."""
 
 import functools
 
 import keras
 import numpy as np
 import pytest
+from support.differentiate import value_and_gradients
 
 tf = pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
@@ -13,6 +14,7 @@ if keras.backend.backend() != "tensorflow":
 from dann.gradients import (  # noqa: E402
     binary_sign,
     override_gradient,
+    override_op_gradients,
     reverse_gradient,
     surrogate_gradient,
 )
@@ -167,22 +169,36 @@ def test_second_and_forward_derivatives_compose_the_slope(case, compiled):
     np.testing.assert_allclose(jacobian, [np.diag(1.0 * row) for row in slope], 1e-6, 1e-6)
 
 
-def weighted_sum(weights, outputs):
-    return keras.ops.sum(weights * outputs, axis=-1)
+@tf.RegisterGradient("ProductGradOfTests")
+def product_gradient(op, upstream):
+    return 5.0 * upstream * op.inputs[1], 7.0 * upstream * op.inputs[0]
 
 
-@parametrize_case
+def test_registered_gradient_of_two_inputs():
+    function = override_op_gradients(tf.multiply, {"Mul": "ProductGradOfTests"})
+    _, gradients = value_and_gradients(function, [2.0], [3.0])
+    assert [gradient.tolist() for gradient in gradients] == [[15.0], [14.0]]
+
+
+def test_only_operations_of_the_types_are_overridden():
+    def function(inputs):
+        return tf.sign(inputs) + tf.sign(2.0 * inputs) + inputs * inputs + tf.round(inputs)
+
+    times_ten, times_five = (lambda op, upstream, n=n: n * upstream for n in (10.0, 5.0))
+    overridden = override_op_gradients(function, {"Sign": times_ten, "Round": times_five})
+    # 10 from the first sign, 20 from the second, 2 * 3 from the square, 5 from the rounding.
+    value, (gradient,) = value_and_gradients(overridden, [3.0])
+    assert (value.tolist(), gradient.tolist()) == ([14.0], [10.0 + 20.0 + 6.0 + 5.0])
+
+
 @pytest.mark.parametrize(
-    ("options", "policy", "tolerance"),
-    [({"jit_compile": True}, "float32", 1e-6), ({"jit_compile": False}, "mixed_float16", 1e-3)],
+    ("function", "gradient", "words"),
+    [
+        (tf.sign, lambda op, upstream: 0, "return a tensor for each input. Received: int"),
+        (tf.tanh, "ProductGradOfTests", r"^Expected .*\['Sign'\].*'Tanh'\], without \['Sign'\]"),
+        (tf.sign, "typo", "`tf.RegisterGradient` registered. Received: 'typo'"),
+    ],
 )
-def test_fit_step_descends_the_gradient(case, options, policy, tolerance):
-    """For the loss mean(sum(w y)) over n rows, the kernel moves from I to I - X' (w s) / n."""
-    _, slope, function = CASES[case]
-    dense = keras.layers.Dense(3, use_bias=False, kernel_initializer="identity", dtype=policy)
-    layer = keras.layers.Activation(function, dtype=policy)
-    model = keras.Sequential([keras.Input((3,)), dense, layer])
-    model.compile(keras.optimizers.SGD(1.0), weighted_sum, **options)
-    model.fit(INPUTS, WEIGHTS, batch_size=4, shuffle=False, verbose=0)
-    expected = np.eye(3) - INPUTS.T @ (WEIGHTS * slope) / 4
-    np.testing.assert_allclose(dense.kernel, expected, tolerance, tolerance)
+def test_override_without_effect_is_refused(function, gradient, words):
+    with pytest.raises((TypeError, ValueError, LookupError), match=words):
+        value_and_gradients(override_op_gradients(function, {"Sign": gradient}), [1.0])
