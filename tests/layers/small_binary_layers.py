@@ -3,26 +3,17 @@
 import keras
 import numpy as np
 
-from dann.layers import (
-    BinaryConv1D,
-    BinaryConv1DTranspose,
-    BinaryConv2D,
-    BinaryConv2DTranspose,
-    BinaryConv3D,
-    BinaryConv3DTranspose,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-)
+from dann import layers
 
 LAYERS = {  # positional arguments and the shape of the inputs
-    BinaryDense: ((3,), (2, 3, 5)),
-    BinaryConv1D: ((4, 3), (2, 6, 2)),
-    BinaryConv2D: ((4, 3), (2, 5, 6, 2)),
-    BinaryConv3D: ((4, 2), (2, 3, 4, 3, 2)),
-    BinaryDepthwiseConv2D: ((3,), (2, 5, 6, 2)),
-    BinaryConv1DTranspose: ((4, 3), (2, 4, 2)),
-    BinaryConv2DTranspose: ((4, 3), (2, 3, 4, 2)),
-    BinaryConv3DTranspose: ((2, 2), (2, 2, 3, 2, 2)),
+    layers.BinaryDense: ((3,), (2, 3, 5)),
+    layers.BinaryConv1D: ((4, 3), (2, 6, 2)),
+    layers.BinaryConv2D: ((4, 3), (2, 5, 6, 2)),
+    layers.BinaryConv3D: ((4, 2), (2, 3, 4, 3, 2)),
+    layers.BinaryDepthwiseConv2D: ((3,), (2, 5, 6, 2)),
+    layers.BinaryConv1DTranspose: ((4, 3), (2, 4, 2)),
+    layers.BinaryConv2DTranspose: ((4, 3), (2, 3, 4, 2)),
+    layers.BinaryConv3DTranspose: ((2, 2), (2, 2, 3, 2, 2)),
 }
 
 

@@ -1,6 +1,7 @@
 """Tests that every layer of the package passes."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 
 import keras
@@ -91,6 +92,9 @@ def test_every_layer_is_tested_and_public():
     }
     assert {case.kind for case in CASES} == registered
     assert {cls.__name__ for cls in registered} <= set(dir(layers))
+    for cls in registered:  # an editor shows every argument
+        parameters = inspect.signature(cls).parameters.values()
+        assert all(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
 
 
 @parametrize_case

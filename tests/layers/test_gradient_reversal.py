@@ -4,8 +4,15 @@ import pytest
 from support import torch_skips
 from support.differentiate import IMPLEMENTATIONS, value_and_gradients
 
-from dann.autodiff import gradients
-from dann.layers import GradientReversal
+from dann.gradients.estimators import MagnitudeAware
+from dann.layers import (
+    BinaryConv2D,
+    BinaryDense,
+    DomainBlend,
+    GradientReversal,
+    MultilinearMap,
+    RandomConvolution,
+)
 from dann.schedules import GaninSchedule
 
 
@@ -50,15 +57,6 @@ def test_strength_change_reaches_compiled_gradient():
         assert get_weight(model) == pytest.approx(expected)
 
 
-def test_inference_changes_no_state():
-    reversal = GradientReversal(GaninSchedule(total_steps=10))
-    reversal(np.ones((1, 1), "float32"), training=False)
-    assert int(reversal.step) == 0
-    assert float(reversal.strength) == 0.0
-    assert reversal.trainable_weights == []
-    assert [variable.name for variable in reversal.non_trainable_weights] == ["step", "strength"]
-
-
 @keras.saving.register_keras_serializable("tests")
 def halve(step):
     """Returns half of the step, which must be a float: Keras would refuse int64 and a float."""
@@ -72,25 +70,21 @@ def test_keras_schedule_and_function_are_schedules(schedule):
     reversal = GradientReversal(schedule)
     restored = GradientReversal.from_config(reversal.get_config())
     for layer in (reversal, restored):
+        layer(np.ones((1, 1), "float32"), training=False)
+        assert (int(layer.step), float(layer.strength)) == (0, 0.0)
         for _ in range(4):
             layer(np.ones((1, 1), "float32"), training=True)
         assert float(layer.strength) == pytest.approx(1.5)
+        assert layer.trainable_weights == []
+        assert [variable.name for variable in layer.weights] == ["step", "strength"]
 
 
-def test_every_input_of_a_nest_is_reversed():
+def test_nest_of_inputs_passes_a_functional_model():  # `test_certificate.py` has the gradients
     inputs = {"a": keras.Input((2,), name="a"), "b": keras.Input((3,), name="b")}
     network = keras.Model(inputs, GradientReversal(0.5)(inputs))
     arrays = {"a": np.ones((1, 2), "float32"), "b": 2 * np.ones((1, 3), "float32")}
     for name, array in network(arrays).items():
         np.testing.assert_array_equal(array, arrays[name])
-    tensors = [keras.ops.ones((2,)), 3 * keras.ops.ones((2,))]
-
-    def loss(first, second):
-        first, second = GradientReversal(0.5)([first, second])
-        return keras.ops.sum(first * second)
-
-    slopes = [keras.ops.convert_to_numpy(slope) for slope in gradients(loss, tensors)]
-    np.testing.assert_allclose(slopes, [[-1.5, -1.5], [-0.5, -0.5]])
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
@@ -112,3 +106,50 @@ def test_each_call_in_a_step_has_its_strength(implementation, compiled):
     strengths = [float(schedule(step)) for step in (0, 1)]
     np.testing.assert_allclose(gradient, -(strengths[0] * a + 2 * strengths[1] * b), rtol=1e-6)
     assert strengths[1] > 0
+
+
+IMAGES, GRAY_IMAGES = np.zeros((2, 4, 4, 3)), np.zeros((2, 4, 4, 1))
+
+
+def set_strength(initial, strength):
+    GradientReversal(initial).strength = strength
+
+
+def make_dense(**arguments):
+    return BinaryDense(2, **arguments)
+
+
+def convolve_unknown_lengths():
+    layer = BinaryConv2D(3, 3, padding="same", pad_values=1, strides=2)
+    images = keras.Input((None, None, 2))
+    layer.build(images.shape)
+    layer.apply(images, layer.binary_kernel())
+
+
+REFUSALS = [
+    (lambda: GradientReversal(-0.1), "`strength` to be a finite number >= 0, .*strength=-0.1"),
+    (lambda: GradientReversal("1.0"), "layers a schedule of `dann.schedules`.*strength='1.0'"),
+    (lambda: GradientReversal(implementation="reverse"), "'op_override'. Received: .*'reverse'"),
+    (lambda: GradientReversal(lambda step: 1.0), "function.*under this name Keras has None"),
+    (lambda: set_strength(GaninSchedule(10), 0.5), "without a schedule .*Construct .* a number"),
+    (lambda: make_dense(kernel_estimator=None), "`estimator` to be one of .*estimator=None"),
+    (lambda: make_dense(input_estimator=lambda x: x), "Expected a registered quantizer"),
+    (
+        lambda: make_dense(implementation="op_override", kernel_estimator="ede"),
+        "one of 'override', 'stop_gradient'. Received: implementation='op_override'",
+    ),
+    (lambda: make_dense(input_estimator=MagnitudeAware()), "Use it as `kernel_estimator` only"),
+    (lambda: BinaryConv2D(2, 3, lora_rank=1), "BinaryConv2D quantizes its kernel .* lora_rank=1"),
+    (lambda: BinaryConv2D(2, 3, padding="same", pad_values=2), "`pad_values` .* -1.0, 0.0, 1.0"),
+    (convolve_unknown_lengths, r"inputs of fixed lengths .* strides=\(2, 2\)"),
+    (lambda: DomainBlend(rule="product"), "'difference', 'sum'. Received: rule='product'"),
+    (lambda: DomainBlend()([IMAGES, GRAY_IMAGES]), "same number of channels. Received: 3 and 1"),
+    (lambda: RandomConvolution((1, 2)), r"odd sizes. Received: kernel_sizes=\(1, 2\)"),
+    (lambda: MultilinearMap().build([(5, 4), (5, 3, 1)]), r"shape \(batch, num_classes\)"),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSALS, ids=[words for _, words in REFUSALS])
+def test_refusal_names_the_argument(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
