@@ -15,11 +15,6 @@ def mobilenet(**kwargs):
     return application_backbone(SHAPE, "MobileNet", alpha=0.25, **kwargs)
 
 
-def keras_mobilenet(**kwargs):
-    shape = {"input_shape": SHAPE, "include_top": False, "alpha": 0.25}
-    return keras.applications.MobileNet(weights=None, **shape, **kwargs)
-
-
 def caffe(images):
     return images[..., ::-1] - np.array([103.939, 116.779, 123.68])
 
@@ -53,7 +48,8 @@ def test_images_are_preprocessed_for_the_application(name, preprocess, monkeypat
 
 def test_application_with_weights_of_a_file_computes_the_features(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    application = keras_mobilenet(pooling="avg")
+    options = {"weights": None, "include_top": False, "alpha": 0.25, "pooling": "avg"}
+    application = keras.applications.MobileNet(input_shape=SHAPE, **options)
     application.save_weights(tmp_path / "own.weights.h5")
     backbone = mobilenet(weights="~/own.weights.h5")
     expected = application.predict(IMAGES / np.float32(127.5) - 1, verbose=0)
@@ -85,10 +81,8 @@ def read_weights(weights, stage=""):
 
 def test_frozen_weights_and_statistics_stay_in_fit_and_file(reloaded):
     backbone = mobilenet(trainable="conv_pw_13")
-    for variable in backbone.weights:
-        if variable.path.endswith(
-            "moving_variance"
-        ):  # without it, activations of random layers vanish
+    for variable in backbone.weights:  # otherwise the activations of random layers vanish
+        if variable.path.endswith("moving_variance"):
             variable.assign(0.01 * np.ones(variable.shape))
     model = dann.DANN(backbone, num_classes=3)
     model.compile("sgd", jit_compile=False)

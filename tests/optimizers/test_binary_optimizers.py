@@ -1,22 +1,15 @@
 """Bop and the share of flipped weights, against the algorithms in NumPy."""
 
 import itertools
+import math
 
 import keras
 import numpy as np
 import pytest
-from constant_gradient import (
-    BATCH,
-    INPUTS,
-    MODES,
-    Decay,
-    bop_in_numpy,
-    make_layer_sum,
-    train,
-    values,
-)
+from constant_gradient import MODES, STEPS, Decay, bop_in_numpy, make_layer_sum, train, values
 
-from dann.optimizers import Bop, FlipRatio, PerVariable
+import dann
+from dann.optimizers import Bop, FlipRatio, PerVariable, faster_heads
 
 
 @pytest.mark.parametrize(
@@ -43,9 +36,6 @@ def test_weights_flip_only_above_the_threshold():
     np.testing.assert_array_equal(values([weights])[0], [1, -1, 1, 1, -1, -1, 1])
 
 
-STEPS = len(INPUTS) // BATCH
-
-
 def test_share_of_flips_is_logged_by_layer():
     model = make_layer_sum("one", "two", "float", binary=["one", "two"])
     settings = {"one": (0.3, 0.02), "two": (0.2, 0.05)}
@@ -59,3 +49,44 @@ def test_share_of_flips_is_logged_by_layer():
         expected = [np.mean(old != new) for old, new in itertools.pairwise(signs[::STEPS])]
         assert max(expected) > 0
         np.testing.assert_allclose(logs[f"flips/{name}"], expected)
+
+
+SGD = keras.optimizers.SGD
+
+
+def build_split(*arguments, **kwargs):
+    PerVariable(*arguments, **kwargs).build(make_layer_sum("first").trainable_variables)
+
+
+def make_faster_heads(*arguments):
+    return faster_heads(dann.SourceOnly(make_layer_sum("dense"), num_classes=2), *arguments)
+
+
+def train_without_binary_layers():
+    train(make_layer_sum("a"), SGD(), callbacks=[FlipRatio()])
+
+
+def set_threshold_after_training():
+    bop = Bop()
+    train(make_layer_sum("a", binary=["a"], use_bias=False), bop, epochs=1, run_eagerly=True)
+    bop.threshold = 1e-6
+
+
+REFUSED = {  # a function, and words of the error
+    "weight decay": (lambda: Bop(weight_decay=0.1), "weight_decay=0.1"),
+    "threshold": (lambda: Bop(threshold=-1e-8), "threshold=-1e-08"),
+    "late threshold": (set_threshold_after_training, "before training.*new `Bop`"),
+    "text": (lambda: PerVariable({"binary": "sgd"}, SGD()), "Received: {'binary': 'sgd'}"),
+    "default": (lambda: PerVariable({"binary": Bop()}, "sgd"), "default_optimizer.*sgd"),
+    "unmarked": (lambda: Bop().build([keras.Variable([1.0])]), "`PerVariable"),
+    "unused rule": (lambda: build_split({"binary": Bop()}, SGD()), "'binary', which matches none"),
+    "factor": (lambda: make_faster_heads(SGD(), 0), "factor=0"),
+    "function": (lambda: make_faster_heads(SGD(math.sqrt)), "Keras schedule"),
+    "no binary layer": (train_without_binary_layers, "trainable binary layers"),
+}
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED.values(), ids=REFUSED)
+def test_invalid_use_is_refused(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
