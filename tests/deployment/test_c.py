@@ -13,10 +13,10 @@ from keras import layers
 from packable_networks import NETWORKS, integer_inputs, logits, spread_statistics
 
 from dann import layers as dann_layers
-from dann.deployment import to_c
+from dann.deployment import pack, to_c
 from dann.deployment.c_file import C_VERSION, generate_c
 from dann.deployment.packing import build_program
-from dann.deployment.runtime import PackedModel, Step
+from dann.deployment.runtime import PackedModel, Step, load
 from dann.layers import BinaryDense, BinarySign
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
@@ -93,18 +93,25 @@ def test_layers_of_floats_agree_with_keras(tmp_path):
         np.testing.assert_allclose(outputs, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("name", "flags"),
-    [
-        *((name, SANITIZED) for name in NETWORKS),
-        ("residual", ["-O3", "-march=native", "-ffp-contract=off"]),
-    ],
-)
-def test_c_of_fixed_networks_agrees_bit_for_bit(name, flags, tmp_path):
+@pytest.mark.parametrize("name", NETWORKS)
+def test_packed_file_and_c_agree_bit_for_bit(name, tmp_path):
     model = spread_statistics(NETWORKS[name]())
     inputs = integer_inputs(model, 20)
-    outputs = run_c(build_program(model), inputs, tmp_path, flags)
-    np.testing.assert_array_equal(outputs, logits(model, inputs))
+    expected = logits(model, inputs)
+    assert len(np.unique(expected, axis=0)) > 5
+    assert pack(model, tmp_path / "model.dann") == (tmp_path / "model.dann").stat().st_size
+    packed = load(tmp_path / "model.dann")
+    np.testing.assert_array_equal(packed.predict(inputs), expected)
+    np.testing.assert_array_equal(packed.predict(inputs[:3], batch_size=2), expected[:3])
+    assert packed.predict(inputs[:0]).shape == (0, *expected.shape[1:])
+    fast = ["-O3", "-march=native", "-ffp-contract=off"]
+    for flags in [SANITIZED] + [fast] * (name == "residual"):
+        outputs = run_c(packed.steps, inputs, tmp_path, flags)
+        np.testing.assert_array_equal(outputs, expected)
+    # Batch normalization between integer sums and a sign was folded into a threshold.
+    for step in packed.steps:
+        source = packed.steps[step.inputs[0]] if step.op == "sign" else packed.steps[0]
+        assert source.op != "affine" or packed.steps[source.inputs[0]].kind != "int"
 
 
 @pytest.mark.parametrize(

@@ -5,33 +5,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keras import layers
-from packable_networks import NETWORKS, integer_inputs, logits, spread_statistics
+from keras import layers, ops
+from packable_networks import eager, integer_inputs, logits, spread_statistics
 
 from dann import DANN
-from dann.deployment import pack
+from dann.deployment import PackError, c_file, export, pack, to_c
 from dann.deployment.folding import find_thresholds
 from dann.deployment.packing import build_program
 from dann.deployment.runtime import PackedModel, load
-from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D, BinarySign
+from dann.gradients.estimators import DoReFa
+from dann.layers import (
+    BinaryConv2D,
+    BinaryConv2DTranspose,
+    BinaryDense,
+    BinaryDepthwiseConv2D,
+    BinarySign,
+)
 from dann.networks import binary_label_head, binary_lenet_backbone, binary_resnet_backbone
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_packed_logits_equal_classifier_logits(name, tmp_path):
-    model = spread_statistics(NETWORKS[name]())
-    inputs = integer_inputs(model, 20)
-    expected = logits(model, inputs)
-    assert len(np.unique(expected, axis=0)) > 5
-    assert pack(model, tmp_path / "model.dann") == (tmp_path / "model.dann").stat().st_size
-    packed = load(tmp_path / "model.dann")
-    np.testing.assert_array_equal(packed.predict(inputs), expected)
-    np.testing.assert_array_equal(packed.predict(inputs[:3], batch_size=2), expected[:3])
-    assert packed.predict(inputs[:0]).shape == (0, *expected.shape[1:])
-    # Batch normalization between integer sums and a sign was folded into a threshold.
-    for step in packed.steps:
-        source = packed.steps[step.inputs[0]] if step.op == "sign" else packed.steps[0]
-        assert source.op != "affine" or packed.steps[source.inputs[0]].kind != "int"
 
 
 @settings(deadline=None, max_examples=60)
@@ -117,21 +107,20 @@ def dict_of_inputs():
     return keras.Model(inputs, two({"b": inputs, "a": layers.Dense(4)(inputs)}))
 
 
-EXACT = [overridden_call]
-ROUNDED = [
+MODELS = [
     *(lambda: networks_of_the_package(False), lambda: networks_of_the_package(True)),
-    *(full_precision, nested_outputs, subclassed, dict_of_inputs),
+    *(full_precision, nested_outputs, subclassed, dict_of_inputs, overridden_call),
 ]
 
 
-@pytest.mark.parametrize("make", EXACT + ROUNDED)
+@pytest.mark.parametrize("make", MODELS)
 def test_model_is_packed(make, tmp_path):
     model = make()
     pack(model, tmp_path / "model.dann")
     packed = load(tmp_path / "model.dann")
     inputs = integer_inputs(packed, 40)
     expected = logits(getattr(model, "classifier", model), inputs)
-    rtol, atol = (0.0, 0.0) if make in EXACT else (1e-4, 1e-3)
+    rtol, atol = (0.0, 0.0) if make is overridden_call else (1e-4, 1e-3)
     np.testing.assert_allclose(packed.predict(inputs), expected, rtol, atol)
 
 
@@ -148,3 +137,104 @@ def test_scaled_kernels_without_batch_normalization_keep_ties(tmp_path):
         assert (logits(keras.Model(inputs, layer.output), rows) == 0).any()
     packed = PackedModel(build_program(model)).predict(rows)
     np.testing.assert_array_equal(packed, logits(model, rows))
+
+
+class DoubledDense(layers.Dense):
+    def call(self, inputs):
+        return 2 * super().call(inputs)
+
+
+def apply(shape, function):
+    inputs = keras.Input(shape)
+    return keras.Model(inputs, function(inputs))
+
+
+def quantized(inputs):
+    layer = layers.Dense(2, name="one")
+    outputs = layer(inputs)
+    layer.quantize("int8")
+    return outputs
+
+
+def in_training(inputs):
+    inner = keras.Sequential([keras.Input((4,)), layers.BatchNormalization()], name="one")
+    return inner(inputs, training=True)
+
+
+def with_two_inputs():
+    inputs = keras.Input((4,)), keras.Input((4,))
+    return keras.Model(inputs, layers.Add()(inputs))
+
+
+FLAT, IMAGE = (4,), (6, 6, 2)
+LEVELS = {"padding": "same", "pad_values": -1, "input_estimator": DoReFa(1)}
+FIRST_AXIS_CONVOLUTION = BinaryConv2D(2, 3, data_format="channels_first")
+UNPACKABLE = {  # the shape of the input, a function of it, and words of the error
+    "transposed": (IMAGE, BinaryConv2DTranspose(2, 3, name="one"), "'one'.*page Deployment"),
+    "subclass": (FLAT, DoubledDense(2, name="one"), "'one' to be a layer.*Received: DoubledDense"),
+    "8 input levels": (FLAT, BinaryDense(2, input_estimator=DoReFa(3)), "2, 3 or 4 rising"),
+    "8 kernel levels": (FLAT, BinaryDense(9, kernel_estimator=DoReFa(3, "kernel")), "4 even"),
+    "border": (IMAGE, BinaryConv2D(2, 3, **LEVELS), "pad with one of the levels"),
+    "mean image": (IMAGE, lambda x: x - np.ones(IMAGE), "last axis"),
+    "quantized": (FLAT, quantized, "in float32.*int8"),
+    "celu": (FLAT, layers.Dense(2, activation="celu", name="one"), "'one/celu'.*Received: Celu"),
+    "sparsemax": (FLAT, layers.Activation("sparsemax"), "/sparsemax'.*Received: Sparsemax"),
+    "convolution by function": (IMAGE, lambda x: ops.conv(x, np.ones((1, 1, 2, 2))), "Conv"),
+    "channels first": ((2, 6, 6), FIRST_AXIS_CONVOLUTION, "channels_last"),
+    "divisor": (FLAT, lambda x: x / layers.Dense(4)(x), "divide by a constant"),
+    "first axis": (IMAGE, layers.BatchNormalization(axis=1), "last axis"),
+    "training": (FLAT, in_training, "'training': True"),
+    "slopes per pixel": (IMAGE, layers.PReLU(name="one"), "'one'.*set `shared_axes`"),
+    "bilinear": (IMAGE, layers.UpSampling2D(2, interpolation="bilinear"), "nearest"),
+    "unknown size": ((None, 2), layers.Dense(2), "fixed size.*`keras.Input`"),
+}
+OTHER_MODELS = {
+    "two inputs": (with_two_inputs, "one input.*inputs of float32, float32"),
+    "integers": (
+        lambda: keras.Sequential([keras.Input(FLAT, dtype="uint8"), layers.Dense(2)]),
+        "in float32.*inputs of uint8",
+    ),
+    # JAX does not even build this model.
+    "eager": (eager, "EagerDense.call to call only layers.*`return self.*`|Call it on a batch"),
+}
+
+
+@pytest.mark.parametrize("case", [*UNPACKABLE, *OTHER_MODELS])
+def test_unpackable_model_is_named(case, tmp_path):
+    if case in UNPACKABLE:
+        shape, function, words = UNPACKABLE[case]
+        model = apply(shape, function)
+    else:
+        make, words = OTHER_MODELS[case]
+        model = make()
+    with pytest.raises(PackError, match=words):
+        pack(model, tmp_path / "model.dann")
+    assert list(tmp_path.iterdir()) == []
+
+
+MODEL = keras.Sequential([keras.Input(FLAT), layers.Dense(2)])
+OTHER_SHAPE = np.zeros((2, 3))
+ARGUMENTS = {
+    "path for a model": (lambda path: to_c("file.dann", path), "Received: 'file.dann'.*load_model"),
+    "name of a number": (lambda path: to_c(MODEL, path, name=3), "`name` to be text. Received: 3"),
+    "format": (lambda path: export(MODEL, path, "gguf", OTHER_SHAPE), "'packed', 'c'.*gguf"),
+    **{
+        f"name {name!r}": (
+            lambda path, name=name: to_c(MODEL, path, name),
+            f"`name` to be a letter.*Received: {name!r}",
+        )
+        for name in ("", "2x", "a-b", "é", "a b")
+    },
+}
+
+
+@pytest.mark.parametrize(("call", "words"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_arguments_are_refused(call, words, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(tmp_path / "file")
+
+
+def test_inputs_of_another_shape_are_refused(tmp_path):
+    pack(MODEL, tmp_path / "model.dann")
+    with pytest.raises(ValueError, match=r"inputs \(n, \*\(4,\)\).*\(2, 3\)"):
+        c_file.load(tmp_path / "model.dann").predict(OTHER_SHAPE)
