@@ -122,11 +122,11 @@ def test_mostly_numeric_column_is_not_categorical(files, odd, count):
     assert csv_table(*files, "label", categorical=["income", "city"]).input_shape[0] > 5
 
 
-def test_nuisance_of_whole_numbers_with_missing_cells_is_classes(tmp_path):
+def test_nuisance_of_whole_numbers_with_missing_cells_is_classes():
     table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) % 2})
     table["site"], table["dose"] = np.arange(60) % 3 + 1, np.arange(60) % 3 / 2
     table.loc[[0, 7], "site"] = np.nan  # pandas now writes 1.0
-    domains = csv_table(table, nuisances=["site", "dose"])
+    domains = csv_table(table, nuisances=["site", "dose"], groups="site")
     assert domains.nuisances.kinds == {"site": 3, "dose": "number"}
     values = np.concatenate([domains.nuisances.train["site"], domains.nuisances.test["site"]])
     assert np.bincount(values + 1).tolist() == [2, 19, 19, 20]
@@ -177,22 +177,6 @@ def test_booleans_are_one_category_and_one_label(column, other, names, width):
         (np.arange(60) / 7, np.arange(60) / 6, None),
         (np.arange(60) % 59, np.arange(60), None),
         (np.arange(60) % 2, np.ones(60), None),
-    ],
-)
-def test_numbers_that_reveal_the_domain_are_named(capsys, column, target_column, words):
-    frames = [
-        pandas.DataFrame({"x": values, "y": np.arange(60) % 7, "label": np.arange(60) % 2})
-        for values in (column, target_column)
-    ]
-    csv_table(*frames)
-    message = capsys.readouterr().err
-    assert (words is None) == (message == "")
-    assert words is None or (words in message and "with `drop` (data.drop)" in message)
-
-
-@pytest.mark.parametrize(
-    ("column", "target_column", "words"),
-    [
         (["F", "M"] * 30, ["female", "male"] * 30, "['F', 'M']; target: ['female', 'male']"),
         (["F", "M", "M"] * 20, ["female", "M", "M"] * 20, "33% of the source's rows and 33% of"),
         (["yes", "no"] * 30, [True, False] * 30, "'x' reveals the domain"),
@@ -214,6 +198,7 @@ def test_columns_that_reveal_the_domain_are_named(tmp_path, capsys, column, targ
     assert "'Unnamed: 0' has no name in the header" in message
     assert (words or "warning: column 'Unnamed: 0'") in message
     assert ("column 'x'" in message) == (words is not None)
+    assert "with `drop` (data.drop)" in message
     domains = csv_table(*files, drop=["x", "Unnamed: 0"])
     assert capsys.readouterr().err == ""
     assert domains.input_shape == (1,) < (width,)
@@ -231,11 +216,3 @@ def test_frames_are_read_like_files(files, delimiter):
     mixed = csv_table(files[0], frames[1])
     assert_same_inputs(mixed, expected)
     assert mixed.name == "a → target"
-
-
-def test_nuisance_used_as_group_keeps_missing_values(tmp_path):
-    sites = np.array(["a", "b", "c", "d", "e", ""])[np.arange(60) % 6]
-    table = pandas.DataFrame({"x": np.arange(60.0), "label": np.arange(60) // 6 % 2, "site": sites})
-    table.to_csv(tmp_path / "a.csv", index=False)
-    domains = csv_table(tmp_path / "a.csv", None, "label", nuisances=["site"], groups="site")
-    assert domains.nuisances.kinds == {"site": 5}

@@ -9,33 +9,18 @@ import pytest
 import dann
 from dann.data import pair
 from dann.data.lazy_array import LazyArray
+from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
 tf = pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 SOURCE = np.arange(10.0)[:, np.newaxis], np.arange(10) % 3
 TARGET = 100 + np.arange(4.0)[:, np.newaxis]
+DATASET = tf.data.Dataset.from_tensor_slices(SOURCE).batch(3)
 EXTRA = 200 + np.arange(4.0)[:, np.newaxis], np.array([2, 0, 1, 1])
 
 
-def as_datasets(size=3):
-    return [tf.data.Dataset.from_tensor_slices(arrays).batch(size) for arrays in (SOURCE, TARGET)]
-
-
-def test_epoch_covers_source_and_recycles_smaller_target():
-    batches = list(pair(SOURCE, TARGET, batch_size=3))
-    assert len(batches) == 3  # the tenth example would make a partial batch
-    for inputs, labels in batches:
-        assert inputs["source"].shape == inputs["target"].shape == (3, 1)
-        np.testing.assert_array_equal(labels, inputs["source"][:, 0] % 10 % 3)
-    sources, targets = (np.stack([x[name] for x, _ in batches]) for name in ("source", "target"))
-    assert len(np.unique(sources)) == 9
-    values, counts = np.unique(targets, return_counts=True)
-    np.testing.assert_array_equal(values, TARGET[:, 0])
-    assert sorted(counts) == [2, 2, 2, 3]
-
-
-@pytest.mark.parametrize("target", [(TARGET, np.zeros(4)), (TARGET, None), as_datasets()[0]])
+@pytest.mark.parametrize("target", [(TARGET, np.zeros(4)), (TARGET, None), DATASET])
 def test_target_labels_are_dropped(target):
     inputs, labels = pair(SOURCE, target, batch_size=2)[0]
     assert set(inputs) == {"source", "target"}
@@ -140,3 +125,51 @@ def test_sources_and_classes_are_drawn_in_equal_parts(sources, balanced):
         if balanced:
             np.testing.assert_array_equal(np.bincount(batch_labels), [4, 4])
     assert len(drawn_rows) > 90
+
+
+# Batches that TensorFlow gathers equal the batches of pairs.
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(20, 3)).astype("float32")
+Y = np.arange(20) % 3
+ROWS = RNG.normal(size=(7, 3)).astype("float32")
+NESTED = {"image": RNG.integers(0, 255, (20, 2, 2), dtype=np.uint8), "more": [X, X.astype("f8")]}
+NESTED_ROWS = {"image": NESTED["image"][:9], "more": [X[:9], X[:9].astype("f8")]}
+CASES = {
+    "shuffled": ((X, Y), ROWS, {}),
+    "in order": ((X, Y), ROWS, {"shuffle": False, "repeat": True}),
+    "balanced": ((X, Y), ROWS, {"balanced": True}),
+    "several sources": ((X, Y), ROWS, {"source_domain": np.arange(20) % 2}),
+    "weights": ((X, Y, np.linspace(0, 1, 20)), ROWS, {}),
+    "nested": ((NESTED, np.eye(3)[Y]), NESTED_ROWS, {}),
+    "small numbers": ((X.astype("f2"), Y.astype("u2")), ROWS.astype("f2"), {}),
+}
+
+
+def assert_same(tensor, array):
+    np.testing.assert_array_equal(tensor, array)
+    assert (tensor.dtype.as_numpy_dtype, tuple(tensor.shape)) == (array.dtype, array.shape)
+
+
+@pytest.mark.parametrize(("source", "target", "options"), CASES.values(), ids=CASES)
+def test_dataset_equals_pairs(source, target, options):
+    pairs = pair(source, target, 4, seed=3, **options)
+    pairs.start = 5
+    endless, dataset = pairs.repeat(), as_tensorflow_dataset(pairs)
+    for step, batch in enumerate(itertools.islice(dataset, 100)):  # more than one block
+        expected = endless[step]
+        keras.tree.map_structure(assert_same, batch, expected)
+    assert pairs.start == 5
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "options"),
+    [
+        ((LazyArray(X.shape, X.dtype, X.__getitem__), Y), ROWS, {}),
+        ((X, Y), iter([ROWS]), {}),
+        ((X, Y), ROWS, {"target_labeled": (X[:5], Y[:5])}),
+        ((X, Y), ROWS, {"num_processes": 2}),
+        ((X.astype(">f4"), Y), ROWS.astype(">f4"), {}),
+    ],
+)
+def test_unsupported_pairs_have_no_dataset(source, target, options):
+    assert as_tensorflow_dataset(pair(source, target, 4, seed=0, **options)) is None

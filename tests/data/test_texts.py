@@ -1,12 +1,17 @@
 """Inputs of strings, from the pair of domains to the scores."""
 
+import io
+import os
+import pathlib
+import tarfile
+
 import keras
 import numpy as np
 import pytest
 
 import dann
 from dann.adaptation.prediction import predict
-from dann.data import arrays
+from dann.data import arrays, sentiment
 from dann.selection import SCORES, compute_scores
 
 WORDS = np.array([["good", "fine"], ["bad", "awful"]])
@@ -14,19 +19,6 @@ LABELS = np.arange(80) % 2
 RNG = np.random.default_rng(0)
 TEXTS = np.array([f"{WORDS[y][i % 2]} {RNG.integers(9)}" for i, y in enumerate(LABELS)])
 TARGET = np.char.add(TEXTS, " too")
-tensorflow = pytest.mark.tensorflow
-
-
-@pytest.fixture(scope="module")
-def model():
-    keras.utils.set_random_seed(0)
-    words = keras.layers.TextVectorization(max_tokens=20, output_mode="multi_hot")
-    words.adapt(TEXTS.astype(object))
-    inputs = keras.Input((), dtype="string")
-    features = keras.layers.Dense(8, activation="relu")(words(inputs))
-    model = dann.DANN(keras.Model(inputs, features), num_classes=2, strength=0.1)
-    model.compile(keras.optimizers.Adam(0.02), metrics=["accuracy"])
-    return model
 
 
 @pytest.mark.parametrize("dtype", ["U", object, np.dtypes.StringDType()], ids=str)
@@ -40,8 +32,14 @@ def test_strings_become_objects(dtype):
     np.testing.assert_array_equal(oracle.source_train[0], domains.target_train)
 
 
-@tensorflow
-def test_text_model_trains_predicts_and_is_scored(model):
+@pytest.mark.tensorflow
+def test_text_model_trains_predicts_and_is_scored():
+    words = keras.layers.TextVectorization(max_tokens=20, output_mode="multi_hot")
+    words.adapt(TEXTS.astype(object))
+    inputs = keras.Input((), dtype="string")
+    features = keras.layers.Dense(8, activation="relu")(words(inputs))
+    model = dann.DANN(keras.Model(inputs, features), num_classes=2, strength=0.1)
+    model.compile(keras.optimizers.Adam(0.02), metrics=["accuracy"])
     domains = arrays((TEXTS, LABELS), (TARGET, LABELS))
     for pair in (domains, domains.oracle()):
         model.fit(pair.batches(16, 0), steps_per_epoch=40, verbose=0)
@@ -56,3 +54,77 @@ def test_text_model_trains_predicts_and_is_scored(model):
         assert scores.keys() == set(SCORES) - {"mix_val"}
         assert scores["source_accuracy"] == 1
         assert np.isfinite(list(scores.values())).all()
+
+
+REAL = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
+NAME = "vaderSentiment-3.3.2.tar.gz"
+FILES = {"tweets": "tweets", "amazon": "amazonReviewSnippets", "nyt": "nytEditorialSnippets"}
+
+
+def packed(files):
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Writes 20 reviews per domain of 4 sentences: good, bad, neutral, and one invalid byte."""
+    files = {}
+    for domain, stem in FILES.items():
+        rows = [
+            f'{review}_{number}\t{rating}\t{text} "{domain} {review}'.encode() + tail
+            for review in range(1, 21)
+            for number, (rating, text, tail) in enumerate(
+                [(2.5, "good", b""), (-3, "bad", b""), (0.5, "so", b""), (-0.6, "NA", b" \xff")]
+            )
+        ]
+        files[f"hutto_ICWSM_2014/{stem}_GroundTruth.txt"] = b"\r\n".join(rows) + b"\r\n"
+    inner = {"vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz": packed(files)}
+    folder = tmp_path_factory.mktemp("raw")
+    (folder / "real").mkdir()
+    (folder / "real" / NAME).write_bytes(packed(inner))
+    return folder
+
+
+def test_reviews_are_split_whole(folder):
+    domains = sentiment("amazon", "tweets", data_dir=folder, output_mode=None)
+    assert domains.name == "amazon → tweets"
+    assert domains.class_names == ("negative", "positive")
+    parts = domains.source_train, domains.source_test, domains.target_test
+    for texts, labels in parts:
+        assert [text.startswith("good") for text in texts] == (labels == 1).tolist()
+    train, test = ({t.split()[2] for t in x} for x, _ in parts[:2])
+    assert (len(train), len(test), len(train & test)) == (16, 4, 0)
+    assert len(domains.target_train) == 3 * 16
+    assert all(text.split()[1] == '"tweets' for text in domains.target_train)
+
+
+def test_vocabulary_comes_from_training_texts(folder):
+    texts = sentiment("amazon", "tweets", data_dir=folder, output_mode=None)
+    words = {
+        word.strip('"').lower()
+        for part in (texts.source_train[0], texts.target_train)
+        for text in part
+        for word in text.split()
+    }
+    domains = sentiment("amazon", "tweets", data_dir=folder)
+    assert domains.input_shape == (len(words) + 1,)  # plus one for all other words
+    assert domains.source_train[0].dtype == np.float32
+    # The number of a test review is an unknown word, unless the other domain contains it.
+    assert domains.source_test[0][:, 0].max() > 0
+    assert not domains.source_train[0][:, 0].any()
+    limited = sentiment("amazon", "tweets", data_dir=folder, max_tokens=5)
+    assert limited.input_shape == (5,)
+
+
+@pytest.mark.skipif(not (REAL / "real" / NAME).is_file(), reason=f"needs {NAME} in {REAL}/real")
+def test_real_sentences_have_known_shares():
+    domains = sentiment("tweets", "nyt", data_dir=REAL, output_mode=None)
+    labels = np.concatenate([domains.source_train[1], domains.source_test[1]])
+    assert len(labels) == 3362
+    assert labels.mean() == pytest.approx(0.684, abs=5e-4)
