@@ -16,11 +16,6 @@ SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture(scope="session")
-def scripts():
-    return SCRIPTS
-
-
-@pytest.fixture(scope="session")
 def begin(cache):
     """Starts a script in its own process, with the environment of a user's shell."""
 
@@ -30,18 +25,6 @@ def begin(cache):
         settings = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         command = [sys.executable, str(SCRIPTS / script), *arguments]
         return subprocess.Popen(command, cwd=folder, env=environment, **settings)
-
-    return run
-
-
-@pytest.fixture(scope="session")
-def run_apart(begin):
-    """Runs a script in its own process to its end."""
-
-    def run(*arguments, **environment):
-        process = begin(*arguments, **environment)
-        output = process.communicate(timeout=300)
-        return subprocess.CompletedProcess(process.args, process.returncode, *output)
 
     return run
 

@@ -1,6 +1,5 @@
 """Sweeps with `scripts/train.py -m`, and `scripts/reproduce.py`."""
 
-import importlib.util
 import json
 import re
 
@@ -9,7 +8,6 @@ import pytest
 
 DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]
-METHODS = "source_only", "dann"  # that finish
 
 
 def test_sweep_is_ranked_and_shares_baselines(
@@ -41,8 +39,9 @@ def test_sweep_is_ranked_and_shares_baselines(
     # Failed jobs are reported.
     assert result.returncode == 1
     assert result.stderr.count("Missing required key: method.teacher") == 2
+    methods = enumerate(["source_only", "dann"])  # that finish
     folders = {path.parent.name for path in folder.glob("sweep/*/summary.json")}
-    assert folders == {f"{2 * i + s}_{m}_seed{s}" for i, m in enumerate(METHODS) for s in (0, 1)}
+    assert folders == {f"{2 * i + s}_{m}_seed{s}" for i, m in methods for s in (0, 1)}
     # A job of `source_only` serves as the baseline.
     assert ": source only, 4 steps" not in result.stdout
     runs = "0_source_only_seed0", "2_dann_seed0"
@@ -53,19 +52,15 @@ def test_sweep_is_ranked_and_shares_baselines(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local", "ray"])
-def test_jobs_in_other_processes_are_ranked(launcher, tmp_path, run_apart, with_features):
-    plugin = f"hydra_{launcher.partition('_')[0]}_launcher"
-    package = importlib.util.find_spec("hydra_plugins")  # exists if any plugin is installed
-    if package is None or importlib.util.find_spec(f"hydra_plugins.{plugin}") is None:
-        pytest.skip(f"{plugin} is not installed")
+def test_jobs_in_other_processes_are_ranked(launcher, tmp_path, begin, run_well, with_features):
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
     folder = with_features(tmp_path)
     jobs = ["-m", f"hydra/launcher={launcher}", "trainer.batch_size=32,100000"]
-    result = run_apart("train.py", [*jobs, "hydra.sweep.dir=sweep", *SHORT], folder)
-    assert result.returncode == 1  # one job cannot fill a batch
-    assert result.stdout.count("failed: ") == 1
+    process = begin("train.py", [*jobs, "hydra.sweep.dir=sweep", *SHORT], folder)
+    assert process.communicate()[0].count("failed: ") == 1
+    assert process.returncode == 1  # one job cannot fill a batch
     assert not (folder / "sweep/.jobs").exists()
-    plain = run_apart("train.py", [*SHORT, "trainer.batch_size=32", "hydra.run.dir=run"], folder)
-    assert plain.returncode == 0
+    run_well("train.py", [*SHORT, "trainer.batch_size=32", "hydra.run.dir=run"], folder)
     metrics = (folder / "run/metrics.csv").read_text()
     assert metrics == (folder / "sweep/0_dann_seed0/metrics.csv").read_text()
 

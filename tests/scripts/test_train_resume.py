@@ -1,5 +1,6 @@
 """`scripts/train.py` is stopped and resumes with the same command."""
 
+import io
 import json
 import re
 import signal
@@ -56,8 +57,8 @@ def test_finished_run_becomes_longer_or_is_overwritten(
     tmp_path, with_features, run_here, run_well, check_refused
 ):
     folder = with_features(tmp_path)
-    short = [*LINE[:5], "debug=fast", "callbacks=none", "selection=none", "hydra.run.dir=run"]
-    run_well("train.py", [*short, "trainer.steps=3"], folder)
+    short = [*LINE[:5], "debug=fast", "selection=none", "hydra.run.dir=run"]
+    run_well("train.py", [*short, "trainer.steps=3"], folder, None)  # without an output
     longer = [*short, "trainer.steps=6", "resume=true"]
     output = run_well("train.py", longer, folder)
     assert "Resumes with schedule.total_steps=3, as the run began\n" in output
@@ -68,6 +69,7 @@ def test_finished_run_becomes_longer_or_is_overwritten(
     (folder / "run/notes.txt").write_text("mine")
     check_refused(run_here("train.py", [*short, "seed=1"], folder), "overwrite=true")
     assert (folder / "run/summary.json").read_text() == summary
-    run_well("train.py", [*short, "seed=1", "overwrite=true"], folder)
+    ascii_output = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    run_well("train.py", [*short, "seed=1", "overwrite=true"], folder, ascii_output)
     assert json.loads((folder / "run/summary.json").read_text())["seed"] == 1
     assert (folder / "run/notes.txt").read_text() == "mine"
