@@ -201,7 +201,7 @@ class Comparison:
         """
         runs, target = self.runs.dropna(subset=f"source/{self.measure}"), f"target/{self.measure}"
         names = list(runs["setting"].unique())
-        size = 7 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
+        size = 7.5 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
         figure = Figure(figsize=size, layout="constrained")
         labels = {self.key: f"{self.key}\n(higher is better)"} if self.key in runs else {}
         if runs[target].notna().any() or not labels:
@@ -225,7 +225,9 @@ class Comparison:
             axes.margins(x=0.1, y=0.6 / len(names))
             axes.set(xlabel=label)
             axes.xaxis.set_major_locator(MaxNLocator(3))  # more labels of digits would overlap
-        panels[0].set(yticks=range(len(names)), yticklabels=names)
+        recommended = runs["setting"][is_recommended].tolist()
+        texts = [f"{name} (recommended)" if name in recommended else name for name in names]
+        panels[0].set(yticks=range(len(names)), yticklabels=texts)
         panels[0].invert_yaxis()
         figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)

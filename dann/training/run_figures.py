@@ -45,9 +45,7 @@ def draw(
         views: See `save_features`.
         seed: Seed of the t-SNE.
     """
-    figures: dict[str, Any] = {
-        "curves": partial(save_curves, history, epoch_ends),
-    }
+    figures: dict[str, Any] = {"curves": partial(save_curves, history, epoch_ends)}
     if not domains.is_regression:
         figures["confusion"] = partial(save_confusion, domains, predicted)
     if not domains.nuisances:
@@ -132,7 +130,8 @@ def save_curves(
         if "domain/accuracy" in names and "domain/accuracy" in history:
             axes.axhline(0.5, color="0.6", linestyle=":", label="discriminator at chance")
         axes.set(xlabel="training step", ylabel=label, xlim=(0, None))
-        axes.set_ylim(0, 1.02 if "accuracy" in names else None)
+        if "selection/info_max" not in names:  # which changes little compared with its size
+            axes.set_ylim(0, 1.02 if "accuracy" in names else None)
         if len(names) > 1:
             axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
     figure.savefig(path, dpi=120)
@@ -249,7 +248,7 @@ def save_features(
     source, target = (classes for _, classes in _select_examples(domains))
     palette = colormaps["tab10" if domains.num_classes <= 10 else "turbo"]
     palette = palette.resampled(domains.num_classes)
-    figure = Figure(figsize=(5.5 * len(views), 5.5), layout="constrained")
+    figure = Figure(figsize=(4.8 * len(views), 4.8), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     is_unknown = target == UNKNOWN
     for axes, (title, features, predicted) in zip(panels, views, strict=True):
