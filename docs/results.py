@@ -1,6 +1,8 @@
-"""Writes the table of docs/results.md and its chart from results.csv and results-gpu.csv.
+"""Writes the table of docs/results.md, results-table.csv and the chart.
 
 python docs/results.py
+
+It reads results.csv and results-gpu.csv.
 """
 
 import pathlib
@@ -10,13 +12,15 @@ import pandas
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from dann.experiments.results import format_results
+from dann.experiments.results import BEST, CHOSEN, format_markdown_table, format_percent
 
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 CONTROL = "dann schedule.high=0"
 ADVERSARIAL = ["dann", "cdan", "cdan_e", "sdat", "els", "mdan", "wdgrl", "daln"]
 ADVERSARIAL += ["mcd", "mdd", "fdal"]
+MAIN = "source only", "control: reversal off", "DANN"
+REFERENCE = "target labels (reference)"
 NAMES = {
     "source_only": "source only",
     "source_only network.backbone.bottleneck_units=null": "source only, no bottleneck",
@@ -24,16 +28,16 @@ NAMES = {
     **{method: method.upper() for method in ADVERSARIAL},
     "cdan_e": "CDAN+E",
     "fdal": "f-DAL",
-    "target_only": "trained on target labels (reference)",
+    "target_only": REFERENCE,
 }
-BARS = {
-    "default run:\ndigits →\nphotos": "digits_to_photos",
+TASKS = {
+    "demo: digits\n→ photos": "digits_to_photos",
     "MNIST →\nMNIST-M": "mnist_to_mnist_m",
     "MNIST →\nUSPS": "protocol_mnist_to_usps",
     "USPS →\nMNIST": "protocol_usps_to_mnist",
-    "teacher recipe:\nMNIST →\nMNIST-M": "teacher_mnist_to_mnist_m",
-    "teacher recipe:\nMNIST →\nUSPS": "teacher_mnist_to_usps",
-    "teacher recipe:\nUSPS →\nMNIST": "teacher_usps_to_mnist",
+    "teacher: MNIST\n→ MNIST-M": "teacher_mnist_to_mnist_m",
+    "teacher: MNIST\n→ USPS": "teacher_mnist_to_usps",
+    "teacher: USPS\n→ MNIST": "teacher_usps_to_mnist",
 }
 
 
@@ -44,19 +48,46 @@ def read():
     return pandas.concat([cpu, gpu[is_new]])
 
 
-def format_table(results):
-    """Returns the Markdown table, in the order of `BARS` and `NAMES`."""
+def summarize(results):
+    """Returns one row per task and method, in the order of `TASKS` and `NAMES`."""
     published = dict(OmegaConf.load(DOCS.parent / "conf/reproduce.yaml").published)
     methods = [*NAMES, *(method for row in published.values() for method in row)]
     order = {name: position for position, name in enumerate(dict.fromkeys(methods))}
-    order |= {name: position for position, name in enumerate(BARS.values())}
-    rows = results[results["experiment"].isin(BARS.values()) & results["method"].isin(methods)]
+    order |= {name: position for position, name in enumerate(TASKS.values())}
+    rows = results[results["experiment"].isin(TASKS.values()) & results["method"].isin(methods)]
     rows = rows.sort_values(["experiment", "method"], key=lambda names: names.map(order))
-    daggers = rows["hardware"].str.contains("jax").map({True: " †", False: ""})
-    rows = rows.assign(method=rows["method"].map(format_method) + daggers)
-    for experiment, row in published.items():
-        published[experiment] = {format_method(method): row[method] for method in row}
-    return format_results(rows, published)
+    table = []
+    for (experiment, method), runs in rows.groupby(["experiment", "method"], sort=False):
+        table.append(
+            {
+                "experiment": experiment,
+                "method": format_method(method),
+                "last step": format_percent(runs["target/accuracy"]),
+                "epoch chosen by InfoMax": format_percent(runs[CHOSEN]),
+                "best epoch (needs labels)": format_percent(runs[BEST]),
+                "published": format_percent([published.get(experiment, {}).get(method)]),
+                "seeds": runs["seed"].nunique(),
+                "backend": "JAX" if runs["hardware"].str.contains("jax").all() else "TensorFlow",
+                "mean": 100 * runs["target/accuracy"].mean(),
+            }
+        )
+    return pandas.DataFrame(table)
+
+
+def format_table(results):
+    """Returns the Markdown table: accuracies after the last step, one row per task."""
+    table = summarize(results)
+    rows = []
+    for name, experiment in TASKS.items():
+        runs = table[table["experiment"] == experiment].set_index("method")
+        cells = [runs["last step"].get(method, "") for method in (*MAIN, REFERENCE)]
+        rows.append([name.replace("\n", " "), *cells, runs["published"]["DANN"]])
+    return format_markdown_table(["task", *MAIN, "target labels", "DANN, published"], rows)
+
+
+def format_table_file(results):
+    """Returns all methods and epochs as CSV."""
+    return summarize(results).drop(columns="mean").to_csv(index=False)
 
 
 def format_method(method):
@@ -65,22 +96,27 @@ def format_method(method):
 
 
 def draw(results):
-    """Draws the chart: source only, control and DANN on each task."""
-    runs = results.replace({"method": NAMES}).set_index(["experiment", "method"])
-    runs = (100 * runs["target/accuracy"]).groupby(level=[0, 1])
-    names = [NAMES[method] for method in ("source_only", CONTROL, "dann")]
-    means = runs.mean().unstack().loc[BARS.values(), names]
-    deviations = runs.std().unstack().loc[BARS.values(), names]
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    """Draws the chart: one row per task, one mark per method."""
+    table = summarize(results)
+    figure = Figure(figsize=(4.8, 5.2), layout="constrained")
     axes = figure.subplots()
-    colors = ["#9aa0b5", "#c9a26b", "#4051b5"]
-    means.plot.bar(ax=axes, yerr=deviations, color=colors, width=0.8, capsize=2, rot=0)
-    axes.set(ylim=(0, 100), ylabel="target accuracy (%)", xlabel="")
-    axes.set_xticklabels(BARS, fontsize=8)
-    axes.grid(axis="y", color="0.9")
+    rows = table["experiment"].map([*TASKS.values()].index)
+    main = dict(zip((*MAIN, REFERENCE), ("s", "D", "o", "|"), strict=True))
+    colors = dict(zip(main, ("#7f8799", "#b8863b", "#4051b5", "k"), strict=True))
+    others = ~table["method"].str.startswith((*main, "source only"))
+    axes.plot(table["mean"][others], rows[others], "o", color="#4051b5", fillstyle="none")
+    for method, marker in main.items():
+        is_row = table["method"] == method
+        options = {"color": colors[method], "markersize": 14 if marker == "|" else 8}
+        axes.plot(table["mean"][is_row], rows[is_row], marker, label=method, **options)
+    axes.plot([], [], "o", color="#4051b5", fillstyle="none", label="other methods")
+    axes.set_yticks(range(len(TASKS)), TASKS)
+    axes.invert_yaxis()
+    axes.set(xlim=(60, 100.5), xlabel="target accuracy (%) after the last step")
+    axes.grid(color="0.9")
     axes.set_axisbelow(True)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
-    figure.savefig(DOCS / "images/results.png", dpi=100)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    figure.savefig(DOCS / "images/results.png", dpi=200)
 
 
 def update_page(text, results):
@@ -92,6 +128,7 @@ def main():
     """Writes the page and the chart."""
     results, page = read(), DOCS / "results.md"
     page.write_text(update_page(page.read_text(), results))
+    (DOCS / "results-table.csv").write_text(format_table_file(results))
     draw(results)
 
 

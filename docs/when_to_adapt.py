@@ -1,4 +1,4 @@
-"""Writes the table and the chart of docs/when-to-adapt.md from when-to-adapt.csv.
+"""Writes the tables and the chart of docs/when-to-adapt.md from when-to-adapt.csv.
 
 python docs/when_to_adapt.py
 
@@ -26,7 +26,7 @@ TABLE = ["standardized each", "CORAL", "MCC", "gradient boosting", "reversal off
 TABLE += ["SDAT", "standardized each + MCC", "standardized each + DANN"]
 CHART = [*TABLE, "DALN", "MCD", "MDD", "f-DAL", "ELS", "CDAN+E", "WDGRL", "DANN, rising to 1"]
 PARTIAL = "gradient boosting", "reversal off"  # of tables; of networks with batch normalization
-COLORS = "#4051b5", "#2e8b57", "#e0701b", "#7b1fa2", "#c2185b"
+STYLES = ("o", "#4051b5"), ("s", "#2e8b57"), ("^", "#e0701b"), ("D", "#7b1fa2"), ("v", "#c2185b")
 
 
 def read():
@@ -52,39 +52,55 @@ def select_groups(gains):
             yield group, selected
 
 
-def format_gains(gains):
-    """Returns the table: the mean gain, the worst task and the share of tasks that lost a point.
+def summarize(gains):
+    """Yields the name of each group, the mean gain, the worst task and the share that lost a point.
 
     It contains the tasks on which all methods ran.
     """
     complete = gains[TABLE].dropna(subset=[name for name in TABLE if name not in PARTIAL])
-    columns = []
     for group, points in select_groups(complete):
         tasks = points.groupby("task").mean()
         loss_rates = (tasks < -1).mean().where(tasks.notna().all())
-        columns += [
-            tasks.mean().map("{:+.1f}".format).rename(f"{len(tasks)} {group}"),
-            tasks.min().map("{:+.1f}".format).rename("worst"),
-            loss_rates.map("{:.0%}".format).rename("lost"),
-        ]
-    table = pandas.concat(columns, axis=1).replace(r"\+?nan%?", "", regex=True)
+        yield f"{len(tasks)} {group}", tasks.mean(), tasks.min(), loss_rates
+
+
+def format_gains(gains):
+    """Returns the table: the mean gain and, in parentheses, the worst task."""
+    columns = [
+        (mean.map("{:+.1f}&ensp;".format) + worst.map("({:+.1f})".format)).rename(group)
+        for group, mean, worst, _ in summarize(gains)
+    ]
+    table = pandas.concat(columns, axis=1).replace(r".*nan.*", "", regex=True)
     return format_markdown_table(["gain", *table], table.reset_index().to_numpy().tolist())
+
+
+def format_table_file(runs):
+    """Returns the table with the share of tasks that lost over one point, as CSV."""
+    gains = compute_gains(runs)
+    names = "mean", "worst", "lost"
+    columns = {
+        f"{group}: {name}": values
+        for group, *numbers in summarize(gains)
+        for name, values in zip(names, numbers, strict=True)
+    }
+    return pandas.DataFrame(columns).round(3).to_csv(index_label="gain")
 
 
 def draw(gains):
     """Draws the chart: one row per setting, one dot per task and one bar per group's mean."""
-    figure = Figure(figsize=(8, 7), layout="constrained")
+    figure = Figure(figsize=(4.8, 6.4), layout="constrained")
     axes = figure.subplots()
-    for (group, points), color in zip(select_groups(gains[CHART]), COLORS, strict=False):
-        tasks = points.groupby("task").mean()
-        axes.plot(tasks.T, CHART, "o", color=color, fillstyle="none", markersize=4)
-        axes.plot(tasks.mean(), CHART, "|", color=color, markersize=16, label=group)
+    for (group, points), style in zip(select_groups(gains[CHART]), STYLES, strict=False):
+        tasks, (marker, color) = points.groupby("task").mean(), style
+        axes.plot(tasks.T, CHART, marker, color=color, fillstyle="none", markersize=4)
+        axes.plot(tasks.mean(), CHART, "|", color=color, markersize=14)
+        axes.plot([], [], marker, color=color, fillstyle="none", label=group)
     axes.axvline(0, color="0.6", linewidth=1)
     axes.invert_yaxis()
     axes.grid(axis="x", color="0.9")
-    axes.set_xlabel("gain in balanced accuracy over source only (points); dot: a task, bar: mean")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
-    figure.savefig(DOCS / "images/when-to-adapt.png", dpi=100)
+    axes.set_xlabel("gain in balanced accuracy (points)\nmark: a task, bar: mean of its group")
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    figure.savefig(DOCS / "images/when-to-adapt.png", dpi=160)
 
 
 def update_page(text, runs):
@@ -96,6 +112,7 @@ def main():
     """Writes the page and the chart."""
     runs, page = read(), DOCS / "when-to-adapt.md"
     page.write_text(update_page(page.read_text(), runs))
+    (DOCS / "when-to-adapt-table.csv").write_text(format_table_file(runs))
     draw(compute_gains(runs))
 
 

@@ -33,21 +33,23 @@ def draw(axes, inputs, estimator, sharpness=None, style="-", label=None):
 def main():
     """Draws one panel per estimator."""
     inputs = np.linspace(-2, 2, 801).astype("float32")
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    panels = figure.subplots(2, 5, sharex=True, sharey=True)
-    for axes, name in zip(panels.flat, sorted(ESTIMATORS), strict=True):
+    figure = Figure(figsize=(4.8, 6.6), layout="constrained")
+    panels = figure.subplots(4, 3, sharex=True, sharey=True)
+    for axes in panels.flat[len(ESTIMATORS) :]:
+        axes.remove()
+    for axes, name in zip(panels.flat, sorted(ESTIMATORS), strict=False):
         if name in SHARPNESS:
             letter, values = SHARPNESS[name]
             for style, sharpness in zip(STYLES, values, strict=True):
                 draw(axes, inputs, name, sharpness, style, f"{letter} = {sharpness:g}")
-            axes.legend(fontsize=6, loc="upper left", frameon=False)
+            axes.legend(fontsize=7, loc="upper left", frameon=False)
         else:
             draw(axes, inputs, MagnitudeAware([]) if name == "magnitude_aware" else name)
         axes.set_title(name, fontsize=9)
         axes.grid(color="0.9")
     figure.supxlabel("x; gray: value (stochastic: at inference), black: gradient", fontsize=9)
     panels[0, 0].set_ylim(-1.4, 5.3)
-    figure.savefig(pathlib.Path(__file__).with_suffix(".png"), dpi=90)
+    figure.savefig(pathlib.Path(__file__).with_suffix(".png"), dpi=160)
 
 
 if __name__ == "__main__":
