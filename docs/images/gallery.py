@@ -1,0 +1,250 @@
+"""Draws the pictures of docs/gallery.md and of the home page, and prints accuracies.
+
+python docs/images/gallery.py <raw data> <runs> [name of a function that draws ...]
+
+`<raw data>` contains `emoji/`, `usps/` and `mnist/`. `<runs>` contains the folders `digits_dann`
+and `usps_dann`, of the commands on the page with `compare=false`, and `digits_source_only` and
+`usps_source_only`, with `method=source_only` too. `arms` requires the extra `seglearn`.
+"""
+
+import functools
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import pandas
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+import dann
+from dann.training.run_figures import compute_panel, save_features
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path += [str(ROOT), str(ROOT / "tests/docs")]
+FOLDER = pathlib.Path(__file__).parent
+RIGHT, WRONG = "#1b7837", "#b2182b"
+# A mirror turns x of the acceleration (a vector), and y and z of the rotation (a pseudovector).
+MIRROR = -1, 1, 1, 1, -1, -1
+COUNT = 6
+
+
+def draw_predictions(name, domains, predicted, label=str):
+    """Draws source images, and target images with the predictions of each method.
+
+    Args:
+        name: Name of the figure.
+        domains: The data.
+        predicted: Predicted classes of the target's test set by the name of the method.
+        label: Function from a class number to its short text.
+    """
+    images, classes = domains.target_test
+    rows = np.linspace(0, len(images) - 1, COUNT).astype(int)
+    sources = domains.source_train[0]
+    shown = sources[np.linspace(0, len(sources) - 1, COUNT).astype(int)], images[rows]
+    inches = 2.0 + 0.24 * len(predicted)
+    bottom = (0.1 + 0.24 * len(predicted)) / inches
+    figure = Figure(figsize=(4.8, inches), dpi=200)
+    figure.subplots_adjust(left=0.21, right=0.99, top=0.9, bottom=bottom, hspace=0.4, wspace=0.1)
+    cells = figure.subplots(2, COUNT)
+    titles = f"source: {domains.source}", f"target: {domains.target}"
+    for axes_row, pictures, title in zip(cells, shown, titles, strict=True):
+        axes_row[0].set_title(title, loc="left", fontsize=10)
+        for axes, picture in zip(axes_row, pictures, strict=True):
+            axes.imshow(picture.squeeze(), cmap="gray")
+            axes.axis("off")
+    for line, (method, numbers) in enumerate(predicted.items()):
+        print(f"{name}, {method}: target accuracy {np.mean(numbers == classes):.1%} (seed 0)")
+        height = bottom - (0.16 + 0.24 * line) / inches
+        figure.text(0.2, height, method, size=10, ha="right", va="center")
+        for axes, row in zip(cells[1], rows, strict=True):
+            is_right = numbers[row] == classes[row]
+            text = f"{label(numbers[row])} {'✓' if is_right else '✗'}".strip()
+            center = axes.get_position().x0 + axes.get_position().width / 2
+            color = RIGHT if is_right else WRONG
+            figure.text(center, height, text, color=color, ha="center", va="center", size=11)
+    figure.savefig(FOLDER / f"gallery-{name}.png")
+
+
+def read_predictions(run):
+    """Returns the classes that a run predicts for the target's test set, in its order."""
+    table = pandas.read_csv(run / "predictions.csv")
+    return table["class"][table["split"] == "test"].to_numpy()
+
+
+def digits(data, runs):
+    """Draws the demo: digits on black to digits over photos."""
+    domains = dann.data.digits_to_photos(str(runs / "prepared"))
+    methods = {"source only": "source_only", "DANN": "dann"}
+    predicted = {key: read_predictions(runs / f"digits_{name}") for key, name in methods.items()}
+    draw_predictions("digits", domains, predicted)
+
+
+def features(data, runs):
+    """Draws the features of the demo without and with DANN, for the home page."""
+    domains = dann.data.digits_to_photos(str(runs / "prepared"))
+    for name, title in (("source_only", "source only"), ("dann", "DANN")):
+        model = keras.saving.load_model(runs / f"digits_{name}/checkpoints/last.keras")
+        accuracy = np.mean(read_predictions(runs / f"digits_{name}") == domains.target_test[1])
+        panel = compute_panel(f"{title}: target accuracy {accuracy:.0%}", model, domains)
+        path = FOLDER / f"features-{name.replace('_', '-')}.png"
+        save_features([panel], domains, 0, path)
+
+
+def usps(data, runs):
+    """Draws handwritten digits of two collections."""
+    options = {"source_split": "train", "target_split": "train", "data_dir": str(data)}
+    domains = dann.data.tfds_pair("usps", "mnist", image_size=28, **options)
+    methods = {"source only": "source_only", "DANN": "dann"}
+    predicted = {key: read_predictions(runs / f"usps_{name}") for key, name in methods.items()}
+    draw_predictions("usps", domains, predicted)
+
+
+def compare(domains, methods, backbone, steps=500):
+    """Prints balanced accuracies on the target in percent: mean and deviation over three seeds."""
+    backbone = functools.partial(backbone, domains.input_shape)
+    comparison = dann.compare(domains, methods, backbone=backbone, steps=steps, verbose=False)
+    accuracy = comparison.runs.groupby("setting")["target/balanced_accuracy"]
+    table = 100 * accuracy.agg(["mean", "std", "min", "max"])
+    print(table.round(1).to_string(), flush=True)
+    return table
+
+
+def predict(domains, method, backbone, steps=500):
+    """Returns the classes that seed 0 of a comparison predicts for the target's test set."""
+    dann.training.start(0)
+    model = method(backbone(domains.input_shape), domains.num_classes)
+    model.compile("adam")
+    model.fit(domains.batches(64, seed=0), steps_per_epoch=steps, verbose=0)
+    return model.predict(domains.target_test[0], verbose=0).argmax(axis=1)
+
+
+def emoji(data, runs):
+    """Draws emoji in black and white and in color, with frozen features."""
+    from benchmarks.natural_tasks import load_emoji, load_emoji_images
+
+    pair = "fluent_high_contrast", "fluent_flat"
+    domains, images = load_emoji(*pair, data), load_emoji_images(*pair, data, 128)
+    backbone = functools.partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
+    compare(domains, ["dann", "sdat", "coral"], backbone)
+    methods = {
+        "source only": dann.SourceOnly,
+        "DANN": dann.DANN,
+        "CORAL": lambda *args: dann.SourceOnly(*args, regularizers=[dann.CORAL()]),
+    }
+    predicted = {name: predict(domains, method, backbone) for name, method in methods.items()}
+    draw_predictions("emoji", images, predicted, label=lambda number: "")
+
+
+def segmentation(data, runs):
+    """Draws the example of docs/how-to/segmentation.md."""
+    import pages
+
+    names = {"dann": dann, "keras": keras, "np": np}
+    for _, block in pages.blocks((ROOT / "docs/how-to/segmentation.md").read_text(), "python"):
+        if "def " in block:  # not the calls
+            exec(block, names)  # noqa: S102
+    models = {name: names["train"](name == "DANN", 0, 25) for name in ("source only", "DANN")}
+    rng = np.random.default_rng(0)
+    source, _ = names["make_domain"]("flower.jpg", (0, 2), rng)
+    _, (images, maps) = names["make_domain"]("china.jpg", (1, 2), rng)
+    rows = {"source": source[0][:6], "target": images[:6], "labels (for evaluation)": maps[:6]}
+    for name, (model, scores) in models.items():
+        print("segmentation", name, scores)
+        rows[name] = model.predict(images[:6], verbose=0).argmax(axis=-1)
+    figure = Figure(figsize=(4.8, 4.9), dpi=200)
+    figure.subplots_adjust(left=0.01, right=0.99, top=0.95, bottom=0.01, hspace=0.3, wspace=0.05)
+    palette = colormaps["tab20"].resampled(11)
+    for axes_row, (name, pictures) in zip(figure.subplots(5, 6), rows.items(), strict=True):
+        axes_row[0].set_title(name, loc="left", fontsize=10)
+        for axes, picture in zip(axes_row, pictures, strict=True):
+            colors = palette(picture)[..., :3] * (picture > 0)[..., None]
+            axes.imshow(picture if picture.ndim == 3 else colors)
+            axes.axis("off")
+    figure.savefig(FOLDER / "gallery-segmentation.png")
+
+
+def oscillation(data, runs):
+    """Draws the loss of a discriminator that oscillates, and of a calmer one."""
+    from benchmarks.natural_tasks import load_emoji
+
+    domains = load_emoji("fluent_high_contrast", "fluent_flat", data)
+    figure = Figure(figsize=(4.8, 3.2), dpi=160, layout="constrained")
+    axes = figure.subplots()
+    for beta, style, color in ((0.9, "-", WRONG), (0.5, "--", "#1b4f8f")):
+        dann.training.start(0)
+        backbone = dann.networks.mlp_backbone(domains.input_shape, hidden_units=(128, 128))
+        model = dann.DANN(backbone, domains.num_classes)
+        model.compile(keras.optimizers.Adam(beta_1=beta))
+        pairs = domains.batches(64, seed=0)
+        history = model.fit(pairs, steps_per_epoch=10, epochs=50, verbose=0).history
+        axes.plot(
+            range(10, 501, 10), history["domain/loss"], style, color=color, label=f"beta_1 = {beta}"
+        )
+    axes.axhline(np.log(2), color="0.5", linestyle=":", label="chance")
+    axes.set(xlabel="training step", ylabel="domain/loss (nats)", ylim=(0, None))
+    axes.grid(color="0.92")
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    figure.savefig(FOLDER / "oscillation.png")
+
+
+def load_arms(signs=(1, 1, 1, 1, 1, 1), window=100):
+    """Pairs five people with a watch on the left arm with five people with it on the right arm.
+
+    Args:
+        signs: Factors of the target's channels.
+        window: Number of samples per example, at 50 Hz.
+    """
+    from seglearn.datasets import load_watch
+
+    recordings = load_watch()
+    parts = []
+    for side, people, factors in ((0, range(1, 6), 1), (1, range(6, 11), signs)):
+        windows, labels, groups = [], [], []
+        is_part = (recordings["side"] == side) & np.isin(recordings["subject"], people)
+        for number in np.flatnonzero(is_part):
+            series = recordings["X"][number]
+            count = len(series) // window
+            windows += list(series[: count * window].reshape(count, window, 6) * factors)
+            labels += count * [int(recordings["y"][number])]
+            groups += count * [int(recordings["subject"][number])]
+        parts.append((np.array(windows, "float32"), np.array(labels), np.array(groups)))
+    (x, y, people), (target_x, target_y, target_people) = parts
+    options = {"groups": (people, target_people), "class_names": recordings["y_labels"]}
+    domains = dann.data.arrays((x, y), (target_x, target_y), test_share=0.4, **options)
+    return domains.standardize("source")
+
+
+def arms(data, runs):
+    """Draws a watch on the left and on the right arm, and the accuracies of both."""
+    backbone = functools.partial(dann.networks.time_series_backbone, filters=(32, 64, 32))
+    domains, mirrored = load_arms(), load_arms(MIRROR)
+    table = compare(domains, ["dann", "cdan", "sdat", "mcc"], backbone)
+    table.loc["source only, signs flipped"] = compare(mirrored, [], backbone).loc["source_only"]
+    figure = Figure(figsize=(4.8, 4.6), dpi=200, layout="constrained")
+    top, bottom = figure.subfigures(2, 1, height_ratios=[1, 1.1])
+    panels = top.subplots(1, 2, sharey=True)
+    exercise = domains.class_names.index("ROW")
+    (inputs, labels), (target, target_labels) = domains.source_train, domains.target_test
+    series = inputs[labels == exercise][2], target[target_labels == exercise][2]
+    for axes, values, title in zip(panels, series, ("left arm", "right arm"), strict=True):
+        for channel, style in zip(values.T[:3], ("-", "--", ":"), strict=True):
+            axes.plot(np.arange(len(channel)) / 50, channel, style, linewidth=2)
+        axes.set(title=title, xlabel="seconds")
+    panels[0].legend(["x", "y", "z"], ncols=3, frameon=False, handlelength=1.5, loc="upper left")
+    panels[0].set(ylabel="acceleration", ylim=(-3, 3))
+    axes = bottom.subplots()
+    names = {"source_only": "source only", "dann": "DANN", "cdan": "CDAN", "sdat": "SDAT"}
+    names |= {"mcc": "MCC", "source only, signs flipped": "source only, signs flipped"}
+    rows = table.loc[[*names]]
+    axes.barh([*names.values()], rows["mean"], xerr=rows["std"], color="#4051b5", capsize=3)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 100), xlabel="balanced accuracy on the right arm (%)")
+    figure.savefig(FOLDER / "gallery-arms.png")
+
+
+if __name__ == "__main__":
+    data, runs, *cases = sys.argv[1:]
+    for draw in (features, digits, usps, segmentation, emoji, oscillation, arms):
+        if not cases or draw.__name__ in cases:
+            draw(pathlib.Path(data), pathlib.Path(runs))
