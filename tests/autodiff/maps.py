@@ -24,13 +24,10 @@ def curved_in_numpy(x):
     return SCALES.astype("float64") * np.tanh(x @ WEIGHTS.astype("float64"))
 
 
-def differentiate_examples(function, x):
-    """Returns the Jacobian of each example by differences, `(batch, outputs, inputs)`."""
-    rows = x.astype("float64")
-    return np.stack([jacobian_by_differences(lambda row: function(row[None])[0], r) for r in rows])
-
-
-CURVED_JACOBIAN = differentiate_examples(curved_in_numpy, INPUTS)
+# (batch, outputs, inputs), by differences
+CURVED_JACOBIAN = np.stack(
+    [jacobian_by_differences(curved_in_numpy, x.astype(float)) for x in INPUTS]
+)
 
 
 def assert_close(tensor, expected, rtol=1e-5, atol=1e-6):

@@ -20,9 +20,6 @@ def get_name(value):
     return getattr(value, "__name__", str(value))
 
 
-parametrize_class = pytest.mark.parametrize("cls", LAYERS, ids=get_name)
-
-
 GEOMETRIES = [
     (layers.BinaryDense, {}),
     (layers.BinaryConv1D, {"padding": "causal", "pad_values": 1}),
@@ -102,7 +99,7 @@ def test_channels_first_matches_channels_last(cls):
     np.testing.assert_allclose(outputs.transpose(0, 2, 3, 1), expected, 1e-5, 1e-5)
 
 
-@parametrize_class
+@pytest.mark.parametrize("cls", LAYERS, ids=get_name)
 def test_scale_is_per_output_channel(cls):
     # The layer replaces the axis of the estimator.
     layer = make_layer(cls, kernel_estimator=MagnitudeAware(0), use_bias=False)
