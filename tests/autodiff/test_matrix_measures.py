@@ -109,7 +109,8 @@ def test_derivative_by_inputs_matches_differences():
 
     slope = ops.convert_to_numpy(gradients(total, [INPUTS])[0])
     length = np.linalg.norm(slope)
-    ahead, behind = (float(total(INPUTS + sign * 1e-2 * slope / length)) for sign in (1, -1))
+    moved = [total(INPUTS + sign * 1e-2 * slope / length) for sign in (1, -1)]
+    ahead, behind = map(ops.convert_to_numpy, moved)
     assert length == pytest.approx((ahead - behind) / 2e-2, rel=5e-3)
 
 
