@@ -1,4 +1,4 @@
-"""Label-free scores by name, for one checkpoint or several.
+"""Label-free scores of a checkpoint by name.
 
 A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
 registered in `SCORES` with this metadata: `reads`, the examples it needs (`"target"`,
@@ -108,35 +108,6 @@ def compute_scores_or_worst(model: Any, **arguments: Any) -> dict[str, float]:
         return compute_scores(model, **arguments)
     except NotFiniteError:
         return dict.fromkeys(resolve_scores(arguments.get("scores", ("all",))), float("-inf"))
-
-
-def score_checkpoints(models: Iterable[keras.Model], **arguments: Any) -> dict[str, list[float]]:
-    """Computes the scores of several checkpoints, for `dann.selection.regret`.
-
-    A generator can load one checkpoint at a time, because each is scored before the next is
-    requested. A checkpoint with outputs that are not finite scores `-inf`.
-
-    Args:
-        models: The checkpoints, as models; see `compute_scores`.
-        **arguments: Arguments of `compute_scores`.
-
-    Returns:
-        By score, its value for each checkpoint; higher is better.
-
-    Example:
-
-    >>> import dann, numpy as np
-    >>> models = [dann.DANN(dann.networks.mlp_backbone((2,)), num_classes=2) for _ in range(3)]
-    >>> x, y = np.eye(8, 2, dtype="float32"), np.arange(8) % 2
-    >>> scores = dann.selection.score_checkpoints(models, source=(x, y), target=x + 1)
-    >>> set(dann.selection.regret(scores, oracle=[0.5, 0.75, 1.0])) == set(dann.selection.SCORES)
-    True
-    """
-    results: dict[str, list[float]] = {}
-    for model in models:
-        for name, value in compute_scores_or_worst(model, **arguments).items():
-            results.setdefault(name, []).append(value)
-    return results
 
 
 def check_source(scores: Iterable[str], source: Any) -> None:
