@@ -7,7 +7,7 @@ import json
 import pathlib
 import re
 import tarfile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -16,22 +16,16 @@ from PIL import Image
 from dann.data.builders.image_builder import ImageBuilder, raw_folder
 
 
-class Style(NamedTuple):
-    """An npm package of drawings: `@iconify-json/<package>` of a fixed version."""
-
-    package: str
-    version: str
-
-
-# The versions are fixed, so that the pixels are the same on every machine.
+# The npm package of each style, `@iconify-json/<package>`, and its version. The versions are fixed,
+# so that the pixels are the same on every machine.
 STYLES = {
-    "noto": Style("noto", "1.2.9"),
-    "twemoji": Style("twemoji", "1.2.5"),
-    "openmoji": Style("openmoji", "1.2.29"),
-    "emojione": Style("emojione", "1.2.3"),
-    "emojione_v1": Style("emojione-v1", "1.2.3"),
-    "fluent_flat": Style("fluent-emoji-flat", "1.2.6"),
-    "fluent_high_contrast": Style("fluent-emoji-high-contrast", "1.2.6"),
+    "noto": ("noto", "1.2.9"),
+    "twemoji": ("twemoji", "1.2.5"),
+    "openmoji": ("openmoji", "1.2.29"),
+    "emojione": ("emojione", "1.2.3"),
+    "emojione_v1": ("emojione-v1", "1.2.3"),
+    "fluent_flat": ("fluent-emoji-flat", "1.2.6"),
+    "fluent_high_contrast": ("fluent-emoji-high-contrast", "1.2.6"),
 }
 SIZES = (48, 128)  # pixels
 LABELS = {
@@ -97,8 +91,8 @@ class Emoji(ImageBuilder):
     def read_examples(self, split, dl_manager):
         style, size, labels = self._config
         folder = raw_folder(dl_manager, "emoji") or pathlib.Path("emoji")
-        package = f"@iconify-json/{STYLES[style].package}"
-        icons = _read_json(folder, package, STYLES[style].version, "icons.json")
+        package, version = STYLES[style]
+        icons = _read_json(folder, f"@iconify-json/{package}", version, "icons.json")
         emoji = _read_json(folder, "emojibase-data", "17.0.0", "en/data.json")
         names = _read_json(folder, "emojibase-data", "17.0.0", "meta/groups.json")
         drawings = set()

@@ -71,7 +71,7 @@ def drawings(tmp_path):
         icons |= {"flag": {"body": bodies[0]}}
         files = {"icons.json": {"icons": icons, "width": 4, "height": 4}}
         write_package(
-            folder, f"@iconify-json/{STYLES[style].package}", STYLES[style].version, files
+            folder, f"@iconify-json/{STYLES[style][0]}", STYLES[style][1], files
         )
     return tmp_path
 
