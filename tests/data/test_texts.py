@@ -1,13 +1,9 @@
 """Inputs of strings, from the pair of domains to the scores."""
 
-import io
-import os
-import pathlib
-import tarfile
-
 import keras
 import numpy as np
 import pytest
+from support.archives import REAL_DATA, needs_real, pack_files
 
 import dann
 from dann.adaptation.prediction import predict
@@ -56,19 +52,8 @@ def test_text_model_trains_predicts_and_is_scored():
         assert np.isfinite(list(scores.values())).all()
 
 
-REAL = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
 NAME = "vaderSentiment-3.3.2.tar.gz"
 FILES = {"tweets": "tweets", "amazon": "amazonReviewSnippets", "nyt": "nytEditorialSnippets"}
-
-
-def packed(files):
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +69,10 @@ def folder(tmp_path_factory):
             )
         ]
         files[f"hutto_ICWSM_2014/{stem}_GroundTruth.txt"] = b"\r\n".join(rows) + b"\r\n"
-    inner = {"vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz": packed(files)}
+    inner = {"vaderSentiment-3.3.2/additional_resources/hutto_ICWSM_2014.tar.gz": pack_files(files)}
     folder = tmp_path_factory.mktemp("raw")
     (folder / "real").mkdir()
-    (folder / "real" / NAME).write_bytes(packed(inner))
+    (folder / "real" / NAME).write_bytes(pack_files(inner))
     return folder
 
 
@@ -122,9 +107,9 @@ def test_vocabulary_comes_from_training_texts(folder):
     assert limited.input_shape == (5,)
 
 
-@pytest.mark.skipif(not (REAL / "real" / NAME).is_file(), reason=f"needs {NAME} in {REAL}/real")
+@needs_real(f"real/{NAME}")
 def test_real_sentences_have_known_shares():
-    domains = sentiment("tweets", "nyt", data_dir=REAL, output_mode=None)
+    domains = sentiment("tweets", "nyt", data_dir=REAL_DATA, output_mode=None)
     labels = np.concatenate([domains.source_train[1], domains.source_test[1]])
     assert len(labels) == 3362
     assert labels.mean() == pytest.approx(0.684, abs=5e-4)

@@ -3,14 +3,12 @@
 import fractions
 import hashlib
 import math
-import os
-import pathlib
 import types
-from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from support.archives import REAL_DATA, needs_real
 
 from dann.data import digits_to_photos, tfds_pair
 from dann.data.builders import mnist_m, usps
@@ -18,8 +16,6 @@ from dann.data.builders.chalk_digits import _draw_crops, _load_part
 from dann.data.builders.mnist_files import mnist_paths, read_mnist
 from dann.data.builders.mnist_m import blend
 from dann.data.builders.usps import read_usps
-
-RAW = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data"))
 
 
 def test_blend_is_the_absolute_difference():
@@ -32,14 +28,11 @@ def test_blend_is_the_absolute_difference():
     assert blends == {image.astype("uint8").tobytes() for image in expected}  # at every position
 
 
-@pytest.mark.skipif(
-    not ((RAW / "mnist").is_dir() and (RAW / "bsds500").is_dir()),
-    reason=f"needs the real MNIST and BSDS500 in {RAW}, or DANN_DATA_DIR",
-)
+@needs_real("mnist", "bsds500")
 def test_blends_of_real_files_are_pinned():
-    photos = [mnist_m._decode(path) for path in sorted((RAW / "bsds500").glob("*.jpg"))]
+    photos = [mnist_m._decode(path) for path in sorted((REAL_DATA / "bsds500").glob("*.jpg"))]
     digest = hashlib.sha256()
-    for image in blend(read_mnist(mnist_paths(RAW / "mnist"), "test")[0], photos, seed=1):
+    for image in blend(read_mnist(mnist_paths(REAL_DATA / "mnist"), "test")[0], photos, seed=1):
         digest.update(image.tobytes())
     expected = "f9650a42754c4b5b5cc2eb752a17fb0ee2bf7ed6bdddec706f997c6d438df70f"
     assert digest.hexdigest() == expected
@@ -104,9 +97,6 @@ def test_downloaded_files_are_verified(usps_files, tmp_path, monkeypatch):
     assert usps._find_files(manager) == paths
 
 
-DATA: Any = load_digits()
-
-
 def test_black_config_is_grayscale_and_photo_config_is_color(cache):
     domains = digits_to_photos(str(cache))
     assert domains.input_shape == (16, 16, 3)
@@ -122,7 +112,7 @@ def test_source_target_and_test_digits_are_disjoint():
     parts = [
         {digit.tobytes() for digit in _load_part(part)[0]} for part in ("black", "photo", "test")
     ]
-    assert set.union(*parts) == {(image / 16).tobytes() for image in DATA.images}
+    assert set.union(*parts) == {(image / 16).tobytes() for image in load_digits().images}
     assert sum(map(len, parts)) == len(set.union(*parts))
 
 

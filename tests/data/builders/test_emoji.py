@@ -1,14 +1,11 @@
 """Emoji: their pixels, their split by concept, and missing drawings."""
 
 import hashlib
-import io
 import json
-import os
-import pathlib
-import tarfile
 
 import numpy as np
 import pytest
+from support.archives import REAL_DATA, needs_real, pack_files
 from support.domains import collect_inputs
 
 from dann.data import emoji
@@ -18,7 +15,6 @@ pytest.importorskip("tensorflow_datasets")
 pytest.importorskip("resvg_py")
 pytestmark = pytest.mark.tensorflow
 
-REAL = pathlib.Path(os.environ.get("DANN_DATA_DIR", "../shared/data")).absolute()
 # SHA-256 of all pixels of the four splits, in their order, at 48 pixels with the groups as labels.
 PIXELS = {
     "openmoji": "c2f0ae8533addff2865d8f60e1d427d1942274f799783052cf2f8557dab39633",
@@ -37,12 +33,8 @@ DRAWN = '<path fill="{color}" d="M0 0h{width}v4H0z"/>'
 
 def write_package(folder, package, version, files):
     stem = package.removeprefix("@").replace("/", "-")
-    with tarfile.open(folder / f"{stem}-{version}.tgz", "w:gz") as archive:
-        for name, content in files.items():
-            data = json.dumps(content).encode()
-            member = tarfile.TarInfo(f"package/{name}")
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
+    contents = {f"package/{name}": json.dumps(file).encode() for name, file in files.items()}
+    (folder / f"{stem}-{version}.tgz").write_bytes(pack_files(contents))
 
 
 @pytest.fixture
@@ -50,10 +42,7 @@ def drawings(tmp_path):
     """Writes packages of two styles with 60 made concepts of two groups, and a flag."""
     folder = tmp_path / "emoji"
     folder.mkdir()
-    entries = [
-        {"label": f"Thing {n}", "hexcode": f"1F{n:03X}", "version": 1, "group": 3 + n % 2}
-        for n in range(60)
-    ]
+    concepts = [(f"Thing {n}", f"1F{n:03X}", 1, 3 + n % 2) for n in range(60)]
     unused = [
         ("flag", "1F3C1", 1, 9),
         ("Thing 0", "1F000-200D-1F001", 1, 3),
@@ -61,7 +50,7 @@ def drawings(tmp_path):
         ("not drawn", "1F998", 1, 3),
     ]
     keys = "label", "hexcode", "version", "group"
-    entries += [dict(zip(keys, values, strict=True)) for values in unused]
+    entries = [dict(zip(keys, values, strict=True)) for values in concepts + unused]
     groups = {"3": "animals-nature", "4": "food-drink", "9": "flags"}
     files = {"en/data.json": entries, "meta/groups.json": {"groups": groups}}
     write_package(folder, "emojibase-data", "17.0.0", files)
@@ -99,10 +88,10 @@ def test_missing_drawing_names_the_command(drawings, tmp_path):
         emoji("noto", "openmoji", cache_dir=str(tmp_path / "c"), data_dir=str(drawings))
 
 
-@pytest.mark.skipif(not (REAL / "emoji").is_dir(), reason=f"needs the drawings in {REAL}/emoji")
+@needs_real("emoji")
 @pytest.mark.parametrize(("style", "partner"), PAIRS.items())
 def test_pixels_are_the_same_on_every_machine(style, partner, cache):
-    folders = {"cache_dir": str(cache), "data_dir": str(REAL)}
+    folders = {"cache_dir": str(cache), "data_dir": str(REAL_DATA)}
     pairs = emoji(style, partner, **folders), emoji(partner, style, **folders)
     for name, (first, second) in ((style, pairs), (partner, pairs[::-1])):
         digest = hashlib.sha256()
