@@ -15,7 +15,6 @@ from PIL import Image
 
 from dann.data.builders.image_builder import ImageBuilder, raw_folder
 
-
 # The npm package of each style, `@iconify-json/<package>`, and its version. The versions are fixed,
 # so that the pixels are the same on every machine.
 STYLES = {

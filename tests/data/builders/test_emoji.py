@@ -59,9 +59,7 @@ def drawings(tmp_path):
         icons = {f"thing-{n}": {"body": body} for n, body in enumerate(bodies)}
         icons |= {"flag": {"body": bodies[0]}}
         files = {"icons.json": {"icons": icons, "width": 4, "height": 4}}
-        write_package(
-            folder, f"@iconify-json/{STYLES[style][0]}", STYLES[style][1], files
-        )
+        write_package(folder, f"@iconify-json/{STYLES[style][0]}", STYLES[style][1], files)
     return tmp_path
 
 
