@@ -74,14 +74,14 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     if len(domains.input_shape) != 3 or domains.input_shape[-1] not in (1, 3):
         return
     rows = [(domains.source, domains.source_train[0]), (domains.target, domains.target_train)]
-    figure = Figure(figsize=(8, 3.9), layout="constrained")
+    figure = Figure(figsize=(5, 2.7), layout="constrained")
     for axes, (name, images) in zip(figure.subplots(2, 1), rows, strict=True):
         indices = np.linspace(0, len(images) - 1, 20).astype(int)
         samples = np.stack([np.asarray(images[index]) for index in indices])
         axes.imshow(_tile(samples), cmap="gray", vmin=0, vmax=1)
         axes.set_title(name, fontsize=10)
         axes.axis("off")
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=200)
 
 
 def _tile(images):

@@ -18,7 +18,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 import dann
-from dann.training.run_figures import compute_panel, save_features
+from dann.training.run_figures import compute_panel, save_features, save_samples
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path += [str(ROOT), str(ROOT / "tests/docs")]
@@ -81,8 +81,9 @@ def digits(data, runs):
 
 
 def features(data, runs):
-    """Draws the features of the demo without and with DANN, for the home page."""
+    """Draws samples of the demo, and its features without and with DANN, for other pages."""
     domains = dann.data.digits_to_photos(str(runs / "prepared"))
+    save_samples(domains, FOLDER / "digits_samples.png")
     for name, title in (("source_only", "source only"), ("dann", "DANN")):
         model = keras.saving.load_model(runs / f"digits_{name}/checkpoints/last.keras")
         accuracy = np.mean(read_predictions(runs / f"digits_{name}") == domains.target_test[1])
