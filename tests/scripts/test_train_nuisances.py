@@ -4,13 +4,11 @@ import json
 import re
 import shutil
 
+import keras
 import numpy as np
 import pandas
 import pytest
-from support.configs import compose_config, minimal_domains
 
-from dann.config import building
-from dann.data.nuisances import Nuisances
 from dann.diagnostics.leakage import Leakage
 
 LEAKAGE = Leakage("ward", 0.9, 0.8, 1.0, 0.3, {})
@@ -41,6 +39,7 @@ def folder(tmp_path_factory):
 def finished(folder, run_well):
     """The arguments and the output of a run of two epochs in `run`."""
     settings = [*SHORT, *CSV, "data.groups=person", "method.condition_on_label=true"]
+    settings += ["method.strength={site: 0.5, age: 2}"]
     return settings, run_well("train.py", [*settings, "hydra.run.dir=run"], folder, draws=True)
 
 
@@ -51,6 +50,8 @@ def read_summary(run):
 def test_run_reports_leakage_before_and_after(folder, finished, run_well):
     summary, output = read_summary(folder / "run"), finished[1]
     assert summary["nuisances"] == {"site": 3, "age": "number"}
+    reversals = keras.models.load_model(folder / "run/checkpoints/last.keras").reversals
+    assert [float(reversals[name].strength) for name in ("site", "age")] == [0.5, 2]
     assert "Nuisances: site (3 values), age number\n" in output
     names = ["site", "site given the label", "age", "age given the label"]
     for prefix in ("", "source_only/"):
@@ -122,13 +123,3 @@ def test_stopped_run_resumes_with_equal_results(folder, finished, run_well, monk
     assert re.findall(r"^epoch (\d)/2", output, re.MULTILINE) == ["2"]
     files = [folder / run / "predictions.csv" for run in ("run", "parts")]
     assert files[0].read_text() == files[1].read_text()
-
-
-def test_each_nuisance_may_have_a_strength():
-    cfg = compose_config("method=invariant", "method.strength={site: 0.5, age: 2}")
-    kinds = Nuisances({"site": 3, "age": "number"}, {}, {})
-    model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 2, kinds))
-    assert {name: float(layer.strength) for name, layer in model.reversals.items()} == {
-        "site": 0.5,
-        "age": 2,
-    }
