@@ -12,8 +12,6 @@ import pandas
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from dann.experiments.results import BEST, CHOSEN, format_markdown_table, format_percent
-
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- results -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 CONTROL = "dann schedule.high=0"
@@ -63,8 +61,8 @@ def summarize(results):
                 "experiment": experiment,
                 "method": format_method(method),
                 "last step": format_percent(runs["target/accuracy"]),
-                "epoch chosen by InfoMax": format_percent(runs[CHOSEN]),
-                "best epoch (needs labels)": format_percent(runs[BEST]),
+                "epoch chosen by InfoMax": format_percent(runs["chosen/info_max"]),
+                "best epoch (needs labels)": format_percent(runs["oracle/best"]),
                 "published": format_percent([published.get(experiment, {}).get(method)]),
                 "seeds": runs["seed"].nunique(),
                 "backend": "JAX" if runs["hardware"].str.contains("jax").all() else "TensorFlow",
@@ -93,6 +91,22 @@ def format_table_file(results):
 def format_method(method):
     """Returns the name that the page uses for a method with its overrides."""
     return NAMES.get(method) or f"{NAMES.get(method.split()[0])}, TLlib's heads"
+
+
+def format_percent(values):
+    """Formats the mean of shares in percent, with the sample standard deviation of several."""
+    percent = 100 * pandas.Series(list(values), dtype=float).dropna()
+    if percent.empty:
+        return ""
+    spread = f" ± {percent.std():.1f}" if len(percent) > 1 else ""
+    return f"{percent.mean():.1f}{spread}"
+
+
+def format_markdown_table(headers, rows):
+    """Formats cells of text as a Markdown table, without a final line break."""
+    lines = [f"|{'|'.join(cells)}|" for cells in (headers, *rows)]
+    lines.insert(1, "|" + "---|" * len(headers))
+    return "\n".join(lines)
 
 
 def draw(results):

@@ -10,8 +10,7 @@ import re
 
 import pandas
 from matplotlib.figure import Figure
-
-from dann.experiments.results import format_markdown_table
+from results import format_markdown_table
 
 DOCS = pathlib.Path(__file__).parent
 REGION = re.compile(r"(?<=<!-- gains -->\n).*?(?=\n<!-- end -->)", re.DOTALL)

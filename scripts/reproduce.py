@@ -28,7 +28,7 @@ def main(cfg):
     from dann.config.ranking import prepare_distillation
     from dann.config.runs import collect_settings, load_run_config
     from dann.experiments.reproduction import plan_runs, train_runs
-    from dann.experiments.results import collect_results, format_results
+    from dann.experiments.results import collect_results
     from dann.experiments.sweep import rank_sweep
     from dann.training.overrides import quote
 
@@ -58,7 +58,6 @@ def main(cfg):
     path = pathlib.Path(cfg.results)
     path.parent.mkdir(parents=True, exist_ok=True)
     results.to_csv(path, index=False)
-    path.with_suffix(".md").write_text(format_results(results, cfg.published))
     for experiment in cfg.experiments:
         folder = pathlib.Path(cfg.runs_dir) / experiment
         overrides = {
@@ -70,7 +69,7 @@ def main(cfg):
         if overrides:
             ranking = rank_sweep(folder, "agreement", overrides, prepare_distillation)
         print(f"{experiment}: {ranking or 'not ranked'}")
-    print(f"Written to {path} and {path.with_suffix('.md')}")
+    print(f"Written to {path}")
     for run in failed_runs:
         log = run.directory.log_file
         last_line = log.read_text().strip().rpartition("\n")[2]

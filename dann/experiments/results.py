@@ -1,8 +1,7 @@
-"""The results of planned runs: a table with one row per run, and a short summary."""
+"""The results of planned runs: a table with one row per run."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas
 
@@ -11,7 +10,6 @@ from dann.experiments.rows import read_agreement, read_predictions
 from dann.training.evaluate_run import tabulate_regret
 
 COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware"]
-BEST, CHOSEN = "oracle/best", "chosen/info_max"
 _MEASURES = (
     "source/accuracy",
     "target/accuracy",
@@ -66,54 +64,6 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
     return pandas.DataFrame(rows, columns=None if rows else COLUMNS).round(6)
 
 
-def format_results(results: pandas.DataFrame, published: Mapping[str, Any]) -> str:
-    """Formats results as a Markdown table with one row per method of each experiment.
-
-    The columns are the mean target accuracies in percent after the last step, after the epoch that
-    InfoMax chooses, after the best epoch, and as published; and the number of seeds.
-
-    Args:
-        results: Table from `collect_results`. The summary keeps its order.
-        published: By experiment and method, a published target accuracy in [0, 1] or `None`.
-    """
-    rows = []
-    for experiment, experiment_rows in results.groupby("experiment", sort=False):
-        rows.append([f"**`{experiment}`**", *[""] * 5])
-        accuracies: Any = published.get(str(experiment)) or {}
-        for method, group in experiment_rows.groupby("method", sort=False):
-            runs: Any = group
-            cells = [
-                format_percent(runs.get(name, ())) for name in ("target/accuracy", CHOSEN, BEST)
-            ]
-            seeds = str(runs["seed"].nunique())
-            rows.append([method, *cells, format_percent([accuracies.get(method)]), seeds])
-    headers = [
-        "method",
-        "last step",
-        "epoch chosen by InfoMax",
-        "best epoch (needs labels)",
-        "published",
-        "seeds",
-    ]
-    return format_markdown_table(headers, rows)
-
-
-def format_percent(values: Iterable[float | None]) -> str:
-    """Formats the mean of shares in percent, with the sample standard deviation of several."""
-    percent = 100 * pandas.Series(list(values), dtype=float).dropna()
-    if percent.empty:
-        return ""
-    spread = f" ± {percent.std():.1f}" if len(percent) > 1 else ""
-    return f"{percent.mean():.1f}{spread}"
-
-
-def format_markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Formats cells of text as a Markdown table, without a final line break."""
-    lines = [f"|{'|'.join(cells)}|" for cells in (headers, *rows)]
-    lines.insert(1, "|" + "---|" * len(headers))
-    return "\n".join(lines)
-
-
 def _measure_oracle(run):
     """Returns the target accuracies of the epochs that scores choose, if the run has a curve."""
     try:
@@ -123,4 +73,4 @@ def _measure_oracle(run):
     if table.empty:
         return {}
     best = (table["accuracy"] + table["regret"]).max()
-    return {BEST: best, **table["accuracy"].add_prefix("chosen/")}
+    return {"oracle/best": best, **table["accuracy"].add_prefix("chosen/")}

@@ -110,7 +110,8 @@ def test_api_page_lists_every_public_name():
 
 
 @pytest.mark.parametrize("page", ["results", "when-to-adapt"])
-def test_tables_match_recorded_runs(page):
+def test_tables_match_recorded_runs(monkeypatch, page):
+    monkeypatch.syspath_prepend(pages.ROOT / "docs")
     script = f"docs/{page.replace('-', '_')}.py"
     functions = runpy.run_path(str(pages.ROOT / script))
     text = TEXTS[f"docs/{page}.md"]
