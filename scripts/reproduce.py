@@ -27,8 +27,7 @@ TRAIN = pathlib.Path(__file__).with_name("train.py")
 def main(cfg):
     from dann.config.ranking import prepare_distillation
     from dann.config.runs import collect_settings, load_run_config
-    from dann.experiments.reproduction import plan_runs, train_runs
-    from dann.experiments.results import collect_results
+    from dann.experiments.reproduction import collect_results, plan_runs, train_runs
     from dann.experiments.sweep import rank_sweep
     from dann.training.overrides import quote
 

@@ -1,6 +1,7 @@
-"""Plans the runs of experiments over methods and seeds, and trains them in processes."""
+"""Plans the runs of experiments over methods and seeds, trains them and collects results."""
 
 import hashlib
+import math
 import os
 import pathlib
 import re
@@ -10,9 +11,22 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import pandas
+
+from dann.experiments.rows import read_agreement, read_predictions
+from dann.training.evaluate_run import tabulate_regret
 from dann.training.overrides import quote
 from dann.training.run_directory import RunDirectory
 
+COLUMNS = ["experiment", "method", "seed", "domains", "steps", "hardware"]
+_MEASURES = (
+    "source/accuracy",
+    "target/accuracy",
+    "source/balanced_accuracy",
+    "target/balanced_accuracy",
+    "seconds",
+    "cpu_seconds",
+)
 _BASELINES = ("source_only", "target_only")
 
 
@@ -88,6 +102,50 @@ def train_runs(
     return failed
 
 
+def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
+    """Reads the results of finished runs into one table.
+
+    The measures are:
+
+    - `source/accuracy`, `target/accuracy`, `source/balanced_accuracy` and
+      `target/balanced_accuracy` on the test sets, in [0, 1], with the final weights
+    - `seconds` and `cpu_seconds` of the training
+    - `score/<score>`: the label-free scores of the final weights, and `score/agreement` between the
+      seeds of a method
+    - for runs with an oracle curve, `oracle/best`, the best target accuracy of all epochs, and
+      `chosen/<score>`, the target accuracy of the epoch with the best score
+
+    Target accuracies need target labels, so nothing is chosen by them.
+
+    Args:
+        runs: Finished runs.
+
+    Returns:
+        A frame with one row per run, the columns `experiment`, `method`, `seed`, `domains`, `steps`
+        and `hardware`, and one column per measure.
+    """
+    seeds = {run.directory.path: ((run.experiment, run.method), run.seed) for run in runs}
+    agreements = read_agreement(seeds, read_predictions(seeds))
+    rows = []
+    for run in runs:
+        summary = run.directory.summary()
+        backend = summary.get("backend", "tensorflow")
+        hardware = summary["hardware"] + ("" if backend == "tensorflow" else f", {backend}")
+        domains = f"{summary['source']} → {summary['target']}"
+        values = run.experiment, run.method, run.seed, domains, summary["steps"], hardware
+        measures = {name: summary[name] for name in _MEASURES if name in summary}
+        for name, value in summary.items():
+            # A diverged run has scores of -inf, which a mean cannot include.
+            if name.startswith("selection/") and math.isfinite(value):
+                measures[name.replace("selection/", "score/")] = value
+        measures |= _measure_oracle(run)
+        if run.directory.path in agreements:
+            measures["score/agreement"] = agreements[run.directory.path]
+        rows.append(dict(zip(COLUMNS, values, strict=True)) | measures)
+    # Six digits, so that the file does not change with the last bits.
+    return pandas.DataFrame(rows, columns=None if rows else COLUMNS).round(6)
+
+
 def _plan_run(settings, experiment, method, seed):
     name, *arguments = method.split()
     overrides = list(settings.overrides)
@@ -125,3 +183,15 @@ def _start(run, script, shared, jobs):
     with run.directory.log_file.open("a") as log:
         command = [sys.executable, str(script), *arguments]
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+
+def _measure_oracle(run):
+    """Returns the target accuracies of the epochs that scores choose, if the run has a curve."""
+    try:
+        table = tabulate_regret(run.directory.path)
+    except (FileNotFoundError, ValueError):
+        return {}
+    if table.empty:
+        return {}
+    best = (table["accuracy"] + table["regret"]).max()
+    return {"oracle/best": best, **table["accuracy"].add_prefix("chosen/")}

@@ -10,8 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
 from dann.config.schema import PathsConfig, ReproduceConfig
-from dann.experiments.reproduction import plan_runs, train_runs
-from dann.experiments.results import COLUMNS, collect_results
+from dann.experiments.reproduction import COLUMNS, collect_results, plan_runs, train_runs
 from dann.training.overrides import format_argument
 
 SETTINGS = ReproduceConfig(
