@@ -3,13 +3,13 @@
 from dann.diagnostics.catalogue import DIAGNOSTICS as DIAGNOSTICS
 from dann.diagnostics.certificate import certify as certify
 from dann.diagnostics.check import Diagnosis as Diagnosis
+from dann.diagnostics.check import Diagnostics as Diagnostics
 from dann.diagnostics.check import check as check
 from dann.diagnostics.check import measure as measure
 from dann.diagnostics.conflict import gradient_conflict as gradient_conflict
 from dann.diagnostics.confounding import ConfoundedClass as ConfoundedClass
 from dann.diagnostics.confounding import accuracy_by_nuisance as accuracy_by_nuisance
 from dann.diagnostics.confounding import find_confounded_classes as find_confounded_classes
-from dann.diagnostics.diagnostics_callback import Diagnostics as Diagnostics
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe as discriminator_vs_probe
 from dann.diagnostics.feature_distance import feature_distance as feature_distance
 from dann.diagnostics.jacobians import jacobians as jacobians
