@@ -5,6 +5,6 @@ TFDS finds a builder once its file is imported.
 
 from dann.data.builders.chalk_digits import ChalkDigits as ChalkDigits
 from dann.data.builders.emoji import Emoji as Emoji
-from dann.data.builders.mnist_files import MnistFiles as MnistFiles
-from dann.data.builders.mnist_m import MnistM as MnistM
+from dann.data.builders.mnist import MnistFiles as MnistFiles
+from dann.data.builders.mnist import MnistM as MnistM
 from dann.data.builders.usps import Usps as Usps

@@ -11,10 +11,9 @@ from sklearn.datasets import load_digits
 from support.archives import REAL_DATA, needs_real
 
 from dann.data import digits_to_photos, tfds_pair
-from dann.data.builders import mnist_m, usps
+from dann.data.builders import mnist, usps
 from dann.data.builders.chalk_digits import _draw_crops, _load_part
-from dann.data.builders.mnist_files import mnist_paths, read_mnist
-from dann.data.builders.mnist_m import blend
+from dann.data.builders.mnist import blend, mnist_paths, read_mnist
 from dann.data.builders.usps import read_usps
 
 
@@ -30,7 +29,7 @@ def test_blend_is_the_absolute_difference():
 
 @needs_real("mnist", "bsds500")
 def test_blends_of_real_files_are_pinned():
-    photos = [mnist_m._decode(path) for path in sorted((REAL_DATA / "bsds500").glob("*.jpg"))]
+    photos = [mnist._decode(path) for path in sorted((REAL_DATA / "bsds500").glob("*.jpg"))]
     digest = hashlib.sha256()
     for image in blend(read_mnist(mnist_paths(REAL_DATA / "mnist"), "test")[0], photos, seed=1):
         digest.update(image.tobytes())
@@ -42,7 +41,7 @@ def test_pair_contains_digits_and_blends(raw_files, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(raw_files.parent))
     folders = {"cache_dir": str(tmp_path / "cache"), "data_dir": f"~/{raw_files.name}"}
     domains = tfds_pair("mnist", "mnist_m", **folders)
-    photos = [mnist_m._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
+    photos = [mnist._decode(raw_files / "bsds500" / name) for name in ("1.jpg", "2.jpg")]
     digits, labels = read_mnist(mnist_paths(raw_files / "mnist"), "test")
     expected = zip(blend(digits, photos, 1), labels.tolist(), strict=True)
     blends = zip(domains.target_test[0], domains.target_test[1].tolist(), strict=True)
@@ -62,10 +61,10 @@ def test_downloaded_photos_are_verified(raw_files, monkeypatch):
         manual_dir=str(raw_files), download_and_extract=lambda url: raw_files / "download"
     )
     with pytest.raises(ValueError, match="200 training photos.*b626d29a.*Received: 2 photos with"):
-        mnist_m._find_files(manager)
+        mnist._find_files(manager)
     content = (photos / "1.jpg").read_bytes() + (photos / "2.jpg").read_bytes()
-    monkeypatch.setattr(mnist_m, "_PHOTOS", hashlib.sha256(content).hexdigest())
-    assert mnist_m._find_files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
+    monkeypatch.setattr(mnist, "_PHOTOS", hashlib.sha256(content).hexdigest())
+    assert mnist._find_files(manager)[1] == [photos / "1.jpg", photos / "2.jpg"]
 
 
 NAMES = {"train": "usps.bz2", "test": "usps.t.bz2"}
