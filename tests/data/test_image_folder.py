@@ -15,10 +15,12 @@ PHOTO_CLASSES = ["bike"] * 8 + ["cup"] * 12 + ["pen"] * 20
 COUNTS = {"photo": [8, 12, 20], "sketch": [5, 6, 9]}
 
 
-def draw(path, domain, label, number):
-    """Writes an image whose color is its domain, label and number."""
+def draw(path, color=(0, 0, 0), height=5, width=6, orientation=1):
+    """Writes an image, whose color is its domain, label and number, with a tag of EXIF."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (6, 5), (50 * domain, label, number)).save(path)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = orientation
+    Image.new("RGB", (width, height), color).save(path, exif=exif)
 
 
 @pytest.fixture
@@ -27,7 +29,8 @@ def root(tmp_path):
     for domain, (name, counts) in enumerate(COUNTS.items()):
         for label, count in enumerate(counts):
             for number in range(count):
-                draw(tmp_path / name / CLASSES[label] / f"{number:02}.png", domain, label, number)
+                color = 50 * domain, label, number
+                draw(tmp_path / name / CLASSES[label] / f"{number:02}.png", color)
     return tmp_path
 
 
@@ -96,7 +99,7 @@ def test_list_files_define_splits(load, root):
 
 def test_copies_of_training_images_are_counted(load, root, capsys):
     for number, domain in enumerate((1, 1, 2)):  # two files equal images of sketch
-        draw(root / f"new/{number}.png", domain, 2, number)
+        draw(root / f"new/{number}.png", (50 * domain, 2, number))
     assert len(load(target_new=root / "new").target_test[0]) == 3
     words = "2 images of the target new have the same content as training images, such as "
     assert f"{words}{root / 'new/0.png'}" in capsys.readouterr().err
@@ -134,7 +137,7 @@ def test_target_may_lack_but_not_add_classes(load, root):
     pair = load(classes="source")
     assert pair.class_names == ("bike", "cup", "pen")
     assert set(pair.target_train_labels.tolist()) == {0, 2}
-    draw(root / "sketch/hat/00.png", 1, 1, 0)
+    draw(root / "sketch/hat/00.png")
     with pytest.raises(ValueError, match="only in the target: hat"):
         load(classes="source")
 
@@ -154,13 +157,6 @@ def test_target_may_have_no_labels(load, root, kind):
     assert colors(pair.target_train) == expected
 
 
-def save(path, height, width, orientation=1):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    exif = Image.Exif()
-    exif[ExifTags.Base.Orientation] = orientation
-    Image.new("RGB", (width, height)).save(path, exif=exif)
-
-
 def test_default_size_is_the_median_of_the_target(load, root, capsys):
     assert load(image_size=None).input_shape == (5, 6, 3)
     assert "Image size: 5 x 6 pixels, from the target's files (data.image_size)" in (
@@ -169,12 +165,12 @@ def test_default_size_is_the_median_of_the_target(load, root, capsys):
     for number, (height, width, orientation) in enumerate(
         [(30, 40, 1), (32, 40, 1), (50, 36, 6), (10, 9, 3), (500, 500, 1)]
     ):
-        save(root / f"flat/{number}.jpg", height, width, orientation)
+        draw(root / f"flat/{number}.jpg", (0, 0, 0), height, width, orientation)
     # As displayed: heights 30, 32, 36, 10, 500 and widths 40, 40, 50, 9, 500.
     assert load(target="flat", image_size=None).input_shape == (32, 40, 3)
     assert load("sketch", "flat", None).input_shape == (32, 40, 3)  # sources can be joined
     for path in (root / "flat").iterdir():
-        save(path, 300, 240)
+        draw(path, (0, 0, 0), 300, 240)
     assert load(target="flat", image_size=None).input_shape == (224, 224, 3)
 
 
