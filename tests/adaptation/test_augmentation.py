@@ -22,41 +22,21 @@ class RecordDtype(keras.layers.Layer):
         return inputs
 
 
-class Difference(keras.layers.Layer):
-    """The source minus the target."""
-
-    def call(self, inputs, training=False):
-        return inputs[0] - inputs[1]
-
-
-def make_model(*layers, method=dann.DANN, dtype="float32", **augmentation):
-    return method(
-        keras.Sequential(list(layers)), num_classes=2, augmentation=augmentation, dtype=dtype
-    )
-
-
-def make_image_model(**augmentation):
-    layers = keras.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(4)
-    return make_model(*layers, **augmentation)
-
-
-def augment(model, source, target=None):
-    """Returns the source and the target as augmented in training."""
-    pair = {"source": source, "target": source if target is None else target}
-    return map(keras.ops.convert_to_numpy, model.augment(pair, training=True).values())
+def make_model(*layers, **augmentation):
+    return dann.DANN(keras.Sequential(list(layers)), num_classes=2, augmentation=augmentation)
 
 
 def test_each_domain_has_layers_and_blend_runs_last():
     values = np.arange(8.0, dtype="float32").reshape(2, 4)
     pair = {name: values + n for n, name in enumerate(("source", "target", "target_labeled"))}
     double, five = keras.layers.Rescaling(2.0), [keras.layers.Rescaling(5.0)]
-    layers = {"source": double, "target": five, "blend": Difference()}
+    layers = {"source": double, "target": five, "blend": keras.layers.Subtract()}
     model = dann.DANN(mlp_backbone((4,)), num_classes=2, augmentation=layers)
     augmented = model.augment(pair, training=True)
     expected = 2 * values - 5 * (values + 1), 5 * (values + 1), 5 * (values + 2)
     assert_all_close(augmented.values(), expected)
     assert model.augment(pair, training=False) is pair
-    source_only = dann.SourceOnly(mlp_backbone((4,)), 2, augmentation={"blend": Difference()})
+    source_only = dann.SourceOnly(mlp_backbone((4,)), 2, augmentation={"blend": layers["blend"]})
     np.testing.assert_array_equal(source_only.augment(pair, True)["source"], values)
 
 
@@ -65,7 +45,8 @@ def test_word_indices_are_not_rounded(domain):
     entry = keras.Input((2,), dtype="int32")
     layers = keras.layers.Embedding(4, 2), keras.layers.Flatten()
     model = make_model(entry, *layers, **{domain: RecordDtype(dtype="float16")})
-    augmented = list(augment(model, WORDS, WORDS + 2))
+    pair = model.augment({"source": WORDS, "target": WORDS + 2}, training=True)
+    augmented = [keras.ops.convert_to_numpy(part) for part in pair.values()]
     assert_all_equal(augmented, [WORDS, WORDS + 2])
     assert {part.dtype for part in augmented} == {np.dtype("int32")}
     assert model.augmentation[domain].received_dtype == "int32"
@@ -74,7 +55,8 @@ def test_word_indices_are_not_rounded(domain):
 @pytest.mark.parametrize("joint_forward", [True, False])
 def test_byte_images_become_floats_only_for_layers(joint_forward):
     images = IMAGES.astype("uint8")
-    model = make_image_model(source=[RecordDtype(), RandomConvolution()])
+    layers = keras.Input((8, 8, 3)), keras.layers.Flatten(), keras.layers.Dense(4)
+    model = make_model(*layers, source=[RecordDtype(), RandomConvolution()])
     pair = {"source": images, "target": images}
     augmented = model.augment(pair, training=True)
     assert model.augmentation["source"].layers[0].received_dtype == "float32"

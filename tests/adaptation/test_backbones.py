@@ -17,17 +17,6 @@ IMAGE = {"image": (4,), "meta": (2,)}
 
 
 @keras.saving.register_keras_serializable("tests")
-class Join(layers.Layer):
-    """Concatenates a dict of two inputs."""
-
-    def call(self, inputs):
-        return keras.ops.concatenate(list(inputs.values()), axis=-1)
-
-    def compute_output_shape(self, input_shape):
-        return (None, 6)
-
-
-@keras.saving.register_keras_serializable("tests")
 class SubclassedModel(keras.Model):
     """A subclassed model from one or two inputs to features."""
 
@@ -63,7 +52,8 @@ def sequential(*network_layers, entry=(4,), dtype="float32"):
 
 def functional_with_dict_inputs():
     entry = {name: keras.Input(shape, name=name) for name, shape in IMAGE.items()}
-    return keras.Model(entry, layers.Dense(6, activation="relu")(Join()(entry)))
+    joined = layers.Concatenate()(list(entry.values()))
+    return keras.Model(entry, layers.Dense(6, activation="relu")(joined))
 
 
 BACKBONES = {
@@ -134,7 +124,7 @@ def test_any_label_head_sets_number_of_classes():
 def test_trained_model_is_exported_to_onnx(tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     images = make_inputs((4,), 1)
-    model = DANN(keras.Sequential([keras.Input((4,)), layers.Dense(6)]), num_classes=3)
+    model = DANN(sequential(layers.Dense(6)), num_classes=3)
     model.compile("sgd")
     model.fit(pair((images, LABELS), images, batch_size=4), epochs=1, verbose=0)
     model.export(tmp_path / "model.onnx", format="onnx", verbose=False)

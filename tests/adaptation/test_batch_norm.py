@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from support.arrays import assert_all_close, assert_all_equal
 
 import dann
 
@@ -35,12 +36,10 @@ def test_each_layer_follows_adapted_layers(batch_size):
     second = np.tanh(normalize(first, gamma_1, beta_1) @ kernel_2 + bias_2)
     expected = [*weights[:4], first.mean(axis=0), first.var(axis=0), *weights[6:10]]
     expected += [second.mean(axis=0), second.var(axis=0)]
-    for weight, value in zip(adapted.get_weights(), expected, strict=True):
-        np.testing.assert_allclose(weight, value, rtol=1e-5, atol=1e-6)
+    assert_all_close(adapted.get_weights(), expected, rtol=1e-5)
     outputs = adapted.predict(TARGET, verbose=0)
     np.testing.assert_allclose(outputs, normalize(second, gamma_2, beta_2), rtol=1e-4, atol=1e-5)
-    for weight, value in zip(network.get_weights(), weights, strict=True):
-        np.testing.assert_array_equal(weight, value)
+    assert_all_equal(network.get_weights(), weights)
 
 
 def test_adapted_method_is_a_plain_saved_network(tmp_path):

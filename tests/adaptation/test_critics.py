@@ -8,7 +8,7 @@ import pytest
 from keras import ops
 from support.closed_forms import central_differences, softmax
 from support.formulas import linear_model
-from support.networks import linear, linear_parts, read_weights, with_random_weights
+from support.networks import linear, read_weights, with_random_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_adversarial_step, check_step, label_loss, step
 
@@ -18,10 +18,7 @@ from dann.adaptation.fdal import DIVERGENCES
 from dann.autodiff import gradients as compute_gradients
 
 ROWS = np.arange(5)
-
-
-def predict_classes(a, b):
-    return [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
+HEADS = {MCD: "second_head", MDD: "adversarial_head", FDAL: "critic"}
 
 
 # The activation g(v) and the conjugate phi*(t), as in the table of Nowozin et al.
@@ -39,20 +36,15 @@ FORMULAS = {
 }
 
 
+def linear_critic(method, **kwargs):
+    """Returns f = x A, c = f B and the second head f W of a method, without biases."""
+    return linear_model(method, **{HEADS[method]: linear(4, 3)}, **kwargs)
+
+
 def negative_divergence(a, w, classes, divergence):
     activation, conjugate = FORMULAS[divergence]
     source, target = (SOURCE @ a @ w)[ROWS, classes[0]], (TARGET @ a @ w)[ROWS, classes[1]]
     return np.mean(conjugate(activation(target))) - np.mean(activation(source))
-
-
-@pytest.mark.parametrize("divergence", DIVERGENCES)
-@pytest.mark.parametrize("mode", MODES)
-def test_fdal_loss_and_gradients_match_the_formula(mode, divergence):
-    model = linear_model(FDAL, critic=linear(4, 3, "critic"), divergence=divergence)
-    model.critic.set_weights([0.3 * model.critic.get_weights()[0]])
-    classes = predict_classes(*read_weights(model)[:2])
-    loss = functools.partial(negative_divergence, classes=classes, divergence=divergence)
-    check_adversarial_step(model, mode, "divergence/loss", loss)
 
 
 @pytest.mark.parametrize("name", ["pearson", "jensen_shannon", "total_variation"])
@@ -62,11 +54,6 @@ def test_fdal_of_large_outputs_stays_finite(name):
         assert np.isfinite(keras.ops.convert_to_numpy(function(outputs))).all()
 
 
-def linear_mdd(**kwargs):
-    """a = f W."""
-    return linear_model(MDD, adversarial_head=linear(4, 3, "adversarial_head"), **kwargs)
-
-
 def disparity_loss(a, w, classes, gamma):
     """Returns gamma times the agreement on the source plus the disagreement on the target."""
     agree = -np.log(softmax(SOURCE @ a @ w)[ROWS, classes[0]])
@@ -74,26 +61,32 @@ def disparity_loss(a, w, classes, gamma):
     return gamma * agree.mean() + disagree.mean()
 
 
-@pytest.mark.parametrize("gamma", [4.0, 1.5])
+CASES = {
+    **{name: (FDAL, "divergence", name, negative_divergence) for name in DIVERGENCES},
+    **{f"mdd {gamma}": (MDD, "gamma", gamma, disparity_loss) for gamma in (4.0, 1.5)},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("mode", MODES)
-def test_mdd_loss_and_gradients_match_the_formula(mode, gamma):
-    model = linear_mdd(gamma=gamma)
-    classes = predict_classes(*read_weights(model)[:2])
-    loss = functools.partial(disparity_loss, classes=classes, gamma=gamma)
-    check_adversarial_step(model, mode, "disparity/loss", loss)
+def test_loss_and_gradients_match_the_formula(mode, case):
+    method, option, value, formula = CASES[case]
+    model = linear_critic(method, **{option: value})
+    critic = getattr(model, HEADS[method])
+    critic.set_weights([0.3 * critic.get_weights()[0]])  # large outputs of FDAL lose digits
+    a, b, _ = read_weights(model)
+    classes = [np.argmax(inputs @ a @ b, axis=1) for inputs in (SOURCE, TARGET)]
+    loss = functools.partial(formula, classes=classes, **{option: value})
+    name = "divergence/loss" if method is FDAL else "disparity/loss"
+    check_adversarial_step(model, mode, name, loss)
 
 
 def test_mdd_of_a_certain_adversarial_head_has_finite_loss():
-    model = linear_mdd()
+    model = linear_critic(MDD)
     model.adversarial_head.set_weights([1e3 * model.label_head.get_weights()[0]])
     logs, slopes = step(model, "graph")
     assert logs["disparity/loss"] == pytest.approx(-np.log(1e-6), rel=1e-3)
     assert all(np.isfinite(slope).all() for slope in slopes)
-
-
-def linear_mcd():
-    """c2 = f C."""
-    return linear_model(MCD, second_head=linear(4, 3, "second_head"))
 
 
 def discrepancy(a, b, c):
@@ -103,7 +96,7 @@ def discrepancy(a, b, c):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_mcd_loss_and_gradients_match_the_formula(mode):
-    model = linear_mcd()
+    model = linear_critic(MCD)
     a, b, c = read_weights(model)
     losses = {"label/loss": label_loss(a, b), "second_label/loss": label_loss(a, c)}
     losses["discrepancy/loss"] = -discrepancy(a, b, c)
@@ -116,7 +109,7 @@ def test_mcd_loss_and_gradients_match_the_formula(mode):
 
 
 def test_both_heads_of_mcd_use_sample_weights_and_labeled_target():
-    model = linear_mcd()
+    model = linear_critic(MCD)
     a, b, c = read_weights(model)
     inputs, labels = np.concatenate([SOURCE, TARGET]), np.concatenate([LABELS, LABELS])
     weights = np.linspace(0.1, 2.0, 10)
@@ -126,22 +119,12 @@ def test_both_heads_of_mcd_use_sample_weights_and_labeled_target():
         assert logs[name] == pytest.approx(np.mean(weights * losses), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("method", "name"), [(MCD, "second_head"), (MDD, "adversarial_head"), (FDAL, "critic")]
-)
+@pytest.mark.parametrize(("method", "name"), HEADS.items())
 def test_second_head_of_seeded_head_differs(method, name):
     dense = keras.layers.Dense(3, kernel_initializer=keras.initializers.GlorotUniform(seed=1))
     head = keras.Sequential([keras.Input((4,)), dense])
     second = getattr(method(linear(3, 4, "backbone"), label_head=head), name)
     assert np.abs(second.get_weights()[0] - dense.get_weights()[0]).max() > 0.01
-
-
-def linear_daln(**kwargs):
-    """f = x A, c = f B, without biases."""
-    model = DALN(**linear_parts(), strength=STRENGTH, **kwargs)
-    # With these weights the two norms differ by 0.5. If they were nearly equal, rounding errors
-    # would dominate their difference.
-    return with_random_weights(model, seed=8)
 
 
 def nuclear_norm_by_svd(matrix):
@@ -156,7 +139,9 @@ def norm_discrepancy(a, b):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_daln_loss_and_gradients_match_the_formula(mode):
-    model = linear_daln()
+    # With these weights the two norms differ by 0.5. If they were nearly equal, rounding errors
+    # would dominate their difference.
+    model = with_random_weights(linear_model(DALN), seed=8)
     a, b = read_weights(model)
     label_a, label_b = central_differences(label_loss, [a, b])
     discrepancy_a, discrepancy_b = central_differences(norm_discrepancy, [a, b])

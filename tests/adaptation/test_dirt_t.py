@@ -8,7 +8,7 @@ from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, softmax
 from support.formulas import divergence, entropy, worst_perturbation
 from support.networks import linear_parts, read_weights, with_random_weights
-from support.pair import LABELS, PAIR, SOURCE, TARGET
+from support.pair import LABELS, PAIR, TARGET
 from support.training_step import MODES, label_loss, step
 
 from dann.adaptation import DANN, DIRTT
@@ -20,12 +20,11 @@ TEACHER = [RNG.normal(size=(3, 4)), RNG.normal(size=(4, 3))]
 DIRECTION = RNG.normal(size=TARGET.shape).astype("float32")
 
 
-def linear_dirt_t(**kwargs):
-    """f = x A, c = f B; the teacher has constant weights `TEACHER`."""
-    model = with_random_weights(DIRTT(**linear_parts(), radius=RADIUS, **kwargs))
-    model.teacher.set_weights(TEACHER)
-    model.step.assign(1)
-    return model
+@pytest.fixture
+def constant_noise(monkeypatch):
+    """Draws `DIRECTION` in all modes; XLA draws different numbers from the same seed."""
+    noise = keras.ops.convert_to_tensor(DIRECTION)
+    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)
 
 
 def make_terms(a, b):
@@ -45,11 +44,12 @@ def make_terms(a, b):
     ("target_weight", "tolerance"), [(1.7, {"rtol": 2e-3, "atol": 1e-4}), (0.0, {"rtol": 1e-4})]
 )
 @pytest.mark.parametrize("mode", MODES)
-def test_dirt_t_loss_and_gradients_match_the_formula(mode, target_weight, tolerance, monkeypatch):
-    # XLA draws different numbers from the same seed.
-    noise = keras.ops.convert_to_tensor(DIRECTION)
-    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)
-    model = linear_dirt_t(target_weight=target_weight, teacher_weight=TEACHER_WEIGHT)
+@pytest.mark.usefixtures("constant_noise")
+def test_dirt_t_loss_and_gradients_match_the_formula(mode, target_weight, tolerance):
+    factors = {"target_weight": target_weight, "teacher_weight": TEACHER_WEIGHT}
+    model = with_random_weights(DIRTT(**linear_parts(), radius=RADIUS, **factors))
+    model.teacher.set_weights(TEACHER)
+    model.step.assign(1)
     a, b = read_weights(model)
     terms = make_terms(a, b)
     weights = {"teacher": TEACHER_WEIGHT, "entropy": target_weight, "vat": target_weight}
@@ -66,32 +66,32 @@ def test_dirt_t_loss_and_gradients_match_the_formula(mode, target_weight, tolera
     assert_all_close(slopes, gradients, **{"atol": 1e-6, **tolerance})
 
 
-def deep_dirt_t(**kwargs):
+def deep_dirt_t(refresh_steps):
     """Returns a model with batch normalization, whose statistics are also weights."""
     layers = keras.layers.Dense(5, activation="tanh"), keras.layers.BatchNormalization()
     keras.utils.set_random_seed(1)
-    arguments = {"radius": RADIUS, "seed": 1, "teacher_weight": 1.0, "target_weight": 1.0, **kwargs}
-    head = label_head(5, 3, hidden_units=())
-    backbone = keras.Sequential([keras.Input((3,)), *layers])
-    return with_random_weights(DIRTT(backbone, label_head=head, **arguments))
+    factors = {"teacher_weight": 1.0, "target_weight": 1.0}
+    backbone, head = keras.Sequential([keras.Input((3,)), *layers]), label_head(5, 3, ())
+    model = DIRTT(
+        backbone, label_head=head, radius=RADIUS, refresh_steps=refresh_steps, seed=1, **factors
+    )
+    return with_random_weights(model)
 
 
-def fit(model, target, steps=1, source=SOURCE, y=LABELS, **kwargs):
+def fit(model, steps, **options):
     """Trains `steps` steps on the same batch."""
-    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], **kwargs)
-    batches = (({"source": source, "target": target}, y) for _ in range(steps))
-    return model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0).history
+    model.compile(keras.optimizers.SGD(0.1), metrics=["accuracy"], **options)
+    batches = ((PAIR, LABELS) for _ in range(steps))
+    model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
 
 
 @torch_skips.several_steps
-def test_teacher_copies_classifier_at_interval_start(monkeypatch):
+@pytest.mark.usefixtures("constant_noise")
+def test_teacher_copies_classifier_at_interval_start():
     """After three steps at an interval of two, the teacher is the classifier before step 3."""
-    # XLA draws different numbers from the same seed.
-    noise = keras.ops.convert_to_tensor(DIRECTION)
-    monkeypatch.setattr(keras.random, "normal", lambda shape, seed: noise)
     before, after = deep_dirt_t(refresh_steps=2), deep_dirt_t(refresh_steps=2)
-    fit(before, TARGET, 2, run_eagerly=True)
-    fit(after, TARGET, 3, steps_per_execution=3)
+    fit(before, 2, run_eagerly=True)
+    fit(after, 3, steps_per_execution=3)
     assert int(after.step) == 3
     assert_all_close(after.teacher.weights, before.classifier.weights, rtol=1e-3, atol=2e-5)
     # After two steps the teacher was still the initial classifier.
@@ -101,7 +101,7 @@ def test_teacher_copies_classifier_at_interval_start(monkeypatch):
 
 def test_teacher_is_constant_in_inference_mode():
     model = deep_dirt_t(refresh_steps=100)
-    fit(model, TARGET, 3, run_eagerly=True)
+    fit(model, 3, run_eagerly=True)
     assert not set(map(id, model.teacher.weights)) & set(map(id, model.trainable_variables))
     expected = keras.ops.convert_to_numpy(model.teacher(TARGET, training=False))
     batch = model(PAIR, training=True)
@@ -117,7 +117,7 @@ def test_second_stage_starts_from_first_stage():
     initial_weights = first.get_weights()
     second = DIRTT.from_model(first, radius=RADIUS, refresh_steps=7)
     np.testing.assert_array_equal(second.predict(TARGET), first.predict(TARGET))
-    fit(second, TARGET, 2, run_eagerly=True)
+    fit(second, 2, run_eagerly=True)
     assert keras.ops.any(second(TARGET) != first(TARGET))
     assert_all_equal(initial_weights, first.get_weights())
     assert second.refresh_steps == 7

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from support import torch_skips
 from support.arrays import assert_all_close
-from support.closed_forms import central_differences, cross_entropy, softmax
+from support.closed_forms import central_differences, softmax
 from support.formulas import binary_losses, linear_dann, linear_model
 from support.networks import linear, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
-from support.training_step import MODES, check_step, label_loss, step
+from support.training_step import MODES, check_step, step
 
 from dann.adaptation import MDAN
 
 DOMAINS = np.array([0, 1, 1, 0, 1])
-PAIRS = {**PAIR, "source_domain": DOMAINS}
 GAMMA = 2.0
 
 
@@ -29,39 +28,64 @@ def domain_loss(source, target, smoothing=0.0):
     return sum(map(np.mean, losses)) / 2
 
 
-def source_losses(a, b, w, *, smoothing=0.0):
-    """Returns `E_i` and `D_i` of both sources."""
+def source_losses(a, b, w, domains, sample_weights, smoothing):
+    """Returns `E_i` and `D_i` of every source that the batch contains."""
     source, target = SOURCE @ a, TARGET @ a @ w
+    losses = -sample_weights * np.log(softmax(source @ b)[np.arange(5), LABELS])
     label, domain = [], []
-    for index in range(2):
-        source_features = source[index == DOMAINS]
-        label.append(cross_entropy(source_features @ b, LABELS[index == DOMAINS]))
-        domain.append(domain_loss((source_features @ w)[:, index], target[:, index], smoothing))
+    for index in np.unique(domains):
+        scores = (source[index == domains] @ w)[:, index]
+        label.append(losses[index == domains].mean())
+        domain.append(domain_loss(scores, target[:, index], smoothing))
     return np.array(label), np.array(domain)
 
 
-def compute_expected(weights, weighting, smoothing=0.0):
+def compute_expected(weights, hard, **settings):
     """Returns the weighted losses and their gradients by central differences."""
-    label, domain = source_losses(*weights, smoothing=smoothing)
+    label, domain = source_losses(*weights, **settings)
     source_weights = softmax(GAMMA * (label - domain))
-    if weighting == "hard":
-        source_weights = np.eye(2)[np.argmax(label - domain)]
+    if hard:
+        source_weights = np.eye(len(label))[np.argmax(label - domain)]
 
     def objective(a, b, w, sign):
-        label, domain = source_losses(a, b, w, smoothing=smoothing)
+        label, domain = source_losses(a, b, w, **settings)
         return source_weights @ (label + sign * domain)
 
     reversed_slopes = central_differences(lambda *ws: objective(*ws, -STRENGTH), weights)
     slopes = central_differences(lambda *ws: objective(*ws, 1.0), weights)
-    return source_weights @ label, source_weights @ domain, [reversed_slopes[0], *slopes[1:]]
+    terms = {"label/loss": source_weights @ label, "domain/loss": source_weights @ domain}
+    return terms, [reversed_slopes[0], *slopes[1:]]
 
 
-@pytest.mark.parametrize(("weighting", "smoothing"), [("soft", 0.0), ("hard", 0.0), ("soft", 0.1)])
+ONES, WEIGHTS = np.ones(5), np.array([2.0, 0.0, 1.0, 0.5, 3.0])
+# Weighting, label smoothing, sources and sample weights of the batch.
+CASES = {
+    "soft": ("soft", 0.0, DOMAINS, ONES),
+    "hard": ("hard", 0.0, DOMAINS, ONES),
+    "smoothed": ("soft", 0.1, DOMAINS, ONES),
+    "weighted": ("soft", 0.0, DOMAINS, WEIGHTS),
+    "weighted columns": ("soft", 0.0, DOMAINS, WEIGHTS[:, None]),
+    "soft, source 1 is absent": ("soft", 0.0, np.zeros(5, int), ONES),
+    "hard, source 1 is absent": ("hard", 0.0, np.zeros(5, int), ONES),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("mode", MODES)
-def test_mdan_loss_and_gradients_match_the_formula(weighting, smoothing, mode):
+def test_mdan_loss_and_gradients_match_the_formula(case, mode):
+    weighting, smoothing, domains, sample_weights = CASES[case]
     model = linear_mdan(weighting, domain_label_smoothing=smoothing)
-    label, domain, gradients = compute_expected(read_weights(model), weighting, smoothing)
-    check_step(model, mode, {"label/loss": label, "domain/loss": domain}, gradients, x=PAIRS)
+    (w,) = model.domain_head.get_weights()
+    # An absent source would have the largest bound, 0, which the first source is kept below.
+    model.domain_head.set_weights([w * [5, 1] if "absent" in case else w])
+    settings = {
+        "domains": domains,
+        "smoothing": smoothing,
+        "sample_weights": sample_weights.ravel(),
+    }
+    expected = compute_expected(read_weights(model), weighting == "hard", **settings)
+    batch = {**PAIR, "source_domain": domains}, LABELS.reshape(sample_weights.shape), sample_weights
+    check_step(model, mode, *expected, **dict(zip(("x", "y", "sample_weight"), batch, strict=True)))
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -71,40 +95,6 @@ def test_one_source_equals_dann(smoothing):
     dann_logs, dann_slopes = step(linear_dann(domain_label_smoothing=smoothing), "graph")
     assert logs == pytest.approx(dann_logs, rel=1e-5)
     assert_all_close(slopes, dann_slopes)
-
-
-@pytest.mark.parametrize("shape", [(5,), (5, 1)])
-def test_sample_weights_apply_to_label_loss(shape):
-    """Expects `E_i = mean_{s in i} weight * CE`."""
-    model = linear_mdan()
-    a, b, w = read_weights(model)
-    sample_weights = np.array([2.0, 0.0, 1.0, 0.5, 3.0])
-    losses = -sample_weights * np.log(softmax(SOURCE @ a @ b)[np.arange(5), LABELS])
-    label = np.array([losses[index == DOMAINS].mean() for index in range(2)])
-    domain = source_losses(a, b, w)[1]
-    source_weights = softmax(GAMMA * (label - domain))
-    labels, weights = LABELS.reshape(shape), sample_weights.reshape(shape)
-    logs, _ = step(model, "graph", PAIRS, labels, weights)
-    assert logs["label/loss"] == pytest.approx(source_weights @ label, rel=1e-5)
-    assert logs["domain/loss"] == pytest.approx(source_weights @ domain, rel=1e-5)
-
-
-@pytest.mark.parametrize("weighting", ["soft", "hard"])
-def test_absent_source_has_no_weight(weighting):
-    model = linear_mdan(weighting)
-    a, b, w = read_weights(model)
-    w[:, 0] = 5 * w[:, 0]  # lowers the bound of the present source
-    model.domain_head.set_weights([w])
-
-    def objective(a, b, w, sign):
-        domain = domain_loss(SOURCE @ a @ w[:, 0], TARGET @ a @ w[:, 0])
-        return label_loss(a, b) + sign * domain
-
-    gradients = central_differences(lambda *ws: objective(*ws, 1.0), [a, b, w])
-    (gradients[0],) = central_differences(lambda a: objective(a, b, w, -STRENGTH), [a])
-    logs, slopes = step(model, "graph", {**PAIR, "source_domain": np.zeros(5, int)})
-    assert logs["label/loss"] == pytest.approx(label_loss(a, b), rel=1e-5)
-    assert_all_close(slopes, gradients)
 
 
 @torch_skips.unknown_domain_nan

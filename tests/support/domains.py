@@ -1,6 +1,6 @@
 """Inputs of a pair of domains."""
 
-import numpy as np
+from support.arrays import assert_all_equal
 
 
 def collect_inputs(domains):
@@ -11,7 +11,4 @@ def collect_inputs(domains):
 
 def assert_same_inputs(domains, expected):
     """Compares the inputs of two pairs part by part, bit for bit."""
-    for inputs, expected_inputs in zip(
-        collect_inputs(domains), collect_inputs(expected), strict=True
-    ):
-        np.testing.assert_array_equal(inputs, expected_inputs)
+    assert_all_equal(collect_inputs(domains), collect_inputs(expected))
