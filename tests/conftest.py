@@ -26,15 +26,6 @@ def seeded():
 
 
 @pytest.fixture
-def double_precision():
-    """Computes in `float64` by default."""
-    keras.config.set_floatx("float64")
-    keras.config.set_dtype_policy("float64")
-    yield
-    keras.config.set_floatx("float32")
-
-
-@pytest.fixture
 def reloaded(tmp_path):
     """Returns a function that saves a model and loads it again in safe mode."""
 

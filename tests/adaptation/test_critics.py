@@ -132,9 +132,8 @@ def nuclear_norm_by_svd(matrix):
 
 
 def norm_discrepancy(a, b):
-    return (
-        nuclear_norm_by_svd(softmax(SOURCE @ a @ b)) - nuclear_norm_by_svd(softmax(TARGET @ a @ b))
-    ) / 5
+    source, target = (nuclear_norm_by_svd(softmax(x @ a @ b)) for x in (SOURCE, TARGET))
+    return (source - target) / 5
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -152,13 +151,11 @@ def test_daln_loss_and_gradients_match_the_formula(mode):
 
 
 RNG = np.random.default_rng(5)
-ROTATION = (
-    np.linalg.qr(RNG.normal(size=(6, 6)))[0][:, :3] @ np.linalg.qr(RNG.normal(size=(3, 3)))[0]
-)
+LEFT, RIGHT = (np.linalg.qr(RNG.normal(size=(size, size)))[0] for size in (6, 3))
 MATRICES = {
     "tall": RNG.normal(size=(6, 3)),
     "square": RNG.normal(size=(4, 4)),
-    "equal_singular_values": 2 * ROTATION,
+    "equal_singular_values": 2 * LEFT[:, :3] @ RIGHT,
     "predictions": softmax(3 * RNG.normal(size=(8, 5))),
 }
 

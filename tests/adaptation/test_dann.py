@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from support.differentiate import IMPLEMENTATIONS
 from support.formulas import dann_by_hand, linear_dann
-from support.networks import linear_parts, read_weights
+from support.networks import read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step
 
 import dann
-from dann.adaptation import CDAN, DANN, MCD, SourceOnly
+from dann.adaptation import CDAN, DANN, MCD
 
 
 def test_strength_can_be_read_and_set():
@@ -23,8 +23,6 @@ def test_strength_can_be_read_and_set():
     assert logs == [[0.5], [pytest.approx(0.2)]]
     with pytest.raises(ValueError, match=">= 0.*Received: strength=-1"):
         model.strength = -1
-    with pytest.raises(AttributeError, match="`SourceOnly` has no `strength`"):
-        SourceOnly(**linear_parts()).strength = 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-from support import torch_skips
 from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, softmax
 from support.formulas import divergence, entropy, worst_perturbation
@@ -70,12 +69,10 @@ def deep_dirt_t(refresh_steps):
     """Returns a model with batch normalization, whose statistics are also weights."""
     layers = keras.layers.Dense(5, activation="tanh"), keras.layers.BatchNormalization()
     keras.utils.set_random_seed(1)
-    factors = {"teacher_weight": 1.0, "target_weight": 1.0}
     backbone, head = keras.Sequential([keras.Input((3,)), *layers]), label_head(5, 3, ())
-    model = DIRTT(
-        backbone, label_head=head, radius=RADIUS, refresh_steps=refresh_steps, seed=1, **factors
-    )
-    return with_random_weights(model)
+    settings = {"radius": RADIUS, "refresh_steps": refresh_steps, "seed": 1}
+    settings |= {"teacher_weight": 1.0, "target_weight": 1.0}
+    return with_random_weights(DIRTT(backbone, label_head=head, **settings))
 
 
 def fit(model, steps, **options):
@@ -85,7 +82,6 @@ def fit(model, steps, **options):
     model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=0)
 
 
-@torch_skips.several_steps
 @pytest.mark.usefixtures("constant_noise")
 def test_teacher_copies_classifier_at_interval_start():
     """After three steps at an interval of two, the teacher is the classifier before step 3."""

@@ -4,19 +4,10 @@ import keras
 import numpy as np
 import pytest
 from scipy import special
-from small_methods import (
-    BASELINES,
-    INPUTS,
-    LABELS,
-    METHODS,
-    SMOOTH,
-    VARIANTS,
-    backbone,
-    few_methods,
-    parametrize,
-)
-from support.arrays import assert_all_close, assert_all_equal
+from support import small_methods
+from support.arrays import assert_all_equal
 from support.networks import read_weights, with_random_weights
+from support.small_methods import INPUTS, LABELS, METHODS, few_methods
 from support.training_step import step
 
 import dann
@@ -25,13 +16,6 @@ from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer
 pytestmark = pytest.mark.tensorflow
 
 CLASSES, REGULARIZERS = dann.adaptation.METHODS, dann.adaptation.REGULARIZERS
-CHANGED = {
-    "entropy": {"weight": 0.3},
-    "coral": {"weight": 0.5},
-    "mcc": {"weight": 0.5, "temperature": 3.0},
-    "self_ensembling": {"weight": 0.5, "threshold": 0.2, "decay": 0.8, "balance": 0.1},
-    "vat": {"weight": 0.5, "radius": 2.0, "source_weight": 0.3, "seed": 4},
-}
 STOCHASTIC_METHODS = {"wdgrl", "dirt_t"}  # their losses draw random numbers
 
 
@@ -80,9 +64,9 @@ def test_fits_pairs_and_evaluates_plain_inputs(name):
     assert model.predict(INPUTS["target"], verbose=0).shape == (12, 3)
 
 
-@parametrize()
+@small_methods.parametrize()
 def test_losses_from_features_do_not_change_the_model(name):
-    regularizers = [] if name in BASELINES else [MCC(), dann.SelfEnsembling()]
+    regularizers = [] if name in small_methods.BASELINES else [MCC(), dann.SelfEnsembling()]
     model = METHODS[name](regularizers=regularizers)
     model.compile(keras.optimizers.SGD(0.0), run_eagerly=True)
     before = [np.array(v) for v in (*model.variables, *model.metrics_variables)]
@@ -95,34 +79,10 @@ def test_losses_from_features_do_not_change_the_model(name):
     logs = model.evaluate(INPUTS, LABELS, batch_size=12, verbose=0, return_dict=True)
     if name not in STOCHASTIC_METHODS:
         assert_all_equal(before, after)
-        assert_all_equal(
-            before[: len(model.variables)], model.variables
-        )  # `evaluate` does not change them
+        # `evaluate` does not change the variables.
+        assert_all_equal(before[: len(model.variables)], model.variables)
         assert float(model.total_loss(terms)) == pytest.approx(logs["loss"], rel=1e-5)
     assert set(terms) <= set(logs)
-
-
-@parametrize([*METHODS, *REGULARIZERS])
-def test_reloaded_model_trains_as_before(name, reloaded):
-    if name in METHODS:
-        model = METHODS[name]()
-    else:
-        model = DANN(backbone(), 3, regularizers=[REGULARIZERS[name](**CHANGED[name])])
-    optimizer = keras.optimizers.Adam(0.01, epsilon=1e-3)
-    model.compile(optimizer, metrics=["accuracy"], run_eagerly=True)
-    model.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
-    reloaded_model = reloaded(model)
-    configs, regularizers = [], []
-    for network in (reloaded_model, model):
-        config = network.get_config().items()
-        configs.append({k: v for k, v in config if isinstance(v, str | int | float)})
-        regularizers.append([part.get_config() for part in network.regularizers])
-    assert configs[0] == configs[1]
-    assert regularizers[0] == regularizers[1]
-    assert_all_equal(reloaded_model.get_weights(), model.get_weights())
-    for network in (model, reloaded_model):
-        network.fit(INPUTS, LABELS, batch_size=4, shuffle=False, verbose=0)
-    assert_all_close(model.get_weights(), reloaded_model.get_weights(), rtol=1e-5, atol=1e-7)
 
 
 @few_methods
@@ -138,54 +98,30 @@ def test_training_in_mixed_precision(name, policy):
     assert all((new != old).any() for new, old in zip(read_weights(model), before, strict=True))
 
 
-@few_methods
-def test_training_in_double_precision(name, double_precision):
-    regularizers = [MCC(), dann.ConditionalEntropy(), dann.VirtualAdversarial(radius=0.5)]
-    model = METHODS[name](regularizers=[MCC()] if name == "dirt_t" else regularizers)
-    model.compile("sgd", run_eagerly=True)
-    history = model.fit(INPUTS, LABELS, batch_size=12, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
-    assert model.backbone.weights[0].dtype == "float64"
-
-
 RNG = np.random.default_rng(1)
 
 
-@pytest.mark.parametrize("name", sorted(set(METHODS) - BASELINES - VARIANTS - {"dirt_t"}))
-def test_sample_weights_do_not_affect_the_adversary(name):
-    logs = []
-    for weights in (None, np.zeros(12)):
-        keras.utils.set_random_seed(3)
-        step_logs, slopes = step(METHODS[name](), "eager", INPUTS, LABELS, weights)
-        terms = {key for key in step_logs if key.endswith("/loss") and "label" not in key}
-        logs.append({key: step_logs[key] for key in terms})
-    assert step_logs["label/loss"] == 0
-    assert logs[0]
-    assert logs[0] == pytest.approx(logs[1], rel=1e-5)
-    if name != "wdgrl":  # whose critic alone learns at first
-        assert np.abs(slopes[0]).max() > 0
-
-
-def cross_entropy(model, inputs, labels):
+def cross_entropy(model, inputs, labels, weights=1):
     logits = keras.ops.convert_to_numpy(model.classifier(inputs)).astype("float64")
-    return np.mean(special.logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels])
+    losses = special.logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels]
+    return np.mean(weights * losses)
 
 
-@pytest.mark.parametrize("name", sorted(set(METHODS) - VARIANTS - {"dirt_t"}))
-def test_labeled_target_affects_only_the_label_loss(name):
-    model = METHODS[name]()
-    model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], run_eagerly=True)
-    extra, extra_labels = INPUTS["target"][:6] + 1, LABELS[:6]
-    pair = {**INPUTS, "target_labeled": extra}
-    labels = np.concatenate([LABELS, extra_labels])
-    start = model.get_weights()
-    logs = model.train_on_batch(pair, labels, return_dict=True)
-    model.set_weights(start)  # a step may change the state of a method
-    inputs = np.concatenate([INPUTS["source"], extra])
-    assert logs["label/loss"] == pytest.approx(cross_entropy(model, inputs, labels), rel=1e-5)
-    if "domain/loss" in logs:
-        without = model.evaluate(INPUTS, LABELS, verbose=0, return_dict=True)
-        assert logs["domain/loss"] == pytest.approx(without["domain/loss"], rel=1e-5)
+@pytest.mark.parametrize("name", sorted(set(METHODS) - small_methods.VARIANTS - {"dirt_t"}))
+def test_weights_and_labeled_target_affect_only_the_label_loss(name):
+    extra, weights = INPUTS["target"][:6] + 1, RNG.uniform(size=18)
+    inputs, labels = np.concatenate([INPUTS["source"], extra]), np.append(LABELS, LABELS[:6])
+    terms = []
+    for batch in ((INPUTS, LABELS), ({**INPUTS, "target_labeled": extra}, labels, weights)):
+        keras.utils.set_random_seed(3)
+        model = METHODS[name]()
+        expected = cross_entropy(model, inputs, labels, weights)
+        logs, _ = step(model, "eager", *batch)
+        losses = {key for key in logs if key.endswith("/loss") and "label" not in key}
+        terms.append({key: logs[key] for key in losses})
+    assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
+    assert terms[0] == pytest.approx(terms[1], rel=1e-5)
+    assert bool(terms[0]) != (name in small_methods.BASELINES)
 
 
 @few_methods
@@ -193,7 +129,7 @@ def test_augmentation_applies_only_in_training(name):
     domain = "target" if isinstance(METHODS[name](), dann.TargetOnly) else "source"
     shift = keras.layers.Rescaling(1.0, offset=3.0)
     # A smooth step logs the losses at moved weights, so the radius is tiny.
-    radius = {"task_radius": 1e-7} if name in SMOOTH else {}
+    radius = {"task_radius": 1e-7} if name in small_methods.SMOOTH else {}
     model = with_random_weights(METHODS[name](augmentation={domain: [shift]}, **radius))
     model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], run_eagerly=True)
     plain = cross_entropy(model, INPUTS["source"], LABELS)
@@ -241,9 +177,8 @@ def test_layer_losses_cover_both_domains(joint_forward, radius):
     weight, activity = keras.regularizers.L2(0.5), keras.regularizers.L2(0.3)
     losses = {"kernel_regularizer": weight, "activity_regularizer": activity}
     dense = keras.layers.Dense(6, **losses, use_bias=False)
-    model = DANN(
-        keras.Model(entry, dense(entry)), 3, joint_forward=joint_forward, task_radius=radius
-    )
+    options = {"joint_forward": joint_forward, "task_radius": radius}
+    model = DANN(keras.Model(entry, dense(entry)), 3, **options)
     model.compile(keras.optimizers.SGD(0.0))
     kernel = dense.get_weights()[0]
     logs = model.train_on_batch(INPUTS, LABELS, return_dict=True)

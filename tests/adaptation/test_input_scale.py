@@ -31,22 +31,14 @@ def conv_network():
     return keras.Sequential([keras.Input((8, 8, 3)), *layers])
 
 
-def fit(method, backbone, *data, **options):
-    model = method(backbone(), 2, **options)
+def fit(method, *data, **options):
+    model = method(images_network(), 2, **options)
     model.compile("sgd")
     model.fit(*data, verbose=0)
 
 
 def pair(source, target):
     return dann.data.pair((source, LABELS), target)
-
-
-def mobilenet():
-    return application_backbone((32, 32, 3), "MobileNetV2", alpha=0.35)
-
-
-def resnet():
-    return application_backbone((32, 32, 3), "ResNet50")
 
 
 def multiplying_network():
@@ -59,22 +51,18 @@ def dict_network():
     return keras.Model(inputs, images_network()(inputs["image"]))
 
 
-class Batches(keras.utils.PyDataset):
+class Batch(keras.utils.PyDataset):
+    """A dataset of one batch."""
+
+    def __init__(self, *batch):
+        super().__init__()
+        self.batch = batch
+
     def __len__(self):
         return 1
 
     def __getitem__(self, index):
-        return {"source": UNIT, "target": UNIT}, LABELS
-
-
-class LabeledBatches(Batches):
-    def __getitem__(self, index):
-        return UNIT, LABELS
-
-
-class NuisanceBatches(Batches):
-    def __getitem__(self, index):
-        return UNIT, {"label": LABELS, "site": LABELS}
+        return self.batch
 
 
 def dividing_network():
@@ -103,36 +91,43 @@ FITTING = {
 }
 
 
-@pytest.mark.parametrize(("backbone", "images", "words"), CASES.values(), ids=list(CASES))
-def test_inputs_of_wrong_scale_warn(backbone, images, words):
+@pytest.mark.parametrize(("network", "images", "words"), CASES.values(), ids=list(CASES))
+def test_inputs_of_wrong_scale_warn(network, images, words):
     with pytest.warns(UserWarning, match=words):
-        fit(dann.DANN, backbone, pair(images, images))
-    with pytest.warns(UserWarning, match=words):
-        fit(dann.SourceOnly, backbone, images, LABELS)
+        warn_about_scale(network(), images)
 
 
-@pytest.mark.parametrize(("backbone", "images"), FITTING.values(), ids=list(FITTING))
-def test_inputs_of_right_scale_do_not_warn(backbone, images):
-    fit(dann.DANN, backbone, pair(images, images))  # pytest turns warnings into errors
+@pytest.mark.parametrize(("network", "images"), FITTING.values(), ids=list(FITTING))
+def test_inputs_of_right_scale_do_not_warn(network, images):
+    warn_about_scale(network(), images)  # pytest turns warnings into errors
 
 
-@pytest.mark.parametrize("application", [mobilenet, resnet])
-def test_application_expects_bytes(application):
-    backbone, images = application(), np.tile(BYTES, (1, 4, 4, 1))
+@pytest.mark.parametrize(("name", "options"), [("MobileNetV2", {"alpha": 0.35}), ("ResNet50", {})])
+def test_application_expects_bytes(name, options):
+    backbone = application_backbone((32, 32, 3), name, **options)
+    images = np.tile(BYTES, (1, 4, 4, 1))
     warn_about_scale(backbone, images)  # pytest turns warnings into errors
     for unscaled in (images / np.float32(255), images / np.float32(127.5) - 1):
         with pytest.warns(UserWarning, match="expects inputs from about 0 to 2"):
             warn_about_scale(backbone, unscaled)
 
 
-def test_first_batch_of_dataset_warns():
-    batches = LabeledBatches()
+BATCH, NUISANCES = Batch(UNIT, LABELS), {"label": LABELS, "site": LABELS}
+FITS = {
+    "pairs": lambda: fit(dann.DANN, pair(UNIT, UNIT)),
+    "pairs, wrong target": lambda: fit(dann.CDAN, pair(BYTES.astype("float32"), UNIT)),
+    "a pair, wrong target": lambda: fit(dann.CDAN, {"source": BYTES, "target": UNIT}, LABELS),
+    "plain inputs": lambda: fit(dann.SourceOnly, UNIT, LABELS),
+    "pairs of datasets": lambda: fit(dann.DANN, dann.data.pair(BATCH, BATCH)),
+    "dataset of pairs": lambda: fit(dann.DANN, Batch({"source": UNIT, "target": UNIT}, LABELS)),
+    "nuisances": lambda: fit(dann.Invariant, Batch(UNIT, NUISANCES), nuisances={"site": 2}),
+}
+
+
+@pytest.mark.parametrize("data", FITS)
+def test_fit_warns_about_any_data(data):
     with pytest.warns(UserWarning, match=RESCALES):
-        fit(dann.DANN, images_network, dann.data.pair(batches, batches))
-    with pytest.warns(UserWarning, match=RESCALES):
-        fit(dann.DANN, images_network, Batches())
-    with pytest.warns(UserWarning, match=RESCALES):
-        fit(dann.Invariant, images_network, NuisanceBatches(), nuisances={"site": 2})
+        FITS[data]()
 
 
 @pytest.mark.parametrize(
@@ -150,10 +145,3 @@ def test_each_call_warns_once_per_model(call):
     with pytest.warns(UserWarning, match=RESCALES):
         call(model)
     call(model)  # pytest turns warnings into errors
-
-
-def test_target_of_other_scale_warns():
-    with pytest.warns(UserWarning, match=RESCALES):
-        fit(dann.CDAN, images_network, pair(BYTES.astype("float32"), UNIT))
-    with pytest.warns(UserWarning, match=RESCALES):
-        fit(dann.CDAN, images_network, {"source": 255 * UNIT, "target": UNIT}, LABELS)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dann.adaptation import prediction
-from dann.adaptation.prediction import final_weights, predict
+from dann.adaptation.prediction import predict
 
 X = np.random.default_rng(0).normal(size=(10, 3)).astype("float32")
 
@@ -36,16 +36,3 @@ def test_compiled_function_lives_as_long_as_its_network():
     del network
     gc.collect()
     assert len(prediction._COMPILED) == before
-
-
-def test_final_weights_are_averages_only_in_the_block():
-    network = build_network()
-    network.compile(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.5), "mse")
-    for _ in range(2):  # the average starts with the weights after the first step
-        network.train_on_batch(X, np.ones((10, 4)))
-    before = network.get_weights()
-    with final_weights(network):
-        averages = network.get_weights()
-    assert not np.allclose(averages[0], before[0])
-    for weight, expected in zip(network.get_weights(), before, strict=True):
-        np.testing.assert_array_equal(weight, expected)

@@ -6,31 +6,15 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from support import formulas
 from support.arrays import assert_all_close, assert_all_equal
 from support.closed_forms import softmax
-from support.formulas import (
-    certainty_weights,
-    check_regularizer,
-    confusion,
-    divergence,
-    entropy,
-    normalize_rows,
-    regularized_model,
-    worst_perturbation,
-)
+from support.formulas import check_regularizer, regularized_model
 from support.networks import read_weights
 from support.pair import LABELS, PAIR, SOURCE, TARGET
 from support.training_step import MODES, step
 
-from dann.adaptation import (
-    CORAL,
-    DANN,
-    MCC,
-    AdversarialModel,
-    ConditionalEntropy,
-    SelfEnsembling,
-    VirtualAdversarial,
-)
+import dann
 from dann.adaptation.batch import Batch
 
 
@@ -41,8 +25,8 @@ def coral(source, target):
 
 
 LOSSES = {
-    ConditionalEntropy: lambda a, b: entropy(softmax(TARGET @ a @ b)),
-    CORAL: lambda a, b: coral(SOURCE @ a, TARGET @ a),
+    dann.ConditionalEntropy: lambda a, b: formulas.entropy(softmax(TARGET @ a @ b)),
+    dann.CORAL: lambda a, b: coral(SOURCE @ a, TARGET @ a),
 }
 
 
@@ -55,24 +39,24 @@ def test_loss_and_gradients_match_the_formula(mode, regularizer):
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
 @pytest.mark.parametrize("mode", MODES)
 def test_mcc_loss_and_gradients_match_the_formula(mode, temperature):
-    model = regularized_model(MCC(1.7, temperature))
+    model = regularized_model(dann.MCC(1.7, temperature))
 
     def predictions(a, b):
         return softmax(TARGET @ a @ b / temperature)
 
-    constant = certainty_weights(predictions(*read_weights(model)))
-    check_regularizer(model, mode, lambda a, b: confusion(predictions(a, b), constant))
+    constant = formulas.certainty_weights(predictions(*read_weights(model)))
+    check_regularizer(model, mode, lambda a, b: formulas.confusion(predictions(a, b), constant))
 
 
 @pytest.mark.parametrize(
     ("regularizer", "logits", "expected"),
     [
-        (ConditionalEntropy(), [[5.0, 5.0, 5.0]], np.log(3)),
-        (ConditionalEntropy(), [[1e4, 0.0, -1e4]], 0.0),
-        (MCC(temperature=1.0), 50 * np.eye(3), 0),  # every class is certain
-        (MCC(temperature=1.0), np.zeros((4, 3)), 2 / 3),  # chance
-        # A class that is never predicted has no confusion.
-        (MCC(temperature=1.0), [[0.0, 0.0, -1e4]], 1 / 3),
+        (dann.ConditionalEntropy(), [[5.0, 5.0, 5.0]], np.log(3)),
+        (dann.ConditionalEntropy(), [[1e4, 0.0, -1e4]], 0.0),
+        (dann.MCC(temperature=1.0), 50 * np.eye(3), 0),  # every class is certain
+        (dann.MCC(temperature=1.0), np.zeros((4, 3)), 2 / 3),  # chance
+        # A class that is never predicted has no formulas.confusion.
+        (dann.MCC(temperature=1.0), [[0.0, 0.0, -1e4]], 1 / 3),
     ],
 )
 def test_loss_at_its_bounds(regularizer, logits, expected):
@@ -85,7 +69,7 @@ def test_coral_counts_positions_of_maps_as_examples():
     rng = np.random.default_rng(0)
     source, target = rng.normal(size=(2, 4, 3, 2, 5)).astype("float32")
     batch = Batch({}, {"source": source, "target": 100 + 2 * target}, {})
-    loss = CORAL().losses(None, batch, None, False)["coral/loss"]
+    loss = dann.CORAL().losses(None, batch, None, False)["coral/loss"]
     expected = coral(source.reshape(-1, 5), 2 * target.reshape(-1, 5))
     assert float(loss) == pytest.approx(expected, rel=1e-4)
 
@@ -109,7 +93,7 @@ def compute_ensembling_loss(p, q, threshold, balance=0.005):
 @pytest.mark.parametrize("decay", [0.4, 0.95])
 @pytest.mark.parametrize("mode", MODES)
 def test_self_ensembling_loss_and_gradients_match_the_formula(mode, decay):
-    regularizer = SelfEnsembling(WEIGHT, threshold=0.6, decay=decay, balance=0.4)
+    regularizer = dann.SelfEnsembling(WEIGHT, threshold=0.6, decay=decay, balance=0.4)
     model = regularized_model(regularizer)
     teacher, rng = regularizer.teacher.network, np.random.default_rng(5)
     teacher.set_weights([rng.normal(size=weight.shape) for weight in teacher.weights])
@@ -128,8 +112,8 @@ def test_self_ensembling_loss_and_gradients_match_the_formula(mode, decay):
 
 def test_teacher_averages_moving_statistics():
     backbone = keras.Sequential([keras.Input((3,)), keras.layers.BatchNormalization()])
-    regularizer = SelfEnsembling()
-    model = DANN(backbone, num_classes=3, regularizers=[regularizer])
+    regularizer = dann.SelfEnsembling()
+    model = dann.DANN(backbone, num_classes=3, regularizers=[regularizer])
     model.compile("sgd")
     model.fit(PAIR, LABELS, batch_size=5, verbose=0)
     mean = keras.ops.convert_to_numpy(backbone.layers[0].moving_mean)
@@ -142,7 +126,7 @@ def test_teacher_averages_moving_statistics():
 
 def test_teacher_receives_images_without_augmentation():
     doubled = {"target": [keras.layers.Rescaling(2.0)]}
-    regularizer = SelfEnsembling(WEIGHT, threshold=0.0)
+    regularizer = dann.SelfEnsembling(WEIGHT, threshold=0.0)
     model = regularized_model(regularizer, augmentation=doubled)
     a, b = read_weights(model)
     loss = compute_ensembling_loss(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
@@ -162,18 +146,20 @@ def test_virtual_adversarial_loss_and_gradients_match_the_formula(mode, source_w
     draws = itertools.cycle(directions if source_weight else directions[:1])
     noise = map(ops.convert_to_tensor, draws)
     monkeypatch.setattr(keras.random, "normal", lambda shape, seed: next(noise))
-    vat = VirtualAdversarial(VAT_WEIGHT, RADIUS, source_weight=source_weight, seed=4)
+    vat = dann.VirtualAdversarial(VAT_WEIGHT, RADIUS, source_weight=source_weight, seed=4)
     model = regularized_model(vat)
     a, b = read_weights(model)
     parts = [(1.0, TARGET, directions[0]), (source_weight, SOURCE, directions[1])]
     # Constants of the gradient: the clean predictions and the perturbation.
     constants = [
-        (factor, x + worst_perturbation(x, d, a @ b, RADIUS), softmax(x @ a @ b))
+        (factor, x + formulas.worst_perturbation(x, d, a @ b, RADIUS), softmax(x @ a @ b))
         for factor, x, d in parts
     ]
 
     def loss(a, b):
-        return sum(factor * divergence(p, softmax(x @ a @ b)) for factor, x, p in constants)
+        return sum(
+            factor * formulas.divergence(p, softmax(x @ a @ b)) for factor, x, p in constants
+        )
 
     # Single precision rounds the slope at the probe, a hundredth of the radius, to 1e-4.
     check_regularizer(model, mode, loss, rtol=2e-3, atol=1e-4)
@@ -181,7 +167,7 @@ def test_virtual_adversarial_loss_and_gradients_match_the_formula(mode, source_w
 
 def make_model(vat, *layers, classes=3):
     backbone = keras.Sequential(list(layers))
-    return AdversarialModel(backbone, num_classes=classes, strength=None, regularizers=[vat])
+    return dann.AdversarialModel(backbone, num_classes=classes, strength=None, regularizers=[vat])
 
 
 def vat_loss(vat, model, pair):
@@ -203,22 +189,22 @@ def test_half_precision_finds_equally_bad_perturbation(policy):
         keras.config.set_dtype_policy(precision)
         layers = [keras.Input((28, 28, 3)), keras.layers.Rescaling(1 / 255)]
         layers += [keras.layers.Flatten(), keras.layers.Dense(32, activation="relu")]
-        vat = VirtualAdversarial(radius=100.0, seed=4)
+        vat = dann.VirtualAdversarial(radius=100.0, seed=4)
         models.append(make_model(vat, *layers, classes=10))
         models[-1].set_weights(models[0].get_weights())
         losses.append(compute_vat_loss(vat, models[-1], images))
-    directions = normalize_rows(np.random.default_rng(1).normal(size=(16, 28 * 28 * 3)))
+    directions = formulas.normalize_rows(np.random.default_rng(1).normal(size=(16, 28 * 28 * 3)))
     perturbed = images + 100 * directions.reshape(images.shape)
     clean, perturbed_p = (
         softmax(ops.convert_to_numpy(models[0].classifier(x)).astype("float64"))
         for x in (images, perturbed)
     )
     assert losses[1] == pytest.approx(losses[0], rel=0.15)
-    assert losses[1] > 10 * divergence(clean, perturbed_p)
+    assert losses[1] > 10 * formulas.divergence(clean, perturbed_p)
 
 
 def test_classifier_state_does_not_change():
-    vat = VirtualAdversarial(radius=1.0, seed=4)
+    vat = dann.VirtualAdversarial(radius=1.0, seed=4)
     layers = keras.layers.Dropout(0.5, seed=1), keras.layers.BatchNormalization()
     model = make_model(vat, keras.Input((3,)), *layers)
     before = [np.array(v) for v in model.backbone.variables + model.label_head.variables]
@@ -229,7 +215,7 @@ def test_classifier_state_does_not_change():
 
 
 def test_constant_classifier_has_no_perturbation():
-    vat = VirtualAdversarial(radius=1.0)
+    vat = dann.VirtualAdversarial(radius=1.0)
     model = regularized_model(vat)
     for weight in model.trainable_weights:
         weight.assign(np.zeros(weight.shape))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, assert_close, curved, linear
-from support import torch_skips
 from support.arrays import assert_all_equal
 from support.modes import parametrize_mode, run_in_mode
 
@@ -86,7 +85,7 @@ def test_model_runs_in_inference_with_current_weights():
         model.set_weights([w + 0.1 for w in model.get_weights()])
 
 
-@torch_skips.compiled
+@pytest.mark.skipif(BACKEND == "torch", reason="no function is compiled: every call runs the model")
 def test_model_is_traced_once_per_shape_and_freed():
     calls = []
 

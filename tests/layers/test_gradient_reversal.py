@@ -1,7 +1,6 @@
 import keras
 import numpy as np
 import pytest
-from support import torch_skips
 from support.differentiate import IMPLEMENTATIONS, value_and_gradients
 
 from dann.gradients.estimators import MagnitudeAware
@@ -33,8 +32,8 @@ def get_weight(model):
     ("jit_compile", "steps_per_execution"),
     [
         (False, 1),
-        pytest.param(True, 1, marks=torch_skips.compiled_schedules),
-        pytest.param(False, 20, marks=torch_skips.several_steps),
+        (True, 1),
+        (False, 20),
     ],
 )
 def test_schedule_advances_in_the_compiled_step(jit_compile, steps_per_execution):

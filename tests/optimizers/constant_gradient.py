@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_equal
-from support.torch_skips import several_steps
 
 Decay = keras.optimizers.schedules.InverseTimeDecay
 RNG = np.random.default_rng(0)
@@ -16,9 +15,7 @@ MODES = {
     "xla": {"jit_compile": True},
     "steps at once": {"jit_compile": False, "steps_per_execution": 3},
 }
-for_each_mode = pytest.mark.parametrize(
-    "mode", ["eager", "xla", pytest.param("steps at once", marks=several_steps)]
-)
+for_each_mode = pytest.mark.parametrize("mode", MODES)
 
 
 @keras.saving.register_keras_serializable("tests")

@@ -14,11 +14,6 @@ def softmax(logits):
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def cross_entropy(logits, labels):
-    """Returns the mean cross-entropy of integer labels."""
-    return -np.mean(np.log(softmax(logits)[np.arange(len(labels)), labels]))
-
-
 def jacobian_by_differences(function, point, width=1e-5):
     """Returns the Jacobian of a function of a vector, by central differences in float64."""
     moves = width * np.eye(len(point))

@@ -3,18 +3,20 @@
 Devices are split before the backend starts, hence a process of its own.
 """
 
+import contextlib
 import dataclasses
 import functools
+import itertools
 import json
-import pathlib
 import sys
 from collections.abc import Callable
 
 import keras
 import numpy as np
+from support.small_methods import build_small_model
 
 import dann
-from dann.adaptation import DANN, DIRTT, MDAN, METHODS, REGULARIZERS, WDGRL
+from dann.adaptation import DANN, MDAN, METHODS, REGULARIZERS
 from dann.networks import mlp_backbone
 
 BATCH, STEPS, RATE = 12, 3, 0.1
@@ -44,14 +46,8 @@ def backbone(*layers):
     return keras.Sequential([keras.Input((4,)), hidden, *layers])
 
 
-def method_model(name):
-    kind, metadata = METHODS[name], METHODS.metadata[name]
-    arguments = {**metadata.get("arguments", {}), **metadata.get("example_arguments", {})}
-    if issubclass(kind, WDGRL):
-        arguments |= {"seed": 1, "critic_steps": 2}
-    if issubclass(kind, DIRTT):
-        arguments |= {"seed": 1, "refresh_steps": 2, "target_weight": 1, "teacher_weight": 1}
-    return kind(backbone(), num_classes=3, **arguments)
+def plain_model(*layers, **options):
+    return DANN(backbone(*layers), num_classes=3, **options)
 
 
 def regularizer_model(name):
@@ -59,19 +55,15 @@ def regularizer_model(name):
     needs = REGULARIZERS.metadata[name].get("example_arguments", {})
     regularizer = REGULARIZERS[name](weight=1.0, **needs, **arguments)
     # At strength 0.1 a ReLU of VAT's domain head is 0 up to rounding in the third step.
-    return DANN(backbone(), num_classes=3, strength=1.0, regularizers=[regularizer])
-
-
-def plain_model(*layers):
-    return DANN(backbone(*layers), num_classes=3)
+    return plain_model(strength=1.0, regularizers=[regularizer])
 
 
 def augmented():
     noise = {name: [keras.layers.GaussianNoise(0.5, seed=1)] for name in ("source", "target")}
-    return DANN(backbone(), num_classes=3, augmentation=noise)
+    return plain_model(augmentation=noise)
 
 
-CASES = {name: Case(functools.partial(method_model, name)) for name in sorted(METHODS)}
+CASES = {name: Case(functools.partial(build_small_model, name)) for name in sorted(METHODS)}
 for _name in sorted(REGULARIZERS):
     CASES[f"{_name} (regularizer)"] = Case(functools.partial(regularizer_model, _name))
 CASES |= {
@@ -110,12 +102,12 @@ def fit_case(case):
     """Returns weights and logs after some steps of `fit`."""
     model, pairs = build_case(case)
     logs = model.fit(pairs, epochs=1, steps_per_epoch=STEPS, verbose=0).history
-    return flatten_weights(model), {name: values[-1] for name, values in logs.items()}
+    return list_weights(model), {name: values[-1] for name, values in logs.items()}
 
 
-def flatten_weights(model):
-    """Returns all weights in one vector."""
-    return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()])
+def list_weights(model):
+    """Returns all weights in one list."""
+    return np.concatenate([w.astype("float64").ravel() for w in model.get_weights()]).tolist()
 
 
 def logical_devices(count):
@@ -144,18 +136,15 @@ def logical_devices(count):
     return scope
 
 
-def main(folder, counts, names):
+def main(counts, names):
+    """Prints weights and logs by `case/number of devices`; 0 is without a distribution."""
     scope = logical_devices(max(counts))
-    weights, logs = {}, {}
-    for name in names:
-        weights[f"{name}/0"], logs[f"{name}/0"] = fit_case(CASES[name])
-        for count in counts:
-            key = f"{name}/{count}"
-            with scope(count):
-                weights[key], logs[key] = fit_case(CASES[name])
-    np.savez(folder / "weights.npz", **weights)
-    (folder / "logs.json").write_text(json.dumps(logs))
+    results = {}
+    for name, count in itertools.product(names, [0, *counts]):
+        with scope(count) if count else contextlib.nullcontext():
+            results[f"{name}/{count}"] = fit_case(CASES[name])
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3]))
+    main(*map(json.loads, sys.argv[1:]))

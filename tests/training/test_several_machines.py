@@ -1,19 +1,19 @@
 """Processes that train together, on JAX; here all run on one machine."""
 
-import functools
+import itertools
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 import sys
-import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-SCRIPT = pathlib.Path(__file__).parents[1] / "support" / "train_together.py"
-SOME_CASES = ["layers with state"]
+TESTS = pathlib.Path(__file__).parents[1]
 ALL_CASES = ["mcd", "cdan_e", "layers with state", "averaged weights"]
 SLOW = pytest.mark.slow
 
@@ -24,12 +24,12 @@ def together(tmp_path_factory):
     pytest.importorskip("jax")
     blocked = tmp_path_factory.mktemp("blocked")  # importing TensorFlow takes seconds
     (blocked / "tensorflow.py").write_text("raise ImportError('blocked')")
-    folders = [blocked, SCRIPT.parent, SCRIPT.parents[1], SCRIPT.parents[2]]
-    environment = {**os.environ, "KERAS_BACKEND": "jax"}
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+    paths = os.pathsep.join([str(blocked), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": paths}
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": TESTS}
     started = []
 
-    def begin(folder, names, count, **deaths):
+    def begin(folder, names, count, killed=None):
         folder.mkdir(exist_ok=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -37,10 +37,11 @@ def together(tmp_path_factory):
         for number in range(count):
             distribution = {"kind": "multi_host", "coordinator": f"127.0.0.1:{port}"}
             distribution |= {"num_processes": count, "process_id": number}
-            arguments = [names, distribution if count > 1 else {}, deaths.get(f"process_{number}")]
-            command = [sys.executable, str(SCRIPT), str(folder), *map(json.dumps, arguments)]
-            process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-            started.append(process)
+            steps_to_death = 4 if number == killed else None  # in the second epoch
+            arguments = [names, distribution if count > 1 else {}, steps_to_death]
+            command = [sys.executable, "-m", "support.train_together", str(folder)]
+            command += map(json.dumps, arguments)
+            started.append(subprocess.Popen(command, env=environment, **options))
         return started[-count:]
 
     yield begin
@@ -49,57 +50,35 @@ def together(tmp_path_factory):
         process.communicate()
 
 
-def wait_for(processes):
-    errors = [process.communicate(timeout=300)[1] for process in processes]
-    assert not any(process.returncode for process in processes), errors
-
-
-def results(folder, number=0):
-    with np.load(folder / f"weights_{number}.npz") as weights:
-        return dict(weights), json.loads((folder / f"logs_{number}.json").read_text())
-
-
-def assert_equal_results(folder, count, single, names):
-    expected_weights, expected_logs = results(single)
-    first_weights = results(folder)[0]
-    for number in range(count):
-        weights, logs = results(folder, number)
-        for name in names:
-            for key, values in expected_logs[name].items():
-                assert logs[name][key] == pytest.approx(values, rel=1e-6, abs=1e-6), (name, key)
-            np.testing.assert_allclose(weights[name], expected_weights[name], 1e-5, 1e-6)
-            np.testing.assert_array_equal(weights[name], first_weights[name])
-
-
-@pytest.fixture(scope="module")
-def single(together, tmp_path_factory):
-    """Function that trains in one process and returns the folder of the results."""
-
-    def train(*names):
-        folder = tmp_path_factory.mktemp("single")
-        wait_for(together(folder, names, 1))
-        return folder
-
-    return functools.cache(train)
+def run(processes):
+    # A process that prints more than fits into its pipe blocks until somebody reads.
+    with ThreadPoolExecutor() as pool:
+        outputs = list(pool.map(lambda process: process.communicate(timeout=300), processes))
+    assert not any(process.returncode for process in processes), outputs
+    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
 
 
 @pytest.mark.parametrize(
-    ("count", "names"), [(2, SOME_CASES), *(pytest.param(n, ALL_CASES, marks=SLOW) for n in (2, 4))]
+    ("count", "names", "killed"),
+    [
+        (2, ["layers with state"], None),
+        *(pytest.param(count, ALL_CASES, None, marks=SLOW) for count in (2, 4)),
+        *(pytest.param(2, ["layers with state"], number, marks=SLOW) for number in (0, 1)),
+    ],
 )
-def test_several_processes_train_like_one(together, single, tmp_path, count, names):
-    wait_for(together(tmp_path, names, count))
-    assert_equal_results(tmp_path, count, single(*names), names)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("last", [0, 1])
-def test_killed_process_ends_the_other_and_both_resume(last, together, single, tmp_path):
-    """The process is killed in the second epoch, so that there is a checkpoint."""
-    processes = together(tmp_path, SOME_CASES[:1], 2, **{f"process_{1 - last}": 4})
-    processes[1 - last].wait(timeout=300)
-    start = time.monotonic()
-    processes[last].communicate(timeout=120)
-    assert time.monotonic() - start < 120
-    assert processes[last].returncode
-    wait_for(together(tmp_path, SOME_CASES[:1], 2))
-    assert_equal_results(tmp_path, 2, single(*SOME_CASES), SOME_CASES[:1])
+def test_several_processes_train_like_one(together, tmp_path, count, names, killed):
+    """A process that is killed ends the other, and both resume from the first checkpoint."""
+    (expected,) = run(together(tmp_path / "single", names, 1))
+    if killed is not None:
+        processes = together(tmp_path, names, count, killed)
+        assert processes[killed].wait(timeout=300) == -signal.SIGKILL
+        processes[1 - killed].communicate(timeout=120)
+        assert processes[1 - killed].returncode
+    results = run(together(tmp_path, names, count))
+    for result, name in itertools.product(results, names):
+        weights, logs = result[name]
+        expected_weights, expected_logs = expected[name]
+        for key, values in expected_logs.items():
+            assert logs[key] == pytest.approx(values, rel=1e-6, abs=1e-6), (name, key)
+        np.testing.assert_allclose(weights, expected_weights, 1e-5, 1e-6)
+        assert weights == results[0][name][0]
