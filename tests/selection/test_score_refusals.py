@@ -8,20 +8,9 @@ import pytest
 from checkpoints import SOURCE, TARGET, build_checkpoint, identity_model
 
 import dann
-from dann.selection import (
-    Outputs,
-    SelectionScores,
-    agreement,
-    compute_outputs,
-    compute_scores,
-    estimate_shares,
-    expected_accuracy,
-    recommend,
-    regret,
-)
+from dann import selection
 
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
-LOGITS = Outputs(target_logits=np.eye(3))
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -30,18 +19,18 @@ def custom_loss(labels, logits):
 
 
 def estimate(**fields):
-    outputs = Outputs(np.eye(2), source_logits=np.eye(2), source_labels=np.arange(2))
-    return estimate_shares(outputs._replace(**fields))
+    outputs = selection.Outputs(np.eye(2), source_logits=np.eye(2), source_labels=np.arange(2))
+    return selection.estimate_shares(outputs._replace(**fields))
 
 
 def expect_accuracy(model=None, **arguments):
     model = build_checkpoint(0) if model is None else model
-    return expected_accuracy(model, **{"source": SOURCE, "target": TARGET, **arguments})
+    return selection.expected_accuracy(model, **{"source": SOURCE, "target": TARGET, **arguments})
 
 
 def score(model=None, **arguments):
     model = build_checkpoint(0) if model is None else model
-    return compute_scores(model, **{"source": SOURCE, "target": TARGET, **arguments})
+    return selection.compute_scores(model, **{"source": SOURCE, "target": TARGET, **arguments})
 
 
 def sigmoid_model():
@@ -79,7 +68,10 @@ REFUSALS = {
         lambda: expect_accuracy(identity_model(classes=1), source=(X[:, :1], Y), target=X[:, :1]),
         "2 or more classes",
     ),
-    "shares of an array": (lambda: estimate_shares(np.eye(2)), "compute_outputs.*ndarray without"),
+    "shares of an array": (
+        lambda: selection.estimate_shares(np.eye(2)),
+        "compute_outputs.*ndarray",
+    ),
     "shares without source": (lambda: estimate(source_logits=None), "without source_logits"),
     "shares of class -1": (lambda: estimate(source_labels=np.array([-1, 0])), "from 0 to 1.*: -1"),
     "shares of texts": (lambda: estimate(source_labels=np.array(["a", "b"])), "return_inverse"),
@@ -87,7 +79,7 @@ REFUSALS = {
     "shares of NaN": (lambda: estimate(target_logits=np.full((2, 2), np.nan)), "finite target"),
     "shares of other classes": (lambda: estimate(target_logits=np.eye(3)), "both domains.*3, 3"),
     "no features": (
-        lambda: compute_outputs(build_checkpoint(0).classifier, target=TARGET),
+        lambda: selection.compute_outputs(identity_model(), target=TARGET),
         "model of `dann.adaptation`",
     ),
     "sigmoid outputs": (lambda: score(sigmoid_model(), scores=["info_max"]), "num_classes=2"),
@@ -102,18 +94,18 @@ REFUSALS = {
         lambda: score(regression_model(), source=None, scores=["entropy"]),
         "loss='mse' and 2 outputs",
     ),
-    "callback without target": (lambda: SelectionScores(), "without labels"),
-    "agreement of one run": (lambda: agreement([np.arange(3)]), "at least two runs"),
+    "callback without target": (lambda: selection.SelectionScores(), "without labels"),
+    "agreement of one run": (lambda: selection.agreement([np.arange(3)]), "at least two runs"),
     "agreement of NaN": (
-        lambda: agreement([np.full((3, 2), np.nan), np.zeros((3, 2))]),
+        lambda: selection.agreement([np.eye(2), np.nan * np.eye(2)]),
         "finite predictions",
     ),
     "regret of other checkpoints": (
-        lambda: regret({"short": [1.0, 2.0]}, [0.5, 0.25, 0.75]),
+        lambda: selection.regret({"short": [1.0, 2.0]}, [0.5, 0.25, 0.75]),
         "score 'short' and the oracle",
     ),
     "recommendation without source only": (
-        lambda: recommend({"dann": [LOGITS]}),
+        lambda: selection.recommend({"dann": [selection.Outputs(np.eye(3))]}),
         "source_only",
     ),
 }

@@ -57,15 +57,6 @@ def test_score_reads_only_what_it_registers(name):
     assert SCORES[name](minimal) == pytest.approx(SCORES[name](get_outputs(20)), rel=1e-5)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_collapsed_model_has_a_finite_score(name):
-    model = build_checkpoint(0)
-    for weight in model.trainable_weights:
-        weight.assign(np.zeros(weight.shape))
-    score = SCORES[name](compute_outputs(model, source=SOURCE, target=TARGET))
-    assert math.isfinite(score)
-
-
 ONE_HOT = 10_000 * np.tile(np.eye(3, dtype="float32"), (8, 1))
 UNIFORM, ONE_CLASS = np.zeros_like(ONE_HOT), np.repeat(ONE_HOT[:1], 24, axis=0)
 
@@ -88,12 +79,10 @@ def test_closed_forms(name, uniform, balanced, one_class):
 
 
 def test_outputs_are_computed_in_inference_mode():
-    backbone = keras.Sequential([keras.Input((8, 8, 1)), keras.layers.Conv2D(3, 3)])
-    backbone.add(keras.layers.BatchNormalization())
-    backbone.add(keras.layers.Dropout(0.5))
-    backbone.add(keras.layers.Flatten())
+    layers = keras.layers.BatchNormalization(), keras.layers.Dropout(0.5), keras.layers.Flatten()
+    backbone = keras.Sequential([keras.Input((4, 4, 1)), *layers])
     model = DANN(backbone, num_classes=4)
-    images = np.random.default_rng(0).normal(size=(11, 8, 8, 1)).astype("float32")
+    images = np.random.default_rng(0).normal(size=(11, 4, 4, 1)).astype("float32")
     features = backbone(images, training=False)
     expected = keras.ops.convert_to_numpy(model.label_head(features, training=False))
     for with_features in (False, True):
