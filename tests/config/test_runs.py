@@ -25,9 +25,8 @@ def compose_for(run, *overrides):
 @pytest.fixture
 def hydra(monkeypatch):
     """Hydra's own config for a command with `hydra.run.dir=`."""
-    config = types.SimpleNamespace(
-        overrides=mock.Mock(hydra=["hydra.run.dir=run"]), mode=RunMode.RUN
-    )
+    overrides = mock.Mock(hydra=["hydra.run.dir=run"])
+    config = types.SimpleNamespace(overrides=overrides, mode=RunMode.RUN)
     monkeypatch.setattr(HydraConfig, "get", lambda: config)
     return config
 
@@ -151,17 +150,21 @@ def test_every_group_that_results_depend_on_is_compared():
 def test_config_of_a_run_is_loaded_with_other_paths(tmp_path):
     theirs = "paths.cache_dir=theirs", "paths.data_dir=theirs"
     (tmp_path / ".hydra").mkdir()
-    OmegaConf.save(
-        compose_config("data=mnist_to_mnist_m", *theirs), tmp_path / ".hydra/config.yaml"
-    )
+    config = compose_config("data=mnist_to_mnist_m", *theirs)
+    OmegaConf.save(config, tmp_path / ".hydra/config.yaml")
     loaded = runs.load_run_config(tmp_path, {"data_dir": None, "cache_dir": "mine"})
     assert (loaded.paths.data_dir, loaded.paths.run_dir) == ("theirs", str(tmp_path))
     assert loaded.data.cache_dir == "mine"
 
 
-@pytest.mark.parametrize("text", ["data: [", "- 1", "seed: abc", "nothing: 1", "data: !!python/x"])
-def test_unreadable_config_is_named(text, tmp_path):
+PYTHON_TAG = "data: !!python/object/apply:os.mkdir [called]"
+
+
+@pytest.mark.parametrize("text", ["data: [", "- 1", "seed: abc", "nothing: 1", PYTHON_TAG])
+def test_unreadable_config_is_named(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra/config.yaml").write_text(text)
     with pytest.raises(ConfigError, match="Cannot read"):
         runs.load_run_config(tmp_path)
+    assert not (tmp_path / "called").exists()

@@ -86,16 +86,6 @@ def test_untrusted_run_directory_calls_no_foreign_target(node, tmp_path, monkeyp
     assert (tmp_path / "sentinel").read_text() == "unchanged"
 
 
-def test_python_tags_in_yaml_are_refused(tmp_path):
-    (tmp_path / "sentinel").write_text("unchanged")
-    (tmp_path / ".hydra").mkdir()
-    text = f'data: !!python/object/apply:os.remove ["{tmp_path}/sentinel"]\n'
-    (tmp_path / ".hydra/config.yaml").write_text(text)
-    with pytest.raises(ConfigError):
-        runs.load_run_config(tmp_path)
-    assert (tmp_path / "sentinel").exists()
-
-
 def test_only_data_may_name_readers():
     with pytest.raises(ConfigError):
         building.build_domains(

@@ -24,14 +24,16 @@ def backbone():
     return dann.networks.mlp_backbone((3,), hidden_units=(4,))
 
 
+SHORT = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 16, "verbose": False}
+
+
 def make_domains(has_target_labels):
     rng = np.random.default_rng(0)
     labels = np.arange(90) % 3
     inputs = rng.normal(size=(90, 3)) + np.eye(3)[labels]
     target = inputs[::-1] + 2.0
-    return dann.data.arrays(
-        (inputs, labels), (target, labels[::-1]) if has_target_labels else target
-    )
+    target = (target, labels[::-1]) if has_target_labels else target
+    return dann.data.arrays((inputs, labels), target)
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +132,7 @@ def test_comparison_is_printed_and_drawn(comparison, tmp_path):
 
 
 def test_comparison_without_target_labels_has_no_oracle():
-    settings = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8, "verbose": False}
-    comparison = dann.compare(make_domains(False), [dann.DANN, "els"], **settings)
+    comparison = dann.compare(make_domains(False), [dann.DANN, "els"], **SHORT)
     settings = ["DANN", "distilled_average", "els", "source_only"]
     assert sorted(comparison.table.index) == settings
     assert comparison.runs["target/accuracy"].isna().all()
@@ -150,12 +151,11 @@ def broken(backbone, classes):
 
 
 def test_diverged_run_has_no_rank():
-    settings = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 8}
-    comparison = dann.compare(make_domains(False), [broken], **settings)
+    comparison = dann.compare(make_domains(False), [broken], **SHORT)
     assert list(comparison.runs["setting"]) == ["source_only", "broken"]
     assert comparison.recommendation.setting == "source_only"
     assert "failed: broken, in seed 0" in str(comparison)
-    comparison = dann.compare(make_domains(False), {"source_only": broken}, **settings)
+    comparison = dann.compare(make_domains(False), {"source_only": broken}, **SHORT)
     assert comparison.classifier is None
     assert "recommended" not in str(comparison)
     with pytest.raises(ValueError, match="Expected a recommended classifier"):
@@ -163,8 +163,7 @@ def test_diverged_run_has_no_rank():
 
 
 def test_default_settings_contain_simple_baselines():
-    options = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 16, "verbose": False}
-    comparison = dann.compare(make_domains(True), **options)
+    comparison = dann.compare(make_domains(True), **SHORT)
     adapted = {"standardized", "coral", "mcc", "control", "dann", "cdan", "sdat"}
     rows = {"source_only", "target_only", "gradient_boosting", "distilled_average", *adapted}
     assert set(comparison.table.index) == rows  # the inputs moved, so the shares are not adapted
@@ -181,8 +180,7 @@ def test_regression_is_compared_by_errors(tmp_path):
     inputs = np.random.default_rng(0).normal(size=(90, 3))
     numbers = 5000 + 1000 * inputs[:, 0]
     domains = dann.data.arrays((inputs, numbers), (inputs + 2, numbers))
-    options = {"backbone": backbone, "seeds": [0], "steps": 2, "batch_size": 16, "verbose": False}
-    comparison = dann.compare(domains, **options)
+    comparison = dann.compare(domains, **SHORT)
     rows = comparison.runs.set_index("setting")
     names = {"source_only", "target_only", "standardized", "coral", "control", "dann"}
     assert set(rows.index) == names
@@ -211,8 +209,7 @@ def test_adapted_shares_have_a_row_if_only_shares_differ():
         rng.normal(3 * y[:, None] - 1.5, size=(1200, 3)) for y in (labels, target_labels)
     )
     domains = dann.data.arrays((inputs, labels), target)
-    options = {"backbone": backbone, "seeds": [0], "steps": 300, "verbose": False}
-    comparison = dann.compare(domains, ["adapted_shares"], **options)
+    comparison = dann.compare(domains, ["adapted_shares"], **{**SHORT, "steps": 300})
     assert comparison.recommendation.setting == "adapted_shares"
     assert re.search("estimated class shares on the target: class 0 (79|8[01])%", str(comparison))
 
@@ -226,17 +223,14 @@ def test_mdan_receives_the_sources_of_the_data():
             super().__init__(*args, **options)
             created.append(self.num_sources)
 
-    options = {"backbone": backbone, "seeds": [0], "steps": 1, "batch_size": 9, "verbose": False}
-    comparison = dann.compare(iter([domains]), [Recorded, "mdan"], **options)  # one fold
+    comparison = dann.compare(iter([domains]), [Recorded, "mdan"], **SHORT)  # one fold
     assert created == [3]
     rows = comparison.runs.set_index(["fold", "target", "setting", "seed"]).index
-    expected = [
-        (0, "target", name, 0) for name in ("Recorded", "distilled_average", "mdan", "source_only")
-    ]
-    assert sorted(rows) == expected
+    names = "Recorded", "distilled_average", "mdan", "source_only"
+    assert sorted(rows) == [(0, "target", name, 0) for name in names]
     assert "recommended for target: " in str(comparison)
     with pytest.raises(ValueError, match="at least one pair of domains"):
-        dann.compare([], **options)
+        dann.compare([], **SHORT)
 
 
 def test_folds_are_averaged_over_seeds_first(comparison):
@@ -254,7 +248,12 @@ def test_folds_are_averaged_over_seeds_first(comparison):
 
 DOMAINS = make_domains(False)
 NUMBERS = dann.data.arrays((np.eye(3), np.arange(3) / 2), np.eye(3) + 1)
+NETWORK = backbone()
 REFUSALS = {
+    "backbone that is returned again": (
+        {**SHORT, "backbone": lambda: NETWORK, "methods": ["dann"]},
+        "a new network in each call",
+    ),
     "classifier for numbers": (
         {"domains": NUMBERS, "methods": ["gradient_boosting"]},
         "support regression. Received: 'gradient_boosting'",
@@ -271,7 +270,7 @@ REFUSALS = {
     "text optimizer": ({"optimizer": "adam"}, "`optimizer` to be a function without arguments"),
     "method in capitals": ({"methods": ["DANN"]}, "one of 'dann'"),
     "backbone with arguments": ({"backbone": dann.networks.mlp_backbone}, "without arguments"),
-    "a model as backbone": ({"backbone": backbone()}, "`backbone` to be a function.*lambda"),
+    "a model as backbone": ({"backbone": NETWORK}, "`backbone` to be a function.*lambda"),
     "pairs": ({"domains": DOMAINS.batches(8)}, "`dann.data.arrays"),
 }
 
@@ -281,10 +280,3 @@ def test_wrong_arguments_are_refused(arguments, words, capsys):
     with pytest.raises((ValueError, TypeError), match=f"(?s){words}"):
         dann.compare(**{"domains": DOMAINS, "backbone": backbone, **arguments})
     assert not capsys.readouterr().out
-
-
-def test_backbone_that_is_returned_again_is_refused():
-    network = backbone()
-    options = {"seeds": [0], "steps": 1, "batch_size": 8, "verbose": False}
-    with pytest.raises(ValueError, match="a new network in each call"):
-        dann.compare(DOMAINS, ["dann"], backbone=lambda: network, **options)

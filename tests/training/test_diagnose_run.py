@@ -26,11 +26,7 @@ def test_later_diagnosis_replaces_files_of_an_earlier_one(tmp_path):
     assert report == tmp_path / "report.html"
     assert "Partly aligned" in report.read_text()
     assert "data:image/png;base64," in report.read_text()
-    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == [
-        ".dann-manifest.json",
-        "diagnosis.json",
-        "figures/accuracy.svg",
-        "figures/diagnosis_probe.svg",
-        "figures/samples.png",
-        "report.html",
-    ]
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {".dann-manifest.json", "diagnosis.json", "figures", "report.html"}
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert names == {"accuracy.svg", "diagnosis_probe.svg", "samples.png"}

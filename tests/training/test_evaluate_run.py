@@ -12,33 +12,21 @@ from dann.training.evaluate_run import (
 from dann.training.manifest import Manifest
 
 
-@pytest.fixture
-def run(tmp_path):
+def test_table_has_one_row_per_score_in_order_of_regret(tmp_path):
     (tmp_path / "metrics.csv").write_text(
-        "epoch,accuracy,selection/entropy,selection/bnm\n"
-        "0,0.9,-0.5,3.0\n"
-        "1,0.9,-0.2,1.0\n"
-        "2,0.9,-0.3,2.0\n"
+        "epoch,accuracy,selection/entropy,selection/mcc,selection/bnm\n"
+        "0,0.9,-0.5,3.0,-inf\n"
+        "1,0.9,-0.2,1.0,-inf\n"
+        "2,0.9,-0.3,2.0,-inf\n"
     )
     (tmp_path / "oracle.csv").write_text(
         "step,cpu_seconds,target/accuracy\n100,1.0,0.6\n200,2.0,0.8\n300,3.0,0.75\n"
     )
-    return tmp_path
-
-
-def test_table_has_one_row_per_score_in_order_of_regret(run):
-    rows = (run / "metrics.csv").read_text().splitlines()
-    rows = [f"{rows[0]},selection/bnm", *(f"{row},-inf" for row in rows[1:])]
-    (run / "metrics.csv").write_text("\n".join(rows))
-    table = tabulate_regret(run)  # without bnm, which is never finite
-    assert list(table.index) == ["entropy", "bnm"]
-    assert table.loc["entropy"].to_dict() == {
-        "step": 200,
-        "score": -0.2,
-        "accuracy": 0.8,
-        "regret": 0.0,
-    }
-    assert table.loc["bnm"].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
+    table = tabulate_regret(tmp_path)  # without bnm, which is never finite
+    assert list(table.index) == ["entropy", "mcc"]
+    columns = ["step", "score", "accuracy", "regret"]
+    assert table.loc["entropy", columns].tolist() == [200, -0.2, 0.8, 0.0]
+    assert table.loc["mcc", columns].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
 
 
 @pytest.fixture
@@ -104,28 +92,25 @@ def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
     assert measure_labeled_accuracy(predicted_run, path).accuracy == 0.3
 
 
+HEADER = b"example,prediction,label\n"
+
+
 @pytest.mark.parametrize(
-    ("labels", "words"),
+    ("content", "words"),
     [
-        (["ja"], "among no, yes. Received: ja in"),
-        ([""], "Received: none in"),
-        (["yes"] * 71, r"Expected examples of .*predictions.csv. Received: -1 in .*filled.csv"),
-        (
-            b"example;prediction;label\n1;yes;yes\n",
-            "commas between cells. Received: the header e",
-        ),
+        (HEADER + b"69,yes,ja\n", "among no, yes. Received: ja in"),
+        (HEADER + b"69,yes,\n", "Received: none in"),
+        (HEADER + b"-1,yes,yes\n", r"Expected examples of .*predictions.csv. Received: -1 in"),
+        (HEADER.replace(b",", b";"), "commas between cells. Received: the header e"),
         (b"\x89PNG\r\n\x1a\n", "to be a CSV file in UTF-8 with the columns example, split and"),
         (None, "to be a CSV file in UTF-8 .*Is a directory"),
     ],
 )
-def test_wrong_labels_are_refused(labels, words, predicted_run):
-    path = predicted_run.path / "filled.csv"
-    if labels is None:
-        path.mkdir()
-    elif isinstance(labels, bytes):
-        path.write_bytes(labels)
-    else:
-        fill(predicted_run, labels)
+def test_wrong_labels_are_refused(content, words, predicted_run):
+    path = predicted_run.path
+    if content is not None:
+        path = path / "filled.csv"
+        path.write_bytes(content)
     with pytest.raises(ValueError, match=words):
         measure_labeled_accuracy(predicted_run, path, ("no", "yes"))
 

@@ -115,14 +115,6 @@ def test_regression_loss_is_divided_by_the_variance():
         training.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
 
 
-def test_diverged_training_leaves_no_summary_and_no_checkpoint(domains, tmp_path):
-    saves = [keras.callbacks.ModelCheckpoint(tmp_path / "best.keras")]
-    with pytest.raises(FloatingPointError, match="training of DANN stopped at step [1-6]: "):
-        train_small(tmp_path, domains, build_model(DANN, learning_rate=1e20), callbacks=saves)
-    assert not RunDirectory(tmp_path).has_checkpoints()
-    assert not {"best.keras", "summary.json"} & {path.name for path in tmp_path.iterdir()}
-
-
 def test_nonfinite_logits_raise(domains, tmp_path):
     """Finite weights can return infinite logits."""
     model = build_model(DANN)
@@ -186,7 +178,6 @@ def test_summary_has_the_scores_of_the_final_weights(keep, averages, domains, tm
     assert is_final != averages
 
 
-BACKEND = keras.backend.backend()
 UNLABELLED = np.zeros((4, 8, 8, 1), "uint8"), None
 untrained = functools.cache(build_model)
 
@@ -231,12 +222,12 @@ REFUSALS = {
     "equal test sets": (equal_test_sets, "the same test set for both domains"),
     "unknown distribution": (distribution("pipeline"), "distribution.kind"),
     "devices as a text": (distribution("data_parallel", "two"), "distribution.devices"),
+    "too many devices": (connect("data_parallel", 1000), "Expected at most"),
+    "several hosts without JAX": (
+        connect("multi_host", "all", "localhost:1234", 2, 1),
+        "KERAS_BACKEND=jax",
+    ),
 }
-if BACKEND != "torch":
-    REFUSALS["too many devices"] = connect("data_parallel", 1000), "Expected at most"
-if BACKEND != "jax":
-    several_hosts = connect("multi_host", "all", "localhost:1234", 2, 1)
-    REFUSALS["several hosts without JAX"] = several_hosts, "KERAS_BACKEND=jax"
 
 
 @pytest.mark.parametrize("case", REFUSALS)

@@ -44,24 +44,18 @@ def test_broken_summary_does_not_finish_a_run(run, text):
 
 
 @pytest.mark.parametrize(
-    ("identity", "words"),
+    ("source", "target", "words"),
     [
-        (
-            {"source": [9, 1.0], "target": [8, 2.1]},
-            "of the target (8 examples in training, with other values)",
-        ),
+        ([9, 1.0], [8, 2.1], "of the target (8 examples in training, with other values)"),
+        ([9, 1.1], [8, 2.0], "of the source (9 examples in training, with other values)"),
         # As if `csv_table` scaled both domains by their rows.
-        (
-            {"source": [9, 1.1], "target": [7, 2.1]},
-            "of the source (9 examples in training, with other values) and of the target "
-            "(8 examples in training, 7 now)",
-        ),
+        ([9, 1.1], [7, 2.1], "values) and of the target (8 examples in training, 7 now)"),
     ],
 )
-def test_every_changed_domain_is_named(run, identity, words):
+def test_every_changed_domain_is_named(run, source, target, words):
     run.write_summary({"training_data": {"source": [9, 1.0], "target": [8, 2.0]}})
-    with pytest.raises(ValueError, match=re.escape(f"other training examples {words}")):
-        run.check_data(identity)
+    with pytest.raises(ValueError, match=f"other training examples .*{re.escape(words)}"):
+        run.check_data({"source": source, "target": target})
 
 
 NAMES = ["summary", "config", "metrics", "oracle_curve", "classifier", "model", "predictions"]

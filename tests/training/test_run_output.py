@@ -15,17 +15,10 @@ from PIL import Image
 from sklearn.metrics import balanced_accuracy_score
 from small_runs import TRAINER, build_model, train_small
 
+from dann import selection
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair, arrays, csv_table
-from dann.selection import (
-    AccuracyEstimate,
-    Outputs,
-    compute_outputs,
-    estimate_shares,
-    info_max,
-    probe_domains,
-)
 from dann.training import RunDirectory, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
@@ -139,8 +132,9 @@ def test_line_on_trust_contains_the_estimates_that_are_usable():
     y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
     x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
     source, target = (np.hstack([0 * part, 3 * part - 4.5]) for part in (x, x_target))
-    outputs = Outputs(target, source_logits=source, source_labels=y)
-    shares, accuracy = estimate_shares(outputs), AccuracyEstimate(0.8, 0.75, 0.85)
+    outputs = selection.Outputs(target, source_logits=source, source_labels=y)
+    shares = selection.estimate_shares(outputs)
+    accuracy = selection.AccuracyEstimate(0.8, 0.75, 0.85)
     series = pandas.Series([0.5, 0.5], ["no", "yes"])
     line = describe_target({}, series, series, shares, accuracy)
     words = (
@@ -148,8 +142,8 @@ def test_line_on_trust_contains_the_estimates_that_are_usable():
     )
     assert re.search(words, line)
     assert "; expected target accuracy: 80% (90% interval 75% to 85%)." in line
-    rejected = estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
-    line = describe_target({}, series, series, rejected, AccuracyEstimate(0.6, 0.3, 0.8))
+    rejected = selection.estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
+    line = describe_target({}, series, series, rejected, selection.AccuracyEstimate(0.6, 0.3, 0.8))
     assert "; predicted class shares: no 50%, yes 50%" in line
     assert "cannot tell (90% interval 30% to 80%, too wide: label 50 examples)." in line
 
@@ -175,8 +169,8 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     monkeypatch.setattr(run_figures, "draw", draw)
     pair = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
     baseline = build_model(SourceOnly)
-    selection = SelectionConfig(scores=["info_max"], samples=99)
-    summary = train_small(tmp_path, pair, build_model(DANN), baseline, selection=selection)
+    settings = SelectionConfig(scores=["info_max"], samples=99)
+    summary = train_small(tmp_path, pair, build_model(DANN), baseline, selection=settings)
     assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
     titles = [view.title for view in draw.call_args.args[5]]
@@ -184,11 +178,11 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     assert titles[0] == f"source only: source {accuracies[0]:.1%}"
     assert titles[1].endswith(f": source {accuracies[1]:.1%}")
     printed = capsys.readouterr()
-    outputs = compute_outputs(baseline, source=pair.source_test, target=pair.target_train)
+    outputs = selection.compute_outputs(baseline, source=pair.source_test, target=pair.target_train)
     score = summary["source_only/selection/info_max"]
-    assert score == pytest.approx(info_max(outputs), rel=1e-4)
+    assert score == pytest.approx(selection.info_max(outputs), rel=1e-4)
     assert f"  (source only {score:.4f})\n" in printed.out
-    probe = probe_domains(outputs.source_features, outputs.target_features)
+    probe = selection.probe_domains(outputs.source_features, outputs.target_features)
     for name, value in probe._asdict().items():
         assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
     assert "target accuracy: unknown (no labels)" in printed.out
