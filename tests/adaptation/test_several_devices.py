@@ -21,7 +21,8 @@ TESTS = pathlib.Path(__file__).parents[1]
 def train(backend, counts, names):
     """Returns weights and logs by `case/number of devices`; 0 is without a distribution."""
     pytest.importorskip(backend)
-    command = [sys.executable, "-m", "support.train_on_devices", *map(json.dumps, (counts, names))]
+    arguments = map(json.dumps, (counts, names))
+    command = [sys.executable, "-m", "support.train_on_devices", "devices", *arguments]
     environment = {**os.environ, "KERAS_BACKEND": backend}
     process = subprocess.run(command, env=environment, cwd=TESTS, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr[-4000:]

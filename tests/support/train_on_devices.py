@@ -1,6 +1,10 @@
-"""Trains methods on several logical devices; run by `test_several_devices.py`.
+"""Trains methods on several logical devices, or in one of several processes.
 
-Devices are split before the backend starts, hence a process of its own.
+    python -m support.train_on_devices devices <numbers of devices> <names>
+    python -m support.train_on_devices machines <folder> <names> <distribution> <steps to death>
+
+Devices are split before the backend starts, hence a process of its own. Both print weights and
+logs. With several processes, each writes its checkpoints into the folder.
 """
 
 import contextlib
@@ -8,6 +12,9 @@ import dataclasses
 import functools
 import itertools
 import json
+import os
+import pathlib
+import signal
 import sys
 from collections.abc import Callable
 
@@ -17,7 +24,10 @@ from support.small_methods import build_small_model
 
 import dann
 from dann.adaptation import DANN, MDAN, METHODS, REGULARIZERS
+from dann.adaptation.prediction import final_weights, predict
 from dann.networks import mlp_backbone
+from dann.training import Distribution, fit, start
+from dann.training.devices import get_process_position
 
 BATCH, STEPS, RATE = 12, 3, 0.1
 RNG = np.random.default_rng(0)
@@ -63,12 +73,18 @@ def augmented():
     return plain_model(augmentation=noise)
 
 
+def layered():
+    """Builds DANN with state that processes must share: statistics and noise."""
+    return plain_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=1))
+
+
 CASES = {name: Case(functools.partial(build_small_model, name)) for name in sorted(METHODS)}
 for _name in sorted(REGULARIZERS):
     CASES[f"{_name} (regularizer)"] = Case(functools.partial(regularizer_model, _name))
 CASES |= {
     "batch normalization": Case(lambda: plain_model(keras.layers.BatchNormalization())),
     "augmentation": Case(augmented),
+    "layers with state": Case(layered),
     "dropout": Case(lambda: plain_model(keras.layers.Dropout(0.5, seed=1))),
     "labeled target": Case(plain_model, {"target_labeled": LABELLED}, has_weights=True),
     "several sources": Case(
@@ -83,7 +99,8 @@ REFUSED = {"clipped", "accumulated"}  # with several devices, on TensorFlow
 # draw the same noise for each part. `docs/running.md` lists them.
 PER_REPLICA = {
     *("cdan_e", "daln", "wdgrl", "dirt_t", "batch normalization", "augmentation", "dropout"),
-    *("several sources", *(f"{name} (regularizer)" for name in ("mcc", "self_ensembling", "vat"))),
+    *("layers with state", "several sources"),
+    *(f"{name} (regularizer)" for name in ("mcc", "self_ensembling", "vat")),
 }
 
 
@@ -136,7 +153,7 @@ def logical_devices(count):
     return scope
 
 
-def main(counts, names):
+def train_on_devices(counts, names):
     """Prints weights and logs by `case/number of devices`; 0 is without a distribution."""
     scope = logical_devices(max(counts))
     results = {}
@@ -146,5 +163,45 @@ def main(counts, names):
     print(json.dumps(results))
 
 
+class Scores(keras.callbacks.Callback):
+    """Computes a score after each epoch, and lowers the learning rate; may kill this process."""
+
+    def __init__(self, steps_to_death):
+        super().__init__()
+        self.steps_to_death = steps_to_death
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.steps_to_death is not None:
+            self.steps_to_death -= 1
+        if self.steps_to_death == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_epoch_end(self, epoch, logs=None):
+        with final_weights(self.model):
+            logits = predict(self.model.classifier, SOURCE[:7])
+        logs["score"] = float(np.mean(logits.astype("float64") ** 2))
+        self.model.optimizer.learning_rate = RATE / 2
+
+
+def train_case(case, folder, steps_to_death):
+    """Returns weights and history after two epochs of `fit`."""
+    number, count = get_process_position()
+    model, pairs = build_case(case, momentum=0.9, process_id=number, num_processes=count)
+    settings = {"epochs": 2, "steps_per_epoch": STEPS, "verbose": 0}
+    history = fit(model, pairs, folder, callbacks=[Scores(steps_to_death)], **settings)
+    return list_weights(model), history.history
+
+
+def train_on_machines(folder, names, distribution, steps_to_death):
+    """Prints weights and logs by case; this process may die after some steps."""
+    spread = Distribution(**distribution)
+    spread.connect()
+    start(0, distribution=spread)
+    checkpoints = pathlib.Path(folder) / f"process_{get_process_position()[0]}"
+    results = {name: train_case(CASES[name], checkpoints / name, steps_to_death) for name in names}
+    print(json.dumps(results))
+
+
 if __name__ == "__main__":
-    main(*map(json.loads, sys.argv[1:]))
+    train = {"devices": train_on_devices, "machines": train_on_machines}[sys.argv[1]]
+    train(*map(json.loads, sys.argv[2:]))

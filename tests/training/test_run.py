@@ -198,10 +198,6 @@ def equal_test_sets(domains, folder):
     run(selection={}, target_test=domains.source_test)(domains, folder)
 
 
-def distribution(*arguments, **settings):
-    return lambda domains, folder: Distribution(*arguments, **settings)
-
-
 def connect(*arguments):
     return lambda domains, folder: Distribution(*arguments).connect()
 
@@ -220,8 +216,8 @@ REFUSALS = {
     "oracle without labels": (run(method=TargetOnly), "labels of the target"),
     "keep that is no score": (run(selection={"keep": "bnm"}), "selection.keep"),
     "equal test sets": (equal_test_sets, "the same test set for both domains"),
-    "unknown distribution": (distribution("pipeline"), "distribution.kind"),
-    "devices as a text": (distribution("data_parallel", "two"), "distribution.devices"),
+    "unknown distribution": (connect("pipeline"), "distribution.kind"),
+    "devices as a text": (connect("data_parallel", "two"), "distribution.devices"),
     "too many devices": (connect("data_parallel", 1000), "Expected at most"),
     "several hosts without JAX": (
         connect("multi_host", "all", "localhost:1234", 2, 1),

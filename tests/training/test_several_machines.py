@@ -30,7 +30,6 @@ def together(tmp_path_factory):
     started = []
 
     def begin(folder, names, count, killed=None):
-        folder.mkdir(exist_ok=True)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -38,8 +37,8 @@ def together(tmp_path_factory):
             distribution = {"kind": "multi_host", "coordinator": f"127.0.0.1:{port}"}
             distribution |= {"num_processes": count, "process_id": number}
             steps_to_death = 4 if number == killed else None  # in the second epoch
-            arguments = [names, distribution if count > 1 else {}, steps_to_death]
-            command = [sys.executable, "-m", "support.train_together", str(folder)]
+            arguments = str(folder), names, distribution if count > 1 else {}, steps_to_death
+            command = [sys.executable, "-m", "support.train_on_devices", "machines"]
             command += map(json.dumps, arguments)
             started.append(subprocess.Popen(command, env=environment, **options))
         return started[-count:]
