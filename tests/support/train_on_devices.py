@@ -100,7 +100,7 @@ REFUSED = {"clipped", "accumulated"}  # with several devices, on TensorFlow
 PER_REPLICA = {
     *("cdan_e", "daln", "wdgrl", "dirt_t", "batch normalization", "augmentation", "dropout"),
     *("layers with state", "several sources"),
-    *(f"{name} (regularizer)" for name in ("mcc", "self_ensembling", "vat")),
+    *(f"{name} (regularizer)" for name in ("coral", "mcc", "self_ensembling", "vat")),
 }
 
 
