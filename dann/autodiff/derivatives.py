@@ -112,6 +112,8 @@ def vjp(
     return outputs, pull(tensors_like(vs, "vs", floating_outputs(outputs)), "zero")
 
 
+# Keras 3.16 has a `jvp` in forward mode. It can replace this function where no custom backward pass
+# must be followed.
 def jvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> tuple[Any, Any]:
     """Returns the outputs of a function and the products of its Jacobian with vectors: `J v`.
 

@@ -6,6 +6,8 @@ from keras import ops
 from dann.layers.binary_layer import BinaryLayer, KernelOptions
 
 
+# Keras 3.16 has `TernaryDense`, which can replace this layer with the estimator "ternary" of the
+# kernel; other estimators, binary inputs and packed files still need this layer.
 @keras.saving.register_keras_serializable("dann")
 class BinaryDense(BinaryLayer, keras.layers.Dense):
     """A `keras.layers.Dense` with a binary kernel and binary inputs.

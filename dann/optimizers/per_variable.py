@@ -5,6 +5,8 @@ from typing import Any
 import keras
 
 
+# Keras 3.16 extends `MultiOptimizer`. If it restores the optimizer of each variable without paths,
+# `PerVariable` only needs its rules.
 class _OptimizerByVariable(keras.optimizers.OptimizerMap):
     """A map from variables to optimizers that looks variables up by identity, not by path."""
 
