@@ -21,7 +21,7 @@ def main(cfg):
 
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
-    from dann.deployment import FORMATS, export
+    from dann.deployment.exports import FORMATS, export
     from dann.training import RunDirectory, evaluate_run
 
     run = RunDirectory(cfg.run)

@@ -9,10 +9,10 @@ from dann.schedules import (
     Constant,
     GaninDecay,
     GaninSchedule,
-    ScaledSchedule,
     StrengthSchedule,
     WarmStart,
 )
+from dann.schedules.learning_rates import ScaledSchedule
 
 SCHEDULES = [
     Constant(0.3),

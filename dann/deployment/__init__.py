@@ -2,7 +2,6 @@
 
 from dann.deployment.c_file import load as load
 from dann.deployment.c_file import to_c as to_c
-from dann.deployment.exports import FORMATS as FORMATS
 from dann.deployment.exports import export as export
 from dann.deployment.packing import pack as pack
 from dann.deployment.packing import summarize as summarize

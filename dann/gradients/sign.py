@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from dann.gradients.estimators import Estimator, get_estimator
+from dann.gradients.estimators import Estimator
+from dann.gradients.estimators.identifiers import get_estimator
 
 
 @keras.saving.register_keras_serializable("dann")

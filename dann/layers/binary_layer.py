@@ -6,8 +6,12 @@ from typing import Any, TypedDict
 import keras
 from keras import ops
 
-from dann.gradients.estimators import Estimator, get_estimator
-from dann.gradients.estimators.identifiers import get_kernel_estimator, standardize_estimator
+from dann.gradients.estimators import Estimator
+from dann.gradients.estimators.identifiers import (
+    get_estimator,
+    get_kernel_estimator,
+    standardize_estimator,
+)
 from dann.layers.binary_sign import BinarySign
 from dann.layers.weight_clip import WeightClip
 
@@ -56,9 +60,9 @@ class BinaryLayer(keras.layers.Layer):
     Args:
         *args: Positional arguments of the Keras layer.
         input_estimator: Quantizer of the inputs: a name or an object of
-            `dann.gradients.estimators`, a function or layer that quantizes, as in larq (see
-            `dann.gradients.estimators.Quantizer`), or `None` for inputs that are not quantized, as
-            in the first layer of a network. Defaults to `"htanh"`.
+            `dann.gradients.estimators`, a function or layer that quantizes, as in larq, or `None`
+            for inputs that are not quantized, as in the first layer of a network. Defaults to
+            `"htanh"`.
         kernel_estimator: Quantizer of the kernel: a name, an object, a function or a layer, but not
             `None`. Defaults to `"htanh"`.
         implementation: Implementation of the gradients: `"override"` (default), `"stop_gradient"`

@@ -2,8 +2,9 @@ import keras
 from keras import ops
 
 from dann.gradients import binary_sign
-from dann.gradients.estimators import Estimator, ScheduledEstimator, Stochastic, get_estimator
-from dann.gradients.estimators.identifiers import standardize_estimator
+from dann.gradients.estimators import Estimator, Stochastic
+from dann.gradients.estimators.curves import ScheduledEstimator
+from dann.gradients.estimators.identifiers import get_estimator, standardize_estimator
 from dann.layers.state import add_state
 
 

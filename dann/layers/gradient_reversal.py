@@ -8,7 +8,8 @@ from dann.checks import check_choice
 from dann.gradients import reverse_gradient
 from dann.gradients.reversal import IMPLEMENTATIONS, check_strength, reject_synonyms
 from dann.layers.state import add_state
-from dann.schedules import StrengthSchedule, as_schedule
+from dann.schedules import StrengthSchedule
+from dann.schedules.strengths import as_schedule
 
 
 @keras.saving.register_keras_serializable("dann")

@@ -6,7 +6,7 @@ import keras
 
 from dann.checks import check_number
 from dann.optimizers.per_variable import PerVariable
-from dann.schedules import ScaledSchedule
+from dann.schedules.learning_rates import ScaledSchedule
 
 
 def faster_heads(

@@ -18,7 +18,6 @@ from dann.selection.regret import regret as regret
 from dann.selection.scores import SCORES as SCORES
 from dann.selection.scores import SelectionScores as SelectionScores
 from dann.selection.scores import compute_scores as compute_scores
-from dann.selection.scores import resolve_scores as resolve_scores
 from dann.selection.shares import ShareEstimate as ShareEstimate
 from dann.selection.shares import adapt_shares as adapt_shares
 from dann.selection.shares import estimate_shares as estimate_shares

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from packable_networks import integer_inputs, logits, normalize, spread_statistics
 
-from dann.deployment import FORMATS, PackError, c_file, export, exports, load, pack
+from dann.deployment import PackError, c_file, export, exports, load, pack
+from dann.deployment.exports import FORMATS
 from dann.layers import BinaryConv2D, BinaryDense
 
 

@@ -20,7 +20,8 @@ from support.differentiate import (
 )
 
 from dann.gradients import binary_sign
-from dann.gradients.estimators import EDE, ESTIMATORS, ReSTE, SwishSign, get_estimator
+from dann.gradients.estimators import EDE, ESTIMATORS, ReSTE, SwishSign
+from dann.gradients.estimators.identifiers import get_estimator
 
 # Eager for all, in a graph without further parameters, and by XLA one of each kind of arithmetic.
 CASES = [(name, False) for name in PUBLISHED]

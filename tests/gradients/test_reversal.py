@@ -16,8 +16,8 @@ from support.differentiate import (
 )
 
 from dann.gradients import binary_sign, override_gradient, reverse_gradient, straight_through
-from dann.gradients.estimators import EDE, DoReFa, get_estimator
-from dann.gradients.estimators.identifiers import get_kernel_estimator
+from dann.gradients.estimators import EDE, DoReFa
+from dann.gradients.estimators.identifiers import get_estimator, get_kernel_estimator
 from dann.gradients.reversal import reject_synonyms
 
 parametrize_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)

@@ -12,7 +12,8 @@ from support.differentiate import IMPLEMENTATIONS, as_array, value_and_gradients
 
 from dann import layers
 from dann.gradients import binary_sign
-from dann.gradients.estimators import SwishSign, get_estimator
+from dann.gradients.estimators import SwishSign
+from dann.gradients.estimators.identifiers import get_estimator
 from dann.layers import BinarySign, GradientReversal
 from dann.schedules import GaninSchedule
 
