@@ -27,7 +27,7 @@ import pathlib
 import environment  # noqa: F401
 
 from dann.config.errors import ConfigError
-from dann.config.script import script
+from dann.config.script import format_command, script
 
 # Readers that can load a new target with the scaling and the classes of a run.
 NEW_TARGET_READERS = "dann.data.image_folder", "dann.data.npz", "dann.data.csv_table"
@@ -40,6 +40,7 @@ def main(cfg):
     from dann.config.runs import load_run_config
     from dann.training import RunDirectory, evaluate_run
     from dann.training.evaluation import compute_accuracies, predict_target, to_predictions
+    from dann.training.overrides import format_argument
 
     if sum(value is not None for value in (cfg.target, cfg.label, cfg.labels_file)) > 1:
         raise ConfigError(
@@ -48,9 +49,9 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     if cfg.label is not None:
         path = evaluate_run.write_sample(run, cfg.label)
-        print(
-            f"Written to {path}. Fill in the column `label`, then evaluate with labels_file={path}"
-        )
+        command = f"{format_command('evaluate')} {format_argument('run', run)}"
+        print(f"Written to {path}: fill in the column `label`")
+        print(f"Next: {command} {format_argument('labels_file', path)}")
         return
     data_run = evaluate_run.find_data_run(run)
     if cfg.labels_file is not None:

@@ -38,9 +38,9 @@ def main(cfg):
     # A run that starts again deletes the files in the manifest.
     run.manifest.record(file for file in (path, *path.rglob("*")) if file.is_file())
     print(
-        f"{report['path']}: {report['bytes']:,} bytes; "
-        f"{report['examples'] - report['different']} of {report['examples']} examples get the same "
-        f"class, and logits that differ by at most {report['difference']:.2g}"
+        f"Compared on {report['examples']} target examples: "
+        f"{report['examples'] - report['different']} get the same class; logits differ by at most "
+        f"{report['difference']:.2g}\nWritten to {report['path']}: {report['bytes']:,} bytes"
     )
 
 

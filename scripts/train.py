@@ -91,10 +91,9 @@ def print_next_steps(run, domains):
     from dann.training.overrides import format_argument
 
     argument = format_argument("run", run)
-    print(f"Classifier: {run}/{run.classifier_file.name}")
     print(f"Next: {format_command('evaluate' if domains.nuisances else 'diagnose')} {argument}")
     if domains.target_test[1] is None and not domains.nuisances and not domains.is_regression:
-        print(f"      {format_command('evaluate')} {argument} label=50   (to measure the accuracy)")
+        print(f"      {format_command('evaluate')} {argument} label=50")
     if run.tensorboard.is_dir():
         print(f"      tensorboard --logdir {shlex.quote(f'{run}/{run.tensorboard.name}')}")
 

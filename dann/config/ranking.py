@@ -10,7 +10,9 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from dann.config.script import format_command
 from dann.training.manifest import Manifest
+from dann.training.overrides import format_argument
 
 _RECOMMENDED_FILES = "classifier.keras", "predictions.csv", "standardizer.json"
 _SWEEP_FILES = ["multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"]
@@ -94,6 +96,11 @@ class Ranking(Callback):
         elif score is not None and len(jobs) > 1:
             table = rank_sweep(directory, score, overrides, prepare_distillation)
             if table is not None:
-                print(f"{table}\nWritten to {directory / 'sweep.csv'}", flush=True)
+                recommended = RunDirectory(directory / "recommended")
+                print(f"{table}\nWritten to {directory}: sweep.csv, sweep.png")
+                if recommended.classifier_file.is_file():
+                    print(f"Written to {recommended}: classifier.keras, predictions.csv")
+                    argument = format_argument("run", recommended)
+                    print(f"Next: {format_command('evaluate')} {argument}", flush=True)
         if not all(finished):
             sys.exit(1)

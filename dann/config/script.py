@@ -117,8 +117,14 @@ def check_config(cfg: DictConfig) -> None:
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     plain.pop("data", None)  # `build_domains` checks it against a shorter list
     with _hide_native_logs():
-        from dann.config.building import check_targets  # imports Keras
+        import keras
 
+        from dann.config.building import check_targets
+
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            tf.config.list_physical_devices()  # logs an error if there is no GPU
     check_targets(plain)
 
 
@@ -173,7 +179,7 @@ def _prepare_process():
 def _hide_native_logs() -> Iterator[None]:
     """Discards what native code writes to standard error, unless TF_CPP_MIN_LOG_LEVEL is 0 or 1.
 
-    TensorFlow logs during its import, before it reads this variable.
+    TensorFlow logs during its import, before it reads this variable, and when it looks for devices.
     """
     try:
         stderr = os.dup(2)

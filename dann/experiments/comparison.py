@@ -21,6 +21,7 @@ INFO_MAX = "selection/info_max"  # ranks runs that agree equally
 GAIN = "gain"
 DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
 ACCURACIES = ["source/accuracy", "target/accuracy"]
+_WIDTH = 100  # columns of the console
 _TITLES = {
     "source/accuracy": "source",
     "target/accuracy": "target*",
@@ -152,6 +153,8 @@ class Comparison:
         unit = "folds" if "fold" in self.runs else "seeds"
         columns: dict[str, Any] = {unit: table[f"source/{self.measure}"]["count"]}
         for name in map(str, table.columns.unique(level=0)):
+            if not table[name]["count"].any():  # a target without labels
+                continue
             title = _TITLES.get(name, name.removeprefix("selection/"))
             columns[title] = [_format_cell(name, *row) for row in table[name].to_numpy()]
         frame = pandas.DataFrame(columns).rename_axis(None)
@@ -159,18 +162,16 @@ class Comparison:
         gain = "points over source only with the same seed"
         if self.measure == "mae":
             gain = "% less error than source only with the same seed"
-        lines = [
-            f"mean ± standard deviation over {unit}; * uses target labels (oracle)",
-            f"gain: {gain}, ± half the width of the 95% interval",
-            frame.to_string(),
-            *self.notes,
-        ]
+        lines = [f"mean ± standard deviation over {unit}; * uses target labels (oracle)"]
+        if "gain*" in frame:
+            lines.append(f"gain: {gain}, ± half the width of the 95% interval")
+        lines += [frame.to_string(line_width=_WIDTH), *self.notes]
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
             for reason in self.recommendation.reasons:
-                lines += textwrap.wrap(f"- {reason}", 100, subsequent_indent="  ")
-            lines.append(f"recommended: {self._describe_recommended()}")
+                lines += textwrap.wrap(f"- {reason}", _WIDTH, subsequent_indent="  ")
+            lines.append(f"Recommended: {self._describe_recommended()}")
         return "\n".join(lines)
 
     def _describe_recommended(self):
@@ -248,7 +249,7 @@ def recommend_distilled(recommendation: Recommendation, run: str, steps: int) ->
 
 
 def _format_cell(name, count, mean, std):
-    """Formats a mean over seeds with its spread, which needs at least two seeds."""
+    """Formats a mean over seeds, of an accuracy with its spread if there are two seeds."""
     if not count:
         return "-"
     if name == GAIN:
@@ -258,7 +259,6 @@ def _format_cell(name, count, mean, std):
     number = "{:.1%}" if name in _TITLES else "{:.1f}" if name == "seconds" else "{:.4f}"
     if name.endswith(("/mae", "/r2")):
         number = "{:.6g}" if name.endswith("/mae") else "{:.3f}"
-    # Two runs agree equally with each other, so their spread of 0 has no meaning.
-    if count < (3 if name == AGREEMENT else 2):
+    if count < 2 or name not in _TITLES:
         return number.format(mean)
     return f"{number.format(mean)} ± {number.format(std)}"

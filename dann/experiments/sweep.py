@@ -110,7 +110,7 @@ def rank_sweep(
             with_keras_batch_normalization(classifier).save(draft)
         with manifest.write(saved.predictions_file) as draft:
             predict_target(classifier, domains).to_csv(draft, index=False)
-    return f"{comparison}\nsaved in {directory / RECOMMENDED}"
+    return str(comparison)
 
 
 def save_tradeoff(

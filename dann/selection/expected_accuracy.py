@@ -38,7 +38,7 @@ class AccuracyEstimate(NamedTuple):
         estimate = f"{self.accuracy:.0%} (90% interval {self.low:.0%} to {self.high:.0%})"
         if self.rejection_reason:
             estimate = f"cannot tell ({self.rejection_reason})"
-        return f"expected target accuracy: {estimate}"
+        return f"Expected target accuracy: {estimate}"
 
 
 def expected_accuracy(

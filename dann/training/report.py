@@ -1,4 +1,4 @@
-"""Console output of a finished run: accuracies, leakage, label-free scores, and alignment."""
+"""Console output of a finished run: accuracies, leakage, alignment, and a recommendation."""
 
 import textwrap
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
 from dann.diagnostics import Leakage, find_confounded_classes
 from dann.diagnostics.catalogue import name_alignment
-from dann.selection import AccuracyEstimate, Outputs, ShareEstimate, estimate_shares
+from dann.selection import Outputs, ShareEstimate, estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
 
 _WIDTH = 100  # columns of the console
@@ -19,11 +19,11 @@ _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
 _COLUMNS = {
     "source/accuracy": "source",
-    "target/accuracy": "target (oracle)",
-    "target/balanced_accuracy": "balanced (oracle)",
+    "target/accuracy": "target*",
+    "target/balanced_accuracy": "balanced*",
     "source/mae": "source MAE",
-    "target/mae": "target MAE (oracle)",
-    "target/r2": "target R2 (oracle)",
+    "target/mae": "target MAE*",
+    "target/r2": "target R2*",
     "seconds": "seconds",
 }
 
@@ -44,27 +44,22 @@ def print_results(
         outputs: Outputs of the model on held-out source examples and the target. Defaults to
             `None`: the class shares and the accuracy of the target are not estimated.
     """
-    print(format_leakage(row) if domains.nuisances else format_accuracies(row))
-    for domain in ("source", "target"):
-        count = len(getattr(domains, f"{domain}_test")[0])
-        if (accuracy := row.get(f"{domain}/accuracy")) is not None:
-            print(f"{domain} accuracy: {accuracy:.1%} (of {count} test examples)")
-        if (error := row.get(f"{domain}/mae")) is not None:
-            r2 = row[f"{domain}/r2"]
-            print(f"{domain} mean absolute error: {error:.6g}, R2 {r2:.3f} (of {count} examples)")
-    if domains.target_test[1] is None and not domains.nuisances:
-        if domains.is_regression:
-            print(f"target error: unknown (no labels)\n{describe_alignment(row)}.")
-            return
-        print("target accuracy: unknown (no labels)")
-        for name in (name for name in row if name.startswith("selection/")):
-            baseline = row.get(f"source_only/{name}")
-            note = "" if baseline is None else f"  (source only {baseline:.4f})"
-            print(f"{name:<28}{row[name]:>10.4f}{note}")
+    if domains.nuisances:
+        print(format_leakage(row))
+        return
+    print(format_accuracies(row))
+    counts = [len(domains.source_test[0]), len(domains.target_test[0])]
+    has_labels = domains.target_test[1] is not None
+    target = f"{counts[1]} target examples" if has_labels else "the target has no labels"
+    print(f"Tested on: {counts[0]} source examples; {target}")
+    print(describe_alignment(row))
+    if not has_labels and not domains.is_regression:
         shares = estimate_shares(outputs) if outputs else None
-        accuracy = estimate_accuracy(outputs) if outputs else None
-        line = describe_target(row, *compute_class_shares(domains, table), shares, accuracy)
-        print(textwrap.fill(line, _WIDTH, subsequent_indent="  "))
+        print(describe_shares(*compute_class_shares(domains, table), shares))
+        if outputs:
+            print(estimate_accuracy(outputs))
+    if "source_only/probe/low" in row:
+        print(f"Recommended: {recommend_classifier(row)}")
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -91,7 +86,7 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
     ]
     if "source_only/target/accuracy" in row:
         gain = row["target/accuracy"] - row["source_only/target/accuracy"]
-        lines.append(f"gain: {100 * gain:+.1f} points")
+        lines.append(f"Gain: {100 * gain:+.1f} points (* uses target labels, for this table only)")
     return "\n".join(lines)
 
 
@@ -146,49 +141,35 @@ def compute_class_shares(
 
 
 def describe_alignment(row: Mapping[str, Any]) -> str:
-    """Returns the alignment of the domains in words, from the probe in the summary of a run."""
+    """Returns the alignment of the domains in words, from the probe in the summary of a run.
+
+    The words are those of `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
+    features of the model.
+    """
     if "probe/low" not in row:
-        return "Alignment unknown (no probe)"
+        return "Alignment: unknown (no probe)"
     alignment = name_alignment(row["probe/low"], row["probe/high"])
-    state = "Alignment undetermined" if alignment == "undetermined" else alignment.capitalize()
-    advice = ": do not trust these predictions" if alignment == "not aligned" else ""
-    return f"{state} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%){advice}"
+    return f"Alignment: {alignment} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"
 
 
-def describe_target(
-    row: Mapping[str, Any],
-    predicted: pandas.Series,
-    source: pandas.Series,
-    shares: ShareEstimate | None = None,
-    accuracy: AccuracyEstimate | None = None,
+def describe_shares(
+    predicted: pandas.Series, source: pandas.Series, shares: ShareEstimate | None = None
 ) -> str:
-    """Returns one line about the predictions for a target without labels.
+    """Returns the class shares of a target without labels in words.
 
-    It combines three results, all without target labels:
-
-    - The alignment, by `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
-      features of the model. If the domains are "not aligned", the classifier gets inputs that it
-      was not trained on, however confident its predictions are.
-    - The class shares that `dann.selection.estimate_shares` estimates or, if this estimate is
-      rejected, the class shares of the predictions. If their distance from the class shares of the
-      source, half of the sum of the absolute differences, is at least 0.2, either the class shares
-      have changed, or the predictions are wrong.
-    - The accuracy to expect, by `dann.selection.expected_accuracy`.
-
-    None of them can show that each class of the target is aligned with the same class of the
-    source; `label=50` of `scripts/evaluate.py` measures the accuracy.
+    If their distance from the class shares of the source, half of the sum of the absolute
+    differences, is at least 0.2, either the class shares have changed, or the predictions are
+    wrong.
 
     Args:
-        row: Summary of the run, with the result of the probe as `probe/<name>` if it was measured.
         predicted: Shares of the classes in the predictions for the target.
         source: Shares of the classes in the source.
-        shares: Estimated class shares. Defaults to `None`.
-        accuracy: Estimated accuracy. Defaults to `None`.
+        shares: The result of `dann.selection.estimate_shares`, which replaces `predicted` unless
+            it is rejected. Defaults to `None`.
     """
-    words = [describe_alignment(row)]
-    title = "predicted class shares"
+    title = "Predicted class shares"
     if shares is not None and shares.rejection_reason is None:
-        title = "estimated class shares on the target"
+        title = "Estimated class shares on the target"
         predicted = pandas.Series(shares.target, predicted.index)
     distance = (predicted - source).abs().sum() / 2
     if len(source) <= _MAX_LISTED_CLASSES:
@@ -197,7 +178,21 @@ def describe_target(
     else:
         cells = f"total variation distance from the source {distance:.0%}"
     differ = "; they differ: label some examples" if distance >= _SHARE_CHANGE else ""
-    words.append(f"{title}: {cells}{differ}")
-    if accuracy is not None:
-        words.append(str(accuracy))
-    return f"{'; '.join(words)}."
+    return textwrap.fill(f"{title}: {cells}{differ}", _WIDTH, subsequent_indent="  ")
+
+
+def recommend_classifier(row: Mapping[str, Any]) -> str:
+    """Returns in words which classifier of a run to use; see `dann.selection.recommend`.
+
+    It reads no target labels. No measurement without labels can show that each class of the target
+    is aligned with the same class of the source; `label=50` of `scripts/evaluate.py` measures the
+    accuracy.
+
+    Args:
+        row: Summary of a run with a baseline and its probe, `source_only/probe/low`.
+    """
+    if row["source_only/probe/low"] <= 0.5:
+        return "source only, because a new probe sees no shift between the domains"
+    if "probe/low" in row and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
+        return "no predictions without labeled examples, because the domains are not aligned"
+    return f"{row['method']}, because a new probe sees a shift; compare several seeds in a sweep"

@@ -218,7 +218,7 @@ def train_run(
         title = _format_title(name, measures)
         views.append(run_figures.compute_panel(title, model, domains))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
-        print(f"Written to {run}")
+        print(f"Written to {run}: classifier.keras, predictions.csv, figures/")
     return row
 
 

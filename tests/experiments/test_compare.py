@@ -119,7 +119,7 @@ def test_comparison_is_printed_and_drawn(comparison, tmp_path):
     text = str(comparison)
     assert "95% interval" in text
     choice, run = comparison.recommendation.key
-    assert text.splitlines()[-1].startswith(f"recommended: {choice}, in {run} (target accuracy ")
+    assert text.splitlines()[-1].startswith(f"Recommended: {choice}, in {run} (target accuracy ")
     assert re.search(r"^target_only\* +2 ", text, re.MULTILINE)
     mean = comparison.table["target/accuracy"]["mean"]["mine"]
     gains = comparison.runs.query("setting == 'mine'")["gain"]
@@ -198,7 +198,7 @@ def test_regression_is_compared_by_errors(tmp_path):
     assert 4000 < predicted.mean() < 8000  # the outputs begin in the scale of the labels
     text = str(comparison)
     assert "regression: without mcc, cdan, sdat, adapted_shares, gradient_boosting" in text
-    assert f"recommended: {setting}, in {run} (target MAE {error:.6g}, best run " in text
+    assert f"Recommended: {setting}, in {run} (target MAE {error:.6g}, best run " in text
     comparison.plot(tmp_path / "a.png")
 
 

@@ -62,7 +62,7 @@ def measure(directory, name):
 def test_runs_are_ranked_by_the_score(sweep, score, expected):
     text = rank_sweep(sweep, score, OVERRIDES)
     assert order(sweep) == expected
-    assert re.search(r"90.0% ± 0.0% +81.7% ± 12.6% +- +-?1.7000 ± 0.2000\n", text)
+    assert re.search(r"90.0% ± 0.0% +81.7% ± 12.6% +-?1.7000\n", text)
     assert measure(sweep, "selection/bnm") == {"0": -1.5, "1": -1.9, "2": -1.7}
     assert measure(sweep, "target/accuracy") == {"0": 0.7, "1": 0.8, "2": 0.95}
     assert read_rows(sweep).loc["3", "overrides"] == "seed=3 method=dann"
@@ -78,7 +78,7 @@ def test_gain_is_paired_with_the_baseline_of_the_seed(sweep):
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert measure(sweep, "gain") == pytest.approx({"1": 0.1, "2": 0.15, "0": 0.05})
     # t(2 degrees of freedom) = 4.303, times 5 points / sqrt(3)
-    assert re.search(r"81.7% ± 12.6% +62.5% ± 12.5% +\+10.0 ± 12.4 +1.7000 .* 2.0 ± 0.0\n", text)
+    assert re.search(r"81.7% ± 12.6% +62.5% ± 12.5% +\+10.0 ± 12.4 +1.7000 +2.0\n", text)
     assert re.search(r"source only +3 +90.0% ± 0.0% +71.7% ± 7.6% +- +\+0.0 ± 0.0", text)
     text = rank_sweep(sweep, "info_max", {"0": ["seed=0"]})
     assert "+5.0 ± -" in text
@@ -97,8 +97,8 @@ def test_one_run_is_recommended_and_saved(sweep):
     change_probe(sweep / "0", "source_only/")
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert "separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
-    assert "recommended: all seeds, in 1 (target accuracy 80.0%, best run 95.0%)\n" in text
-    assert text.count("recommended: ") == 1
+    assert text.endswith("\nRecommended: all seeds, in 1 (target accuracy 80.0%, best run 95.0%)")
+    assert text.count("Recommended: ") == 1
     folder = sweep / "recommended"
     assert (folder / "classifier.keras").read_text() == "r1"
     assert (folder / "predictions.csv").read_text() == (sweep / "1/predictions.csv").read_text()
@@ -130,7 +130,7 @@ def test_new_network_learns_the_average_of_the_runs(sweep):
     assert saved.predictions()["class"].tolist() == predicted.astype(str).tolist()
     accuracy = np.mean(predicted[4:] == 0)
     assert "a new network was trained for 3 steps to predict the average of" in text
-    assert f"recommended: distilled_average, in recommended (target accuracy {accuracy:.1%}" in text
+    assert f"Recommended: distilled_average, in recommended (target accuracy {accuracy:.1%}" in text
     table = pandas.read_csv(sweep / "sweep.csv").set_index("run")
     assert table.loc["recommended", "target/accuracy"] == accuracy
     assert table.loc["recommended", "setting"] == "distilled_average"
@@ -139,7 +139,7 @@ def test_new_network_learns_the_average_of_the_runs(sweep):
 def test_source_only_is_recommended_without_a_shift(sweep):
     write_classes(sweep, **CLASSES)
     change_probe(sweep / "0", "source_only/", low=0.5)
-    assert "recommended: source only" in rank_sweep(sweep, "info_max", OVERRIDES)
+    assert "Recommended: source only" in rank_sweep(sweep, "info_max", OVERRIDES)
     assert not (sweep / "recommended").exists()  # no run saved its baseline
     baseline = RunDirectory(sweep / "0/source_only")
     baseline.path.mkdir()
@@ -147,7 +147,7 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     (sweep / "0/standardizer.json").write_text("statistics")
     shutil.copy(sweep / "1/predictions.csv", baseline.path)
     text = rank_sweep(sweep, "info_max", OVERRIDES)
-    assert "recommended: source only, in 0/source_only\n" in text
+    assert text.endswith("\nRecommended: source only, in 0/source_only")
     assert (sweep / "recommended/classifier.keras").read_text() == "baseline"
     assert (sweep / "recommended/standardizer.json").read_text() == "statistics"
     (sweep / "0/standardizer.json").unlink()
@@ -156,7 +156,7 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     change(sweep / "0", method="source_only")
     change_probe(sweep / "0", "", low=0.4)
     text = rank_sweep(sweep, "info_max", {**OVERRIDES, "0": ["seed=0", "method=source_only"]})
-    assert "recommended: source only, in 0" in text
+    assert "Recommended: source only, in 0" in text
     assert (sweep / "recommended/classifier.keras").read_text() == "r0"
 
 
@@ -189,7 +189,7 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
     scores = {name: (row[1], row[-1]) for name, row in rows.items()}
     assert scores == {
         "method=cdan": ("2", "1.0000"),
-        "method=dann": ("3", "0.3333 ± 0.2887"),
+        "method=dann": ("3", "0.3333"),
         "source only": ("3", "-"),
     }
     assert measure(sweep, "selection/agreement") == {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}

@@ -26,7 +26,7 @@ def test_sweep_is_ranked_and_shares_baselines(
     settings = re.findall(r"^(.+?)  +2 .+% ± .+% ± .+$", table, re.MULTILINE)
     assert {*settings} == {"method=dann", "source only"}
     assert "failed: method=dirt_t, in 5_dirt_t_seed1\n" in table
-    (run,) = re.findall(r"^recommended: .+, in (\S+) \(target accuracy", table, re.MULTILINE)
+    (run,) = re.findall(r"^Recommended: .+, in (\S+) \(target accuracy", table, re.MULTILINE)
     for name in ("classifier.keras", "predictions.csv"):
         saved = (folder / "sweep/recommended" / name).read_bytes()
         assert saved == (folder / "sweep" / run / name).read_bytes()

@@ -22,7 +22,12 @@ from dann.data import DomainPair, arrays, csv_table
 from dann.training import RunDirectory, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
-from dann.training.report import describe_target, format_accuracies
+from dann.training.report import (
+    describe_alignment,
+    describe_shares,
+    format_accuracies,
+    recommend_classifier,
+)
 from dann.training.run_callbacks import EpochLines
 
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -91,61 +96,57 @@ def test_progress_within_a_long_epoch(monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == expected
 
 
-ALIGNMENTS = {
-    "not aligned": (
-        (0.92, 0.86),
-        [0.5, 0.5],
-        "Not aligned (probe accuracy 92%, chance 50%): do not trust these predictions; predicted",
-    ),
-    "aligned": (
-        (0.58, 0.5),
-        [0.4, 0.6],
-        "Aligned (probe accuracy 58%, chance 50%); predicted class shares: no 40%, yes 60% (source "
-        "50%, 50%).",
-    ),
-    "partly aligned": (
-        (0.8, 0.7),
-        [0.5, 0.5],
-        "Partly aligned (probe accuracy 80%, chance 50%); predicted class shares",
-    ),
-    "undetermined": ((0.6, 0.4), [0.5, 0.5], "Alignment undetermined (probe accuracy 60%, chance"),
-    "other shares": ((0.58, 0.5), [0.2, 0.8], "50%); they differ: label some examples."),
-    "no probe": (None, [0.5, 0.5], "Alignment unknown (no probe); predicted class shares: no 50%"),
-}
+def summarize_probe(prefix, accuracy, low):
+    numbers = {"accuracy": accuracy, "low": low, "high": 2 * accuracy - low}
+    return {f"{prefix}probe/{name}": value for name, value in numbers.items()}
 
 
-@pytest.mark.parametrize("case", ALIGNMENTS)
-def test_last_line_combines_alignment_and_class_shares(case):
-    probe, shares, words = ALIGNMENTS[case]
-    row = {}
-    if probe is not None:
-        accuracy, low = probe
-        row = {"probe/accuracy": accuracy, "probe/low": low, "probe/high": 2 * accuracy - low}
-    predicted, source = (pandas.Series(s, ["no", "yes"]) for s in (shares, [0.5, 0.5]))
-    line = describe_target(row, predicted, source)
-    assert words in line
-    assert ("they differ" in line) == (case == "other shares")
+@pytest.mark.parametrize(
+    ("alignment", "probe"),
+    {
+        "not aligned": (0.92, 0.86),
+        "partly aligned": (0.8, 0.7),
+        "undetermined": (0.6, 0.4),
+        "aligned": (0.58, 0.5),
+    }.items(),
+)
+def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
+    row = {"method": "dann", **summarize_probe("", *probe)}
+    line = f"Alignment: {alignment} (probe accuracy {probe[0]:.0%}, chance 50%)"
+    assert describe_alignment(row) == line
+    row |= summarize_probe("source_only/", 0.9, 0.88)
+    is_aligned = alignment != "not aligned"
+    assert recommend_classifier(row).startswith("dann, " if is_aligned else "no predictions ")
+    row |= summarize_probe("source_only/", 0.52, 0.5)
+    assert recommend_classifier(row).startswith("source only, ")
+    assert describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
-def test_line_on_trust_contains_the_estimates_that_are_usable():
+def test_class_shares_are_estimated_if_only_shares_differ():
     rng = np.random.default_rng(0)
     y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
     x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
     source, target = (np.hstack([0 * part, 3 * part - 4.5]) for part in (x, x_target))
     outputs = selection.Outputs(target, source_logits=source, source_labels=y)
-    shares = selection.estimate_shares(outputs)
-    accuracy = selection.AccuracyEstimate(0.8, 0.75, 0.85)
-    series = pandas.Series([0.5, 0.5], ["no", "yes"])
-    line = describe_target({}, series, series, shares, accuracy)
+    predicted, changed = (pandas.Series(s, ["no", "yes"]) for s in ([0.5, 0.5], [0.2, 0.8]))
+    line = describe_shares(predicted, predicted, selection.estimate_shares(outputs))
     words = (
-        r"estimated class shares on the target: no (79|80|81)%, yes .* \(source 50%, 50%\); they"
+        r"Estimated class shares on the target: no (79|80|81)%, yes .* \(source 50%, 50%\); they"
     )
     assert re.search(words, line)
-    assert "; expected target accuracy: 80% (90% interval 75% to 85%)." in line
     rejected = selection.estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
-    line = describe_target({}, series, series, rejected, selection.AccuracyEstimate(0.6, 0.3, 0.8))
-    assert "; predicted class shares: no 50%, yes 50%" in line
-    assert "cannot tell (90% interval 30% to 80%, too wide: label 50 examples)." in line
+    line = describe_shares(predicted, predicted, rejected)
+    assert line == "Predicted class shares: no 50%, yes 50% (source 50%, 50%)"
+    line = describe_shares(changed, predicted)
+    assert line.endswith(" (source 50%, 50%); they differ: label some examples")
+
+
+@pytest.mark.parametrize(
+    ("low", "words"),
+    [(0.75, "80% (90% interval 75% to 85%)"), (0.3, "cannot tell (90% interval 30% to 85%, too")],
+)
+def test_expected_accuracy_is_printed_if_its_interval_is_narrow(low, words):
+    assert f"Expected target accuracy: {words}" in str(selection.AccuracyEstimate(0.8, low, 0.85))
 
 
 @pytest.mark.parametrize(("count", "has_numbers"), [(3, True), (21, False)])
@@ -181,14 +182,14 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     outputs = selection.compute_outputs(baseline, source=pair.source_test, target=pair.target_train)
     score = summary["source_only/selection/info_max"]
     assert score == pytest.approx(selection.info_max(outputs), rel=1e-4)
-    assert f"  (source only {score:.4f})\n" in printed.out
     probe = selection.probe_domains(outputs.source_features, outputs.target_features)
     for name, value in probe._asdict().items():
         assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
-    assert "target accuracy: unknown (no labels)" in printed.out
+    assert "source examples; the target has no labels\n" in printed.out
     counts = len(pair.target_train), len(pair.target_test[0])
     assert "Target: {} examples to train on and {} to test".format(*counts) in printed.out
-    assert re.search(r"\n(Not a|A|Partly a)ligned .*\n  .*\n?.*\nWritten to ", printed.out)
+    lines = r"\nAlignment: (.*\n)+Expected (.*\n)+Recommended: .*\nWritten to "
+    assert re.search(lines, printed.out)
     assert "warning" not in printed.err
 
 
