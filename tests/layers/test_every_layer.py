@@ -127,26 +127,23 @@ def test_masks_pass_through(case):
 
 
 @pytest.mark.tensorflow
-def test_layers_train_compiled_and_are_saved(reloaded):
-    """Each layer is between two dense layers, and the first gets its gradient from the layer."""
-    entries, outputs, inputs, case_layers = [], [], [], [case.make() for case in CASES]
-    for case, layer in zip(CASES, case_layers, strict=True):
-        first, *others = [keras.Input(shape) for shape in case.inputs]
-        hidden = [keras.layers.Dense(case.inputs[0][-1])(first), *others]
-        features = keras.layers.Flatten()(call(layer, hidden))
-        outputs.append(keras.layers.Dense(2)(features))
-        entries, inputs = [*entries, first, *others], [*inputs, *make_inputs(case)]
-    model = keras.Model(entries, outputs)
+@parametrize_case
+def test_layer_trains_compiled_and_is_saved(case, reloaded):
+    """The layer is between two dense layers, and the first gets its gradient from the layer."""
+    entries = [keras.Input(shape) for shape in case.inputs]
+    hidden = [keras.layers.Dense(case.inputs[0][-1])(entries[0]), *entries[1:]]
+    layer, inputs = case.make(), make_inputs(case)
+    features = keras.layers.Flatten()(call(layer, hidden))
+    model = keras.Model(entries, keras.layers.Dense(2)(features))
     before = [as_array(weight) for weight in model.trainable_weights]
-    model.compile(keras.optimizers.SGD(0.5), ["mse"] * len(CASES), jit_compile=True)
-    model.fit(inputs, [np.ones((3, 2))] * len(CASES), epochs=2, verbose=0)  # schedules begin at 0
+    model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=True)
+    model.fit(inputs, np.ones((3, 2)), epochs=2, verbose=0)  # a schedule is 0 in the first step
     for weight, old in zip(model.trainable_weights, before, strict=True):
         assert np.abs(as_array(weight) - old).max() > 0, weight.path
     loaded = reloaded(model)
-    for layer in case_layers:
-        assert loaded.get_layer(layer.name).get_config() == layer.get_config()
+    assert loaded.get_layer(layer.name).get_config() == layer.get_config()
     assert_all_equal(model.get_weights(), loaded.get_weights())
-    assert_all_equal(map(as_array, loaded(inputs)), map(as_array, model(inputs)))
+    assert_all_equal(as_array(loaded(inputs)), as_array(model(inputs)))
 
 
 @pytest.mark.parametrize("name", ["ede", "reste"])
