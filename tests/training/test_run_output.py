@@ -113,9 +113,10 @@ def summarize_probe(prefix, accuracy, low):
 def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     row = {"method": "dann", **summarize_probe("", *probe)}
     line = f"Alignment: {alignment} (probe accuracy {probe[0]:.0%}, chance 50%)"
-    assert describe_alignment(row) == line
-    row |= summarize_probe("source_only/", 0.9, 0.88)
     is_aligned = alignment != "not aligned"
+    advice = "" if is_aligned else ": do not trust these predictions"
+    assert describe_alignment(row) == line + advice
+    row |= summarize_probe("source_only/", 0.9, 0.88)
     assert recommend_classifier(row).startswith("dann, " if is_aligned else "no predictions ")
     row |= summarize_probe("source_only/", 0.52, 0.5)
     assert recommend_classifier(row).startswith("source only, ")
