@@ -70,6 +70,18 @@ def test_downloaded_photos_are_verified(raw_files, monkeypatch):
 NAMES = {"train": "usps.bz2", "test": "usps.t.bz2"}
 
 
+@needs_real("usps")
+def test_real_usps_is_read_exactly():
+    hashes = {
+        split: hashlib.sha256(read_usps(REAL_DATA / "usps/usps.h5", split)[0].tobytes()).hexdigest()
+        for split in NAMES
+    }
+    assert hashes == {
+        "train": "2f7c143ae36230217969192bdf6cf789ab7d6b192094d8469106db85e5f32496",
+        "test": "0d676bfeece8e58939a4cf88aa0de0b720c60556b6ab1d02e37e9c1ca07b758b",
+    }
+
+
 @pytest.mark.parametrize("split", NAMES)
 def test_formats_agree_and_gray_rounds_half_up(usps_files, usps_digits, split):
     thousandths, labels = usps_digits[split]
