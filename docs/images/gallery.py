@@ -72,12 +72,16 @@ def read_predictions(run):
     return table["class"][table["split"] == "test"].to_numpy()
 
 
+def draw_runs(name, domains, runs):
+    """Draws the predictions of two runs, without and with DANN."""
+    methods = {"source only": "source_only", "DANN": "dann"}
+    predicted = {key: read_predictions(runs / f"{name}_{run}") for key, run in methods.items()}
+    draw_predictions(name, domains, predicted)
+
+
 def digits(data, runs):
     """Draws the demo: digits on black to digits over photos."""
-    domains = dann.data.digits_to_photos(str(runs / "prepared"))
-    methods = {"source only": "source_only", "DANN": "dann"}
-    predicted = {key: read_predictions(runs / f"digits_{name}") for key, name in methods.items()}
-    draw_predictions("digits", domains, predicted)
+    draw_runs("digits", dann.data.digits_to_photos(str(runs / "prepared")), runs)
 
 
 def features(data, runs):
@@ -95,10 +99,7 @@ def features(data, runs):
 def usps(data, runs):
     """Draws handwritten digits of two collections."""
     options = {"source_split": "train", "target_split": "train", "data_dir": str(data)}
-    domains = dann.data.tfds_pair("usps", "mnist", image_size=28, **options)
-    methods = {"source only": "source_only", "DANN": "dann"}
-    predicted = {key: read_predictions(runs / f"usps_{name}") for key, name in methods.items()}
-    draw_predictions("usps", domains, predicted)
+    draw_runs("usps", dann.data.tfds_pair("usps", "mnist", image_size=28, **options), runs)
 
 
 def compare(domains, methods, backbone, steps=500):
