@@ -162,8 +162,9 @@ class Comparison:
         gain = "points over source only with the same seed"
         if self.measure == "mae":
             gain = "% less error than source only with the same seed"
-        lines = [f"mean ± standard deviation over {unit}; * uses target labels (oracle)"]
+        lines = [f"mean ± standard deviation over {unit}"]
         if "gain*" in frame:
+            lines[0] += "; * uses target labels (oracle)"
             lines.append(f"gain: {gain}, ± half the width of the 95% interval")
         lines += [frame.to_string(line_width=_WIDTH), *self.notes]
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
