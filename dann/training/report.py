@@ -77,16 +77,19 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
         if f"{prefix}seconds" in row
     }
     table = pandas.DataFrame.from_dict(rows, orient="index", columns=[*_COLUMNS.values()])
+    table = table.dropna(axis="columns", how="all")
     formatters: Any = dict.fromkeys(table, "{:.1%}".format) | {"seconds": "{:.1f}".format}
     formatters |= {title: "{:.6g}".format for title in table if "MAE" in title}
     formatters |= {title: "{:.3f}".format for title in table if "R2" in title}
     lines = [
         f"seed {row['seed']}, {row['steps']} steps, test accuracy after {moment}",
-        table.dropna(axis="columns", how="all").to_string(formatters=formatters),
+        table.to_string(formatters=formatters),
     ]
+    if any(title.endswith("*") for title in table):
+        lines.append("* measured with target test labels; not used in training")
     if "source_only/target/accuracy" in row:
         gain = row["target/accuracy"] - row["source_only/target/accuracy"]
-        lines.append(f"Gain: {100 * gain:+.1f} points (* uses target labels, for this table only)")
+        lines.append(f"Gain: {100 * gain:+.1f} points")
     return "\n".join(lines)
 
 
@@ -197,4 +200,5 @@ def recommend_classifier(row: Mapping[str, Any]) -> str:
         return "source only, because a new probe sees no shift between the domains"
     if "probe/low" in row and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
         return "no predictions without labeled examples, because the domains are not aligned"
-    return f"{row['method']}, because a new probe sees a shift; compare several seeds in a sweep"
+    reason = "because the domains differ; not verified: label examples or compare seeds"
+    return f"{row['method']}, {reason}"

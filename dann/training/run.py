@@ -184,7 +184,7 @@ def train_run(
             row |= {k: v for k, v in baseline.items() if k.startswith("source_only/")}
         elif baseline is not None:
             title, network = "strength 0" if domains.nuisances else "source only", baseline
-            print(f"Trains two models: {title}, then {name}; the time left is for the current one")
+            print(f"Trains two models: {title}, then {name}")
             batches = _make_pairs(baseline, domains, trainer, seed)
             folder = run.baseline_checkpoints
             _, measures, _ = train(title, baseline, batches, folder, Clock(), progress())

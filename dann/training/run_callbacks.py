@@ -53,14 +53,14 @@ class EpochLines(keras.callbacks.Callback):
 
     This callback must come after the callback that computes the scores.
 
-    `epoch 3/10  source 99.8%  domain acc 0.65  strength 0.25  InfoMax 1.96  0:12 left` shows the
-    accuracies on the training batches of the epoch, the strength of the reversal, the score, and
-    the remaining time, estimated from the duration of this epoch. The first epoch, which includes
-    compilation, shows no remaining time. Values that a model does not log are omitted. A model
-    without the accuracy of a discriminator shows the loss instead.
+    `epoch 3/9  source 99.8%  domain acc 65%  strength 0.25  InfoMax 1.96  0:12 left for this model`
+    shows the accuracies on the training batches of the epoch, the strength of the reversal, the
+    score, and the remaining time, estimated from the duration of this epoch. The first epoch, which
+    includes compilation, shows no remaining time. Values that a model does not log are omitted. A
+    model without the accuracy of a discriminator shows the loss instead.
 
-    Within a long epoch, lines such as `step 40/2000  12:30 left` show the progress: the first after
-    10 seconds, further lines every 30 seconds.
+    Within a long epoch, lines such as `step 40/2000  12:30 left for this model` show the progress:
+    the first after 10 seconds, further lines every 30 seconds.
 
     Args:
         total_steps: Number of training steps, for the lines within an epoch.
@@ -69,7 +69,7 @@ class EpochLines(keras.callbacks.Callback):
     fields = {
         "accuracy": "{domain} {:.1%}",
         "mae": "{domain} MAE {:.6g}",
-        "domain/accuracy": "domain acc {:.2f}",
+        "domain/accuracy": "domain acc {:.0%}",
         "loss": "loss {:.3g}",
         "strength": "strength {:.2f}",
         "selection/info_max": "InfoMax {:.2f}",
@@ -96,7 +96,7 @@ class EpochLines(keras.callbacks.Callback):
         start, first_step = self._origin
         if now >= self._next_line and step < self.total_steps:
             seconds = (self.total_steps - step) * (now - start) / (step - first_step)
-            print(f"step {step}/{self.total_steps}  {_format_time(seconds)} left", flush=True)
+            print(f"step {step}/{self.total_steps}  {_format_time(seconds)}", flush=True)
             self._next_line = now + 30
         if first_step == self._first_step:  # the first call includes compilation
             self._origin = now, step
@@ -110,13 +110,13 @@ class EpochLines(keras.callbacks.Callback):
         words = [self.fields[name].format(logs[name], domain=domain) for name in names]
         now, epochs = time.perf_counter(), self.params["epochs"]
         if self._last_end is not None and epoch + 1 < epochs:
-            words.append(f"{_format_time((epochs - epoch - 1) * (now - self._last_end))} left")
+            words.append(_format_time((epochs - epoch - 1) * (now - self._last_end)))
         self._last_end, self._next_line = now, now + 30
         print(f"epoch {epoch + 1}/{epochs}", *words, sep="  ", flush=True)
 
 
 def _format_time(seconds):
-    return f"{round(seconds) // 60}:{round(seconds) % 60:02}"
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02} left for this model"
 
 
 class EpochTable(keras.callbacks.Callback):

@@ -52,7 +52,7 @@ def test_run_takes_the_configured_steps(domains, tmp_path, capsys):
     assert summary["backend"] == keras.backend.backend()
     output = capsys.readouterr().out
     assert format_accuracies(summary) in output
-    assert "Trains two models: source only, then DANN; the time left" in output
+    assert "Trains two models: source only, then DANN\n" in output
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
         assert picture.std() > 5  # not blank
@@ -64,7 +64,9 @@ def test_table_shows_both_methods_and_the_gain():
         for key, number in zip(("seconds", *ACCURACIES), numbers, strict=True):
             summary[name + key] = number
     summary["target/balanced_accuracy"] = 0.712
-    words = format_accuracies(summary).split()
+    text = format_accuracies(summary)
+    assert "\n* measured with target test labels; not used in training\nGain: " in text
+    words = text.split()
     for word in ("10,", "98.0%", "60.0%", "2.0", "99.0%", "75.5%", "71.2%", "4.0", "+15.5"):
         assert word in words
 
@@ -77,7 +79,8 @@ def test_epoch_line_shows_remaining_time(monkeypatch, capsys):
     for epoch in (2, 3):
         lines.on_epoch_end(epoch, {"accuracy": 0.998, "strength": 0.25, "other": 1.0})
     expected = [f"epoch {epoch}/10  source 99.8%  strength 0.25" for epoch in (3, 4)]
-    assert capsys.readouterr().out.splitlines() == [expected[0], f"{expected[1]}  0:54 left"]
+    expected[1] += "  0:54 left for this model"
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 def test_progress_within_a_long_epoch(monkeypatch, capsys):
@@ -92,7 +95,7 @@ def test_progress_within_a_long_epoch(monkeypatch, capsys):
         now[0] += 60 if step == 0 else 20  # the first call includes compilation
         lines.on_train_batch_end(step + 9)
     # After 10 steps in 60 s, 100 are left; after 20 more steps in 40 s, 80 are left.
-    expected = ["step 10/110  10:00 left", "step 30/110  2:40 left"]
+    expected = [f"step {step} left for this model" for step in ("10/110  10:00", "30/110  2:40")]
     assert capsys.readouterr().out.splitlines() == expected
 
 
