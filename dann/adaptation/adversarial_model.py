@@ -71,7 +71,7 @@ class AdversarialModel(PairModel):
             from `[source, target]` to the source, such as `dann.layers.DomainBlend`. Defaults to
             none.
         regularizers: One or several objects of `dann.adaptation.Regularizer`. Defaults to none.
-        task_radius: Radius of smooth training (SDAT), such as 0.02; see
+        task_radius: Radius of smooth training (SDAT), such as 0.05; see
             `dann.adaptation.smooth_task`. Defaults to `0.0`, which turns it off.
         **kwargs: `name`, `dtype` and `trainable` of `keras.Model`.
 

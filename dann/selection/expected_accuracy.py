@@ -55,8 +55,9 @@ def expected_accuracy(
 
     The pairs had 2 to 10 classes. With more classes, or for `c < 0.426`, the interval is [0, 1].
 
-    If the interval is wider than 0.2, which is usual, the estimate is rejected: `rejection_reason`
-    contains the reason. docs/trust.md compares this estimate with others.
+    An interval wider than 0.2 is rejected, and `rejection_reason` contains the reason. With this
+    calibration every interval is at least 0.387 wide, so measure the accuracy on labeled examples
+    instead (`label=50` of `scripts/evaluate.py`). docs/trust.md compares estimates.
 
     Args:
         model: Model of `dann.adaptation`, or any Keras model from inputs to logits.

@@ -78,8 +78,8 @@ def compile_model(
     if model.num_classes == 1:
         if isinstance(model, MDD):  # its disparity has the unit of the labels, the loss has none
             raise ValueError(
-                "Expected another method than MDD, whose regression needs `compile` in Python; see "
-                "docs/methods.md. Received: MDD"
+                "Expected a method other than MDD. For regression with MDD, call `compile` in "
+                "Python; see docs/methods.md. Received: MDD"
             )
         last_layer = model.label_head.layers[-1]  # see `scale_outputs`
         scale = last_layer.scale if isinstance(last_layer, keras.layers.Rescaling) else 1.0

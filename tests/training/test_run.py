@@ -111,7 +111,7 @@ def test_regression_loss_is_divided_by_the_variance():
     np.testing.assert_allclose(logs["label/loss"], expected, rtol=1e-5)
     np.testing.assert_allclose(logs["mae"], np.abs(numbers - labels).mean(), rtol=1e-5)
     model = MDD(features, label_head=head, disparity="absolute_error")
-    with pytest.raises(ValueError, match="another method than MDD"):
+    with pytest.raises(ValueError, match="a method other than MDD"):
         training.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
 
 
