@@ -100,7 +100,9 @@ def compare(
         steps: Training steps per run.
         batch_size: Number of examples per domain and step. Defaults to `None`: 64, or all examples
             of a smaller source.
-        optimizer: Function without arguments that returns a new optimizer.
+        optimizer: Function without arguments that returns a new optimizer. Methods with an
+            adversary often gain with `lambda: keras.optimizers.Adam(beta_1=0.5)`; see
+            docs/when-to-adapt.md.
         verbose: Whether to print one line per run.
 
     Returns:
