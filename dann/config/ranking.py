@@ -1,4 +1,5 @@
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -100,7 +101,10 @@ class Ranking(Callback):
                 print(f"{table}\nWritten to {directory}: sweep.csv, sweep.png")
                 if recommended.classifier_file.is_file():
                     print(f"Written to {recommended}: classifier.keras, predictions.csv")
-                    argument = format_argument("run", recommended)
-                    print(f"Next: {format_command('evaluate')} {argument}", flush=True)
+                    arguments = format_argument("run", recommended)
+                    summary = RunDirectory(next(itertools.compress(jobs, finished))).summary()
+                    if "source/accuracy" in summary and "target/accuracy" not in summary:
+                        arguments += " label=50"  # the target has no labels
+                    print(f"Next: {format_command('evaluate')} {arguments}", flush=True)
         if not all(finished):
             sys.exit(1)

@@ -31,6 +31,7 @@ def test_sweep_is_ranked_and_shares_baselines(
         saved = (folder / "sweep/recommended" / name).read_bytes()
         assert saved == (folder / "sweep" / run / name).read_bytes()
     assert (folder / "sweep/sweep.png").is_file()
+    assert table.endswith("scripts/evaluate.py run=sweep/recommended\n")
     # The recommended classifier is evaluated on the data of the runs.
     output = run_well("evaluate.py", ["run=sweep/recommended"], folder)
     assert output.count(" of 20 examples, balanced ") == 2
