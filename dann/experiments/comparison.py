@@ -100,6 +100,8 @@ class Comparison:
                 runs[keys].where(is_candidate).sort_values(keys, ascending=False, kind="stable")
             )
             runs = runs.loc[scores.index]
+        if f"target/{self.measure}" not in runs:  # a regression without target labels
+            runs = runs.assign(**{f"target/{self.measure}": math.nan})
         trained_with = ["seed", "fold"] if "fold" in runs else ["seed"]
         baselines = runs[runs["setting"].eq(runs["baseline"])].set_index(["setting", *trained_with])
         target = runs[f"target/{self.measure}"].to_numpy()
@@ -163,8 +165,9 @@ class Comparison:
         if self.measure == "mae":
             gain = "% less error than source only with the same seed"
         lines = [f"mean ± standard deviation over {unit}"]
-        if "gain*" in frame:
+        if any(name.endswith("*") for name in [*frame.columns, *frame.index]):
             lines[0] += "; * uses target labels (oracle)"
+        if "gain*" in frame:
             lines.append(f"gain: {gain}, ± half the width of the 95% interval")
         lines += [frame.to_string(line_width=_WIDTH), *self.notes]
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):

@@ -194,3 +194,12 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
     }
     assert measure(sweep, "selection/agreement") == {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
     assert order(sweep) == "24130"
+
+
+def test_regression_without_target_labels_is_reported(tmp_path):
+    for run in "01":
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "summary.json").write_text('{"oracle": false, "source/mae": 0.5}')
+    text = rank_sweep(tmp_path, "agreement", OVERRIDES)
+    assert re.search(r"seeds source MAE\n.* 2 +0.5 ± 0\n", text)
+    assert "*" not in text
