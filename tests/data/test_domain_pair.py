@@ -100,6 +100,11 @@ def test_batches_contain_equal_parts_of_sources(lazy):
         assert labels.shape == (8,)
 
 
+def test_joined_pairs_have_no_standardizer():
+    pairs = [pair_from(value).standardize("source") for value in (1.0, 1.0)]
+    assert join_sources(pairs).standardizer is None
+
+
 @pytest.mark.parametrize("index", [1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int)])
 @pytest.mark.parametrize(
     ("lazy", "expected"), [(select_rows(LAZY, ROWS), VALUES[ROWS]), (JOINED, VALUES)]

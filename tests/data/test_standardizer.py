@@ -145,3 +145,11 @@ def test_split_is_disjoint_complete_and_keeps_classes(sizes, share):
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(count))
         np.testing.assert_array_equal(train, np.sort(train))
         assert len(np.unique(labels[train])) == classes
+
+
+def test_unlabeled_examples_of_test_groups_are_not_used():
+    labels, groups = np.tile([0, 1, -1, -1], 6), np.repeat(np.arange(6), 4)
+    train, test = hold_out(labels, groups, 0.3, seed=0, is_source=False)
+    assert (len(train), len(test)) == (4 * 4, 2 * 2)
+    assert not {*groups[train]} & {*groups[test]}
+    assert (labels[test] >= 0).all()

@@ -95,3 +95,16 @@ def test_numbers_are_logged_and_the_training_is_unchanged(tmp_path):
         assert history[f"diagnostics/{name}"] == [pytest.approx(expected[name], rel=1e-4)]
         assert float(row[f"diagnostics/{name}"]) == pytest.approx(expected[name], rel=1e-4)
     assert float(row["diagnostics/reversal/cosine"]) == pytest.approx(-1, abs=1e-5)
+
+
+def test_failed_measurement_is_logged_as_nan():
+    results = iter([{"gain": 1.0}])
+
+    def measure_once(model, data):
+        for result in results:
+            return result
+        raise ValueError("the training diverged")
+
+    with pytest.warns(UserWarning, match="'gain' is NaN. .*the training diverged"):
+        _, history = train([Diagnostics({"gain": measure_once}, BATCH)])
+    assert np.isnan(history["diagnostics/gain"]).all()
