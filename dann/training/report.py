@@ -199,6 +199,6 @@ def recommend_classifier(row: Mapping[str, Any]) -> str:
     if row["source_only/probe/low"] <= 0.5:
         return "source only, because a new probe sees no shift between the domains"
     if "probe/low" in row and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
-        return "no predictions without labeled examples, because the domains are not aligned"
+        return "no classifier yet, because the domains are not aligned: label some examples first"
     reason = "because the domains differ; not verified: label examples or compare seeds"
     return f"{row['method']}, {reason}"
