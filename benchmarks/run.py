@@ -4,7 +4,6 @@ python benchmarks/run.py suite=step               training steps, against other 
 python benchmarks/run.py suite=run                complete runs and short commands
 python benchmarks/run.py suite=run before=<dir>   the same, against another checkout
 python benchmarks/run.py suite=input              training pairs from folders of JPEGs
-python benchmarks/run.py suite=jacobian           Jacobians, against `tf.GradientTape`
 python benchmarks/run.py suite=packed             binary networks, against LiteRT
 python benchmarks/run.py suite=nuisance           accuracy and leakage, against fairlearn
 """

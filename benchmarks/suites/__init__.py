@@ -2,7 +2,6 @@
 
 from benchmarks.suites.commands import measure_runs
 from benchmarks.suites.input import measure_input
-from benchmarks.suites.jacobian import measure_jacobians
 from benchmarks.suites.nuisance import measure_nuisances
 from benchmarks.suites.packed import measure_packed
 from benchmarks.suites.step import measure_steps
@@ -11,7 +10,6 @@ SUITES = {
     "step": measure_steps,
     "run": measure_runs,
     "input": measure_input,
-    "jacobian": measure_jacobians,
     "packed": measure_packed,
     "nuisance": measure_nuisances,
 }

@@ -9,7 +9,7 @@ if keras.backend.backend() != "tensorflow":
     pytest.skip("compares with programs of TensorFlow", allow_module_level=True)
 
 from benchmarks import gpu_check  # noqa: E402
-from benchmarks.suites import jacobian, step  # noqa: E402
+from benchmarks.suites import step  # noqa: E402
 from benchmarks.timing import Comparison, Times, time_in_turns  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
 
@@ -42,14 +42,6 @@ def test_pytorch_step_matches_handwritten_step(name):
     arrays = step.make_arrays(make_task(name))
     run = torch_steps(step.make_parts(make_task(name)), arrays, batch_size=6, rate=step.RATE)
     assert [run() for _ in range(3)] == handwritten_losses(name)
-
-
-def test_jacobians_match_tape():
-    images = keras.ops.ones((2, 16, 16, 1))
-    programs = jacobian.make_programs(mnist_backbone((16, 16, 1)), images)
-    values = {name: np.asarray(program()) for name, program in programs.items()}
-    for name in ("dann, batch_jacobian", "tape.batch_jacobian, while"):
-        np.testing.assert_allclose(values[name], values["tape.batch_jacobian, pfor"], atol=1e-5)
 
 
 def test_gpu_check_finds_reversed_gradient():
