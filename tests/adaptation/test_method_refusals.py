@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pandas
 import pytest
-from support.networks import linear
+from support.networks import linear, two_heads
 from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 import dann
@@ -41,11 +41,6 @@ def make_masked():
     return DANN(keras.Sequential(list(words)), 3)
 
 
-def make_two_outputs():
-    inputs = keras.Input((4,))
-    return keras.Model(inputs, {"kind": linear(4, 3)(inputs), "size": linear(4, 1)(inputs)})
-
-
 def two_labels(loss):
     make(Invariant, **NUISANCES, **TWO_LABELS).compile("sgd", loss)
 
@@ -68,7 +63,7 @@ CATEGORICAL = keras.losses.CategoricalCrossentropy(from_logits=True)
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 FRAME = pandas.DataFrame(SOURCE, columns=list("abc"))
 MAPS = {name: np.ones((5, size, 3)) for name, size in (("source", 6), ("target", 4))}
-TEACHER = dann.SelfEnsembling()
+TEACHER = make(DANN, regularizers=[dann.SelfEnsembling()]).regularizers
 MULTI_LABEL = np.array([[1.0, 1, 0]] * 5)
 LABELLED = {**PAIR, "target_labeled": TARGET}
 PAIRS = dann.data.pair((SOURCE, LABELS), TARGET)
@@ -76,7 +71,7 @@ DOMAINS = dann.data.arrays((SOURCE, LABELS), TARGET, (SOURCE + 1, LABELS), TARGE
 OTHER = SourceOnly(linear(3, 5), 3)
 NUISANCES = {"nuisances": {"site": 2, "age": "number"}}
 STRENGTHS = {**NUISANCES, "strength": {"site": 1.0, "age": 1.0}}
-TWO_LABELS = {"label_head": make_two_outputs()}
+TWO_LABELS = {"label_head": two_heads()}
 # Methods, options of the constructor, and words of the message (regular expressions).
 OPTIONS = [
     (DANN, {"num_classes": 0.5}, "`num_classes` to be an integer"),
@@ -137,20 +132,14 @@ CALLS = {
     "shared domain head": (fit_shared_head, "`domain_head` to have its own weights"),
     "shared second head": (lambda: share_head(dann.MDD, "adversarial_head"), "its own weights"),
     "domain head of maps": (lambda: make_on_maps(domain_head=keras.layers.Dense(2)), "1 output"),
-    "regularizer of maps": (
-        lambda: make_on_maps(regularizers=[dann.MCC()]),
-        "`MCC` compares whole",
-    ),
+    "regularizer of maps": (lambda: make_on_maps(regularizers=[dann.MCC()]), "`MCC` compares"),
     "maps of other sizes": (lambda: make_on_maps(joint_forward=False)(MAPS), "pooling layer"),
     "read strength": (lambda: make(SourceOnly).strength, "`SourceOnly` has no `strength`"),
     "set strength": (lambda: setattr(make(SourceOnly), "strength", 1), "`SourceOnly` has no"),
     "read strengths": (lambda: make(Invariant, **STRENGTHS).strength, r"reversals\['site'\]"),
     "weight": (lambda: dann.MCC(-1), "weight=-1"),
     "threshold": (lambda: dann.SelfEnsembling(threshold=1.0), "threshold=1.0"),
-    "teacher twice": (
-        lambda: [make(DANN, regularizers=[TEACHER]) for _ in range(2)],
-        "a new `SelfEnsembling",
-    ),
+    "teacher twice": (lambda: make(DANN, regularizers=TEACHER), "a new `SelfEnsembling"),
     "no radius of VAT": (lambda: dann.VirtualAdversarial(), "`radius`"),
     "loss of numbers": (lambda: make(DANN, label_head=linear(4, 1)).compile("sgd"), "'mse'"),
     "probabilities": (lambda: make(DANN).compile(loss="categorical_crossentropy"), "from_logits"),
@@ -176,7 +165,7 @@ CALLS = {
     "fit a tuple": (lambda: make(DANN).fit((SOURCE, LABELS), TARGET), "dann.data.pair"),
     "fit a domain pair": (lambda: make(DANN).fit(DOMAINS), r"`fit\(domains.batches\(64\)\)`"),
     "fit without target": (
-        lambda: fit(make(SourceOnly, regularizers=[dann.MCC()]), SOURCE, LABELS),
+        lambda: fit(make(SourceOnly, regularizers=dann.MCC()), SOURCE, LABELS),
         "pairs of source and target",
     ),
     "predict pairs": (lambda: make(DANN).predict(PAIRS), r"predict\(inputs\)"),

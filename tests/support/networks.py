@@ -22,6 +22,12 @@ def linear_parts():
     return {"backbone": linear(3, 4, "backbone"), "label_head": linear(4, 3, "label_head")}
 
 
+def two_heads():
+    """Builds c_kind = f B and c_size = f C."""
+    inputs = keras.Input((4,))
+    return keras.Model(inputs, {"kind": linear(4, 3)(inputs), "size": linear(4, 1)(inputs)})
+
+
 def with_random_weights(model, seed=2):
     """Draws all trainable weights from a standard normal distribution; returns the model."""
     rng = np.random.default_rng(seed)
