@@ -5,13 +5,7 @@ import keras
 import numpy as np
 import pytest
 
-from dann.schedules import (
-    Constant,
-    GaninDecay,
-    GaninSchedule,
-    StrengthSchedule,
-    WarmStart,
-)
+from dann.schedules import Constant, GaninDecay, GaninSchedule, StrengthSchedule, WarmStart
 from dann.schedules.learning_rates import ScaledSchedule
 
 SCHEDULES = [

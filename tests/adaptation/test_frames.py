@@ -12,6 +12,8 @@ from support.pair import LABELS, SOURCE, TARGET
 import dann
 from dann.adaptation import DANN, SourceOnly
 from dann.adaptation.prediction import predict
+from dann.diagnostics import certify, check, feature_distance, gradient_conflict, leakage
+from dann.selection import compute_outputs
 
 FRAME, TARGET_FRAME = (pandas.DataFrame(x, columns=list("abc")) for x in (SOURCE, TARGET))
 SERIES = pandas.Series(LABELS)
@@ -20,7 +22,7 @@ PAIR = {"source": FRAME, "target": TARGET_FRAME}
 PAIRS = dann.data.pair((FRAME, LABELS), TARGET_FRAME)
 TESTS = (FRAME + 1, LABELS), TARGET_FRAME + 1
 DOMAINS = dann.data.arrays((FRAME, LABELS), TARGET_FRAME, *TESTS)
-SWAPPED_DOMAINS = dataclasses.replace(DOMAINS, columns=list("cba"))
+SWAPPED_TESTS = dataclasses.replace(DOMAINS, columns=list("cba")).test_batches("target", 4)
 SWAPPED_PAIRS = dann.data.pair((SWAPPED, LABELS), TARGET_FRAME[list("cba")])
 WORDS = r"\['a', 'b', 'c'\]. Received: \['c', 'b', 'a'\]"
 
@@ -39,45 +41,32 @@ def fitted():
 
 
 BATCH = {**PAIR, "target": SWAPPED}, LABELS
+SITES = {"site": LABELS}
 CALLS = {
     "predict": lambda model: model.predict(SWAPPED, verbose=0),
     "evaluate": lambda model: model.evaluate(SWAPPED, LABELS, verbose=0),
     "evaluate pairs": lambda model: model.evaluate(SWAPPED_PAIRS, verbose=0),
-    "evaluate test batches": lambda model: model.evaluate(
-        SWAPPED_DOMAINS.test_batches("target", 4), verbose=0
-    ),
-    "evaluate a pair": lambda model: model.evaluate(
-        {"source": SWAPPED, "target": SWAPPED}, LABELS, verbose=0
-    ),
+    "evaluate test batches": lambda model: model.evaluate(SWAPPED_TESTS, verbose=0),
+    "evaluate a pair": lambda model: model.evaluate(*BATCH, verbose=0),
     "predict on batch": lambda model: model.predict_on_batch(SWAPPED),
     "test on batch": lambda model: model.test_on_batch(SWAPPED, LABELS),
-    "train on batch": lambda model: model.train_on_batch({**PAIR, "target": SWAPPED}, LABELS),
+    "train on batch": lambda model: model.train_on_batch(*BATCH),
     "call": lambda model: model(SWAPPED),
     "second fit": lambda model: model.fit(SWAPPED_PAIRS, verbose=0),
-    "check pairs": lambda model: dann.diagnostics.check(model, SWAPPED_PAIRS),
-    "check a batch": lambda model: dann.diagnostics.check(
-        model, ({**PAIR, "target": SWAPPED}, LABELS)
-    ),
-    "leakage": lambda model: dann.diagnostics.leakage(model, SWAPPED, {"site": LABELS}),
-    "outputs of the source": lambda model: dann.selection.compute_outputs(
-        model, source=(SWAPPED, LABELS)
-    ),
-    "outputs of the target": lambda model: dann.selection.compute_outputs(model, target=SWAPPED),
-    "outputs of the classifier": lambda model: dann.selection.compute_outputs(
+    "check pairs": lambda model: check(model, SWAPPED_PAIRS),
+    "check a batch": lambda model: check(model, BATCH),
+    "leakage": lambda model: leakage(model, SWAPPED, SITES),
+    "outputs of the source": lambda model: compute_outputs(model, source=(SWAPPED, LABELS)),
+    "outputs of the target": lambda model: compute_outputs(model, target=SWAPPED),
+    "outputs of the classifier": lambda model: compute_outputs(
         model.classifier, target=SWAPPED, features=False
     ),
     "classifier": lambda model: predict(model.classifier, SWAPPED),
-    "leakage of the classifier": lambda model: dann.diagnostics.leakage(
-        model.classifier, SWAPPED, {"site": LABELS}
-    ),
+    "leakage of the classifier": lambda model: leakage(model.classifier, SWAPPED, SITES),
     "batch normalization": lambda model: dann.adapt_batch_norm(model, SWAPPED),
-    "certify": lambda model: dann.diagnostics.certify(model, SWAPPED_PAIRS),
-    "gradient conflict": lambda model: dann.diagnostics.gradient_conflict(
-        model, ({**PAIR, "target": SWAPPED}, 0)
-    ),
-    "feature distance": lambda model: dann.diagnostics.feature_distance(
-        model, ({**PAIR, "target": SWAPPED}, 0)
-    ),
+    "certify": lambda model: certify(model, SWAPPED_PAIRS),
+    "gradient conflict": lambda model: gradient_conflict(model, BATCH),
+    "feature distance": lambda model: feature_distance(model, BATCH),
 }
 
 

@@ -6,14 +6,8 @@ target accuracy of the best source classifier follows from its direction, the fi
 
 import numpy as np
 import pytest
-from support.shifted_classes import (
-    CENTERS,
-    SIZE,
-    closer_classes,
-    draw_examples,
-    linear_backbone,
-    target_accuracies,
-)
+from support import shifted_classes
+from support.shifted_classes import CENTERS, SIZE, draw_examples, linear_backbone
 
 from dann.adaptation import CDAN, DALN, DANN, DIRTT, FDAL, MCC, MCD, MDD, WDGRL
 from dann.networks import domain_head, label_head
@@ -66,7 +60,7 @@ def second_stage():
     return DIRTT(linear_backbone(), label_head=head(), radius=0.6, refresh_steps=50, seed=0)
 
 
-NEARER = {"problem": closer_classes}
+NEARER = {"problem": shifted_classes.closer_classes}
 SECOND = {"steps": 100, "start": start_from_the_best_source_classifier}
 # Method, minimum target accuracy and training options. The best source classifier has an accuracy
 # of 0.52; on nearer classes 0.83, on a target of mostly one class 0.71.
@@ -91,5 +85,5 @@ FAST = {"dann", "dirt_t", "mcc"}
 )
 def test_adapts_where_best_source_classifier_fails(name):
     make, least, training = ADAPTING[name]
-    accuracies = target_accuracies(make(), **training)
+    accuracies = shifted_classes.target_accuracies(make(), **training)
     assert accuracies.mean() > least, accuracies

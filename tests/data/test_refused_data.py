@@ -10,18 +10,8 @@ import pandas
 import pytest
 from PIL import Image
 
-from dann.data import (
-    DomainPair,
-    Standardizer,
-    arrays,
-    csv_table,
-    image_folder,
-    join_sources,
-    leave_one_domain_out,
-    npz,
-    pair,
-    sentiment,
-)
+import dann
+from dann.data import DomainPair, Standardizer, arrays, csv_table, join_sources, npz, pair
 from dann.data.image_folder import read_images
 from dann.data.lazy_array import LazyArray
 
@@ -70,7 +60,7 @@ def join_call(*domains):
 
 
 def leave_out(domains, target=5):
-    return lambda folder: leave_one_domain_out(X, Y, domains, target)
+    return lambda folder: dann.data.leave_one_domain_out(X, Y, domains, target)
 
 
 def table(a=TABLE, b=TABLE, label="label", **options):
@@ -83,7 +73,7 @@ def table(a=TABLE, b=TABLE, label="label", **options):
 
 
 def sentiment_call(target):
-    return lambda folder: sentiment("amazon", target, data_dir=folder)
+    return lambda folder: dann.data.sentiment("amazon", target, data_dir=folder)
 
 
 def one_table(**options):
@@ -110,7 +100,7 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
             return read_images(folder, source, "list.txt")
         if "target_new" in options:
             options["target_new"] = folder / options["target_new"]
-        return image_folder(folder / root, source, target, image_size, **options)
+        return dann.data.image_folder(folder / root, source, target, image_size, **options)
 
     return call
 

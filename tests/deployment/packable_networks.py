@@ -4,16 +4,9 @@ import keras
 import numpy as np
 from keras import layers
 
+import dann
 from dann.gradients.estimators import DoReFa
-from dann.layers import (
-    BinaryConv1D,
-    BinaryConv2D,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-    BinarySign,
-    RPReLU,
-    RSign,
-)
+from dann.layers import BinaryConv1D, BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D, BinarySign
 
 
 def normalize(x):
@@ -59,8 +52,8 @@ def residual():
     x = BinaryConv2D(6, 3, padding="same", use_bias=False)(first)
     second = layers.Add()([normalize(x), first])
     x = BinaryConv2D(6, 3, padding="same", pad_values=1.0, groups=2, use_bias=False)(second)
-    x = layers.Add()([RPReLU()(normalize(x)), second])
-    x = BinaryConv2D(66, (3, 2), strides=2, padding="same", pad_values=-1.0)(RSign()(x))
+    x = layers.Add()([dann.layers.RPReLU()(normalize(x)), second])
+    x = BinaryConv2D(66, (3, 2), strides=2, padding="same", pad_values=-1.0)(dann.layers.RSign()(x))
     x = normalize(layers.ReLU()(x))
     x = normalize(BinaryDepthwiseConv2D(2, depth_multiplier=2, padding="same")(x))
     x = normalize(BinaryConv2D(16, 3, dilation_rate=2, padding="same")(x))

@@ -8,19 +8,13 @@ from hypothesis import strategies as st
 from keras import layers, ops
 from packable_networks import eager, integer_inputs, logits, spread_statistics
 
-from dann import DANN
+import dann
 from dann.deployment import PackError, c_file, export, pack, to_c
 from dann.deployment.folding import find_thresholds
 from dann.deployment.packing import build_program
 from dann.deployment.runtime import PackedModel, load
 from dann.gradients.estimators import DoReFa
-from dann.layers import (
-    BinaryConv2D,
-    BinaryConv2DTranspose,
-    BinaryDense,
-    BinaryDepthwiseConv2D,
-    BinarySign,
-)
+from dann.layers import BinaryConv2D, BinaryDense, BinaryDepthwiseConv2D, BinarySign
 from dann.networks import binary_label_head, binary_lenet_backbone, binary_resnet_backbone
 
 
@@ -59,10 +53,10 @@ class Doubled(keras.Model):
 
 def networks_of_the_package(residual):
     if residual:
-        model = DANN(binary_resnet_backbone((8, 8, 3), filters=(8, 16), blocks=1), num_classes=5)
+        model = dann.DANN(binary_resnet_backbone((8, 8, 3), filters=(8, 16), blocks=1), 5)
     else:
         backbone = binary_lenet_backbone((28, 28, 1), filters=(8, 16))
-        model = DANN(backbone, label_head=binary_label_head(backbone.output_shape[-1], 5))
+        model = dann.DANN(backbone, label_head=binary_label_head(backbone.output_shape[-1], 5))
     spread_statistics(model.classifier)
     return model
 
@@ -170,7 +164,7 @@ LEVELS = {"padding": "same", "pad_values": -1, "input_estimator": DoReFa(1)}
 FIRST_AXIS_CONVOLUTION = BinaryConv2D(2, 3, data_format="channels_first")
 # The shape of the input and a function of it, or None and a function; and words of the error.
 UNPACKABLE = {
-    "transposed": (IMAGE, BinaryConv2DTranspose(2, 3, name="one"), "'one'.*page Deployment"),
+    "transposed": (IMAGE, dann.layers.BinaryConv2DTranspose(2, 3, name="one"), "'one'.*page"),
     "subclass": (FLAT, DoubledDense(2, name="one"), "'one' to be a layer.*Received: DoubledDense"),
     "8 input levels": (FLAT, BinaryDense(2, input_estimator=DoReFa(3)), "2, 3 or 4 rising"),
     "8 kernel levels": (FLAT, BinaryDense(9, kernel_estimator=DoReFa(3, "kernel")), "4 even"),

@@ -6,19 +6,8 @@ from linear_models import DATA
 from support.networks import linear_parts, network
 
 import dann
-from dann.diagnostics import (
-    Diagnostics,
-    accuracy_by_nuisance,
-    certify,
-    check,
-    feature_distance,
-    find_confounded_classes,
-    gradient_conflict,
-    label_loss_baselines,
-    leakage,
-    minmax_spectrum,
-    straight_through_health,
-)
+from dann import diagnostics
+from dann.diagnostics import Diagnostics, certify, check, leakage
 from dann.layers import GradientReversal
 
 X, LABELS = DATA
@@ -51,11 +40,15 @@ def leak(values, **options):
 
 
 def accuracy(labels, predicted, nuisance):
-    return lambda: accuracy_by_nuisance(labels, predicted, nuisance)
+    return lambda: diagnostics.accuracy_by_nuisance(labels, predicted, nuisance)
 
 
 def measure_with(diagnostic, *arguments, cls=dann.DANN, **kwargs):
     return lambda: diagnostic(method(cls, **kwargs), *arguments)
+
+
+def without_reversal(diagnostic):
+    return measure_with(diagnostic, DATA, cls=dann.SourceOnly)
 
 
 REFUSALS = {
@@ -63,22 +56,13 @@ REFUSALS = {
     "certify one domain": (measure_with(certify, X["source"]), "Expected one batch"),
     "certify pair": (lambda: certify(network((3, 2)), DATA), r"`certify\(model, inputs\)`"),
     "check layer": (lambda: check(method(), DATA, layer="x"), "No such layer: x"),
-    "check not compiled": (
-        lambda: check(dann.DANN(**linear_parts()), DATA),
-        "Call `compile` first",
-    ),
+    "check not compiled": (lambda: check(dann.DANN(**linear_parts()), DATA), "Call `compile`"),
     "check one domain": (measure_with(check, X["source"]), "Expected both domains"),
-    "conflict no reversal": (
-        measure_with(gradient_conflict, DATA, cls=dann.SourceOnly),
-        "two losses.*no reversal",
-    ),
-    "distance one example": (measure_with(feature_distance, ONE_EACH), "at least 2 examples of ea"),
-    "labels numbers": (measure_with(label_loss_baselines, SOFT_LABELS), "one-hot"),
-    "game no reversal": (
-        measure_with(minmax_spectrum, DATA, cls=dann.SourceOnly),
-        "Expected a reversal.*SourceOnly",
-    ),
-    "game radius": (measure_with(minmax_spectrum, DATA, task_radius=0.05), "task_radius=0.05"),
+    "conflict no reversal": (without_reversal(diagnostics.gradient_conflict), "no reversal"),
+    "distance one example": (measure_with(diagnostics.feature_distance, ONE_EACH), "at least 2"),
+    "labels numbers": (measure_with(diagnostics.label_loss_baselines, SOFT_LABELS), "one-hot"),
+    "game no reversal": (without_reversal(diagnostics.minmax_spectrum), "a reversal.*SourceOnly"),
+    "game radius": (measure_with(diagnostics.minmax_spectrum, DATA, task_radius=0.05), "=0.05"),
     "leakage few": (leak(np.where(np.arange(40) < 11, SITE, -1)), "than one.*: 11 of 'site'"),
     "leakage two groups per site": (
         leak(PATIENTS // 2, groups=PATIENTS),
@@ -109,10 +93,10 @@ REFUSALS = {
     "accuracy infinite": (accuracy(SITE, SITE, np.full(40, np.inf)), "finite .*`nuisance`.*: 40"),
     "accuracy lengths": (accuracy(SITE, SITE[:9], SITE), "`predicted` for"),
     "confounded lengths": (
-        lambda: find_confounded_classes(SITE, SITE[:39]),
+        lambda: diagnostics.find_confounded_classes(SITE, SITE[:39]),
         f"`nuisance` {OF_40} labels. Received: 39 values",
     ),
-    "binary function": (lambda: straight_through_health(len, X), "Expected a Keras model or layer"),
+    "binary function": (lambda: diagnostics.straight_through_health(len, X), "model or layer"),
     "callback name": (lambda: Diagnostics(["gain"]), "'gain'"),
     "callback no data": (lambda: train_with(["discriminator_vs_probe"]), "Expected both domains"),
 }

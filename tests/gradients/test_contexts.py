@@ -11,13 +11,8 @@ tf = pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
     pytest.skip("the contexts are TensorFlow's", allow_module_level=True)
 
-from dann.gradients import (  # noqa: E402
-    binary_sign,
-    override_gradient,
-    override_op_gradients,
-    reverse_gradient,
-    surrogate_gradient,
-)
+from dann import gradients  # noqa: E402
+from dann.gradients import override_gradient, reverse_gradient  # noqa: E402
 
 STRENGTH = 0.7
 INPUTS = np.float32([[-2.0, -1.0, -0.5], [-0.0, 0.0, 0.5], [1.0, 2.0, -1.5], [0.25, -0.25, 1.25]])
@@ -25,7 +20,7 @@ WEIGHTS = np.float32([[0.3, -0.2, 0.5], [0.4, -0.5, 0.1], [-0.4, 0.2, 0.3], [0.1
 
 SIGNS = np.where(INPUTS >= 0, 1.0, -1.0)
 REVERSAL, HTANH = np.full(INPUTS.shape, -STRENGTH), np.abs(INPUTS) <= 1.0
-clip_surrogate = surrogate_gradient(
+clip_surrogate = gradients.surrogate_gradient(
     lambda x: tf.where(x >= 0.0, tf.ones_like(x), -tf.ones_like(x)),
     lambda x: tf.where(tf.abs(x) <= 1.0, x, tf.zeros_like(x)),
 )
@@ -36,7 +31,7 @@ CASES = {
 }
 for implementation in ("override", "stop_gradient", "op_override"):
     reverse = functools.partial(reverse_gradient, strength=STRENGTH, implementation=implementation)
-    sign = functools.partial(binary_sign, implementation=implementation)
+    sign = functools.partial(gradients.binary_sign, implementation=implementation)
     CASES[f"reversal, {implementation}"] = INPUTS, REVERSAL, reverse
     CASES[f"sign, {implementation}"] = SIGNS, HTANH, sign
 
@@ -175,9 +170,9 @@ def product_gradient(op, upstream):
 
 
 def test_registered_gradient_of_two_inputs():
-    function = override_op_gradients(tf.multiply, {"Mul": "ProductGradOfTests"})
-    _, gradients = value_and_gradients(function, [2.0], [3.0])
-    assert [gradient.tolist() for gradient in gradients] == [[15.0], [14.0]]
+    function = gradients.override_op_gradients(tf.multiply, {"Mul": "ProductGradOfTests"})
+    _, slopes = value_and_gradients(function, [2.0], [3.0])
+    assert [slope.tolist() for slope in slopes] == [[15.0], [14.0]]
 
 
 def test_only_operations_of_the_types_are_overridden():
@@ -185,7 +180,7 @@ def test_only_operations_of_the_types_are_overridden():
         return tf.sign(inputs) + tf.sign(2.0 * inputs) + inputs * inputs + tf.round(inputs)
 
     times_ten, times_five = (lambda op, upstream, n=n: n * upstream for n in (10.0, 5.0))
-    overridden = override_op_gradients(function, {"Sign": times_ten, "Round": times_five})
+    overridden = gradients.override_op_gradients(function, {"Sign": times_ten, "Round": times_five})
     # 10 from the first sign, 20 from the second, 2 * 3 from the square, 5 from the rounding.
     value, (gradient,) = value_and_gradients(overridden, [3.0])
     assert (value.tolist(), gradient.tolist()) == ([14.0], [10.0 + 20.0 + 6.0 + 5.0])
@@ -201,4 +196,4 @@ def test_only_operations_of_the_types_are_overridden():
 )
 def test_override_without_effect_is_refused(function, gradient, words):
     with pytest.raises((TypeError, ValueError, LookupError), match=words):
-        value_and_gradients(override_op_gradients(function, {"Sign": gradient}), [1.0])
+        value_and_gradients(gradients.override_op_gradients(function, {"Sign": gradient}), [1.0])

@@ -8,16 +8,8 @@ import keras
 import numpy as np
 import pytest
 from published_estimators import PUBLISHED, sign
-from support.differentiate import (
-    BACKEND,
-    DTYPES,
-    as_array,
-    bits,
-    derivative,
-    tensor,
-    value_and_gradients,
-    values_and_gradients,
-)
+from support import differentiate
+from support.differentiate import BACKEND, DTYPES, as_array, bits, tensor, value_and_gradients
 
 from dann.gradients import binary_sign
 from dann.gradients.estimators import EDE, ESTIMATORS, ReSTE, SwishSign
@@ -105,7 +97,7 @@ def test_value_and_gradient_match_the_paper(name, compiled):
         dtype: as_array(tensor(samples[: array.size].reshape(array.shape), dtype))
         for dtype, array in inputs.items()
     }
-    pairs = values_and_gradients(
+    pairs = differentiate.values_and_gradients(
         [make_sign(name, implementation) for _, implementation in cases],
         [inputs[dtype] for dtype, _ in cases],
         [upstreams[dtype] for dtype, _ in cases],
@@ -159,7 +151,7 @@ def test_second_derivative_matches_the_curve(estimator, sharpness, second, imple
         return binary_sign(inputs, implementation, estimator, sharpness)
 
     x = np.array([-0.75, -0.25, 0.5], "float32")
-    np.testing.assert_allclose(derivative(function, x, 2), second(x), rtol=1e-5)
+    np.testing.assert_allclose(differentiate.derivative(function, x, 2), second(x), rtol=1e-5)
 
 
 def test_stochastic_draws_with_hard_sigmoid_probability():

@@ -9,13 +9,8 @@ import pytest
 from keras import ops
 from support.differentiate import BACKEND, bits, tensor, value_and_gradients
 
-from dann.gradients import (
-    binary_sign,
-    override_gradient,
-    reverse_gradient,
-    straight_through,
-    surrogate_gradient,
-)
+from dann import gradients
+from dann.gradients import override_gradient, reverse_gradient, surrogate_gradient
 
 halved = override_gradient(lambda inputs: inputs, lambda upstream, inputs: upstream / 2)
 
@@ -95,7 +90,7 @@ def test_functions_in_a_file_stay_distinct(tmp_path):
         register(override_gradient(half, thrice)),
         register(surrogate_gradient(half, ops.square)),
         register(override_gradient(lambda x: x, lambda u, x: 5 * u, name="five")),
-        binary_sign,
+        gradients.binary_sign,
         reverse_gradient,
     ]
     inputs = keras.Input((1,))
@@ -177,7 +172,7 @@ def test_straight_through_draws_once(compiled):
         noise = -ops.log(-ops.log(keras.random.uniform((2, 3), seed=5)))
         probabilities = ops.softmax(x + noise)
         choice = ops.cast(ops.one_hot(ops.argmax(probabilities, axis=-1), 3), "int32")
-        return straight_through(choice, probabilities)
+        return gradients.straight_through(choice, probabilities)
 
     value, (gradient,) = value_and_gradients(
         gumbel_softmax, logits, upstream=upstream, compiled=compiled
@@ -192,7 +187,7 @@ def test_straight_through_draws_once(compiled):
 @pytest.mark.parametrize(
     ("function", "values", "slope"),
     [
-        (lambda x: straight_through(ops.round(x), 3.0 * x), [0.0, 2.0], 3.0),
+        (lambda x: gradients.straight_through(ops.round(x), 3.0 * x), [0.0, 2.0], 3.0),
         (lambda x: reverse_gradient(x, 0.5, "stop_gradient"), [0.5, 1.75], -0.5),
     ],
 )

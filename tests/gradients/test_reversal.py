@@ -4,16 +4,8 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support.differentiate import (
-    BACKEND,
-    DTYPES,
-    EDGES,
-    IMPLEMENTATIONS,
-    bits,
-    derivative,
-    tensor,
-    value_and_gradients,
-)
+from support import differentiate
+from support.differentiate import BACKEND, IMPLEMENTATIONS, bits, tensor, value_and_gradients
 
 from dann.gradients import binary_sign, override_gradient, reverse_gradient, straight_through
 from dann.gradients.estimators import EDE, DoReFa
@@ -29,24 +21,24 @@ def reversal(strength, implementation):
 
 
 @parametrize_compiled
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", differentiate.DTYPES)
 @parametrize_implementation
 def test_value_stays_and_gradient_is_reversed(implementation, dtype, compiled):
-    inputs = tensor(EDGES, dtype)
-    upstream = np.linspace(-4.0, 6.0, len(EDGES))
+    inputs = tensor(differentiate.EDGES, dtype)
+    upstream = np.linspace(-4.0, 6.0, len(differentiate.EDGES))
     # 0.25 and these multiples of 1 are exact in every type.
     value, (gradient,) = value_and_gradients(
         reversal(0.25, implementation), inputs, upstream=upstream, compiled=compiled
     )
     np.testing.assert_array_equal(gradient.astype("float64"), -0.25 * upstream)
     if implementation == "stop_gradient":
-        expected = [np.nan if np.isinf(x) else x + 0.0 for x in EDGES]
+        expected = [np.nan if np.isinf(x) else x + 0.0 for x in differentiate.EDGES]
         np.testing.assert_array_equal(value.astype("float64"), expected)
     else:
         np.testing.assert_array_equal(bits(value), bits(inputs))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", differentiate.DTYPES)
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS[1:])
 def test_implementations_agree_to_the_last_bit(implementation, dtype):
     generator = np.random.default_rng(0)
@@ -71,7 +63,7 @@ def test_higher_derivatives_compose_the_reversal(implementation):
         return outputs + outputs**4
 
     inputs = tensor([-2.0, 0.0, 1.0, 3.0], "float32")
-    first, second, third = (derivative(function, inputs, order) for order in (1, 2, 3))
+    first, second, third = (differentiate.derivative(function, inputs, n) for n in (1, 2, 3))
     x = np.array([-2.0, 0.0, 1.0, 3.0])
     np.testing.assert_allclose(first, -0.5 * (1 + 4 * x**3))
     np.testing.assert_allclose(second, 0.5**2 * 12 * x**2)

@@ -5,20 +5,17 @@ import numpy as np
 import pytest
 from support.closed_forms import sign
 
+from dann import networks
 from dann.layers import BinaryConv2D, BinaryDense, BinarySign
-from dann.networks import (
-    binary_label_head,
-    binary_lenet_backbone,
-    binary_mlp_backbone,
-    binary_resnet_backbone,
-)
 
 BINARY = (BinaryConv2D, BinaryDense)
 MAKERS = {
-    "mlp": lambda **kwargs: binary_mlp_backbone((6,), hidden_units=(5, 4), **kwargs),
-    "lenet": lambda **kwargs: binary_lenet_backbone((16, 16, 3), filters=(4, 6), **kwargs),
-    "resnet": lambda **kwargs: binary_resnet_backbone((8, 8, 3), (4, 6), blocks=1, **kwargs),
-    "label_head": lambda **kwargs: binary_label_head(4, 3, hidden_units=(5,), **kwargs),
+    "mlp": lambda **kwargs: networks.binary_mlp_backbone((6,), hidden_units=(5, 4), **kwargs),
+    "lenet": lambda **kwargs: networks.binary_lenet_backbone((16, 16, 3), filters=(4, 6), **kwargs),
+    "resnet": lambda **kwargs: networks.binary_resnet_backbone(
+        (8, 8, 3), (4, 6), blocks=1, **kwargs
+    ),
+    "label_head": lambda **kwargs: networks.binary_label_head(4, 3, hidden_units=(5,), **kwargs),
 }
 for_each_network = pytest.mark.parametrize("name", MAKERS)
 
@@ -68,7 +65,7 @@ def test_perceptron_computes_signs_of_sums_of_signs():
 
 def test_blocks_have_the_shortcuts_of_bi_real_net():
     """If no convolution contributes, the shortcuts alone compute the features."""
-    backbone = with_random_statistics(binary_resnet_backbone((8, 6, 1), (2, 3), blocks=1))
+    backbone = with_random_statistics(networks.binary_resnet_backbone((8, 6, 1), (2, 3), blocks=1))
     widen = next(x for x in backbone.layers if getattr(x, "kernel_size", None) == (1, 1))
     first, *others = get_norms(backbone)
     [last] = (norm for norm in others if norm.input is widen.output)

@@ -2,13 +2,8 @@ import numpy as np
 import pandas
 import pytest
 
-from dann.training import RunDirectory
-from dann.training.evaluate_run import (
-    find_data_run,
-    measure_labeled_accuracy,
-    tabulate_regret,
-    write_sample,
-)
+from dann.training import RunDirectory, evaluate_run
+from dann.training.evaluate_run import measure_labeled_accuracy, write_sample
 from dann.training.manifest import Manifest
 
 
@@ -22,7 +17,7 @@ def test_table_has_one_row_per_score_in_order_of_regret(tmp_path):
     (tmp_path / "oracle.csv").write_text(
         "step,cpu_seconds,target/accuracy\n100,1.0,0.6\n200,2.0,0.8\n300,3.0,0.75\n"
     )
-    table = tabulate_regret(tmp_path)  # without bnm, which is never finite
+    table = evaluate_run.tabulate_regret(tmp_path)  # without bnm, which is never finite
     assert list(table.index) == ["entropy", "mcc"]
     columns = ["step", "score", "accuracy", "regret"]
     assert table.loc["entropy", columns].tolist() == [200, -0.2, 0.8, 0.0]
@@ -132,11 +127,11 @@ def test_data_of_a_recommended_classifier_are_those_of_all_runs(tmp_path):
             run.write_summary({"training_data": {"source": [80, 1.5]}})
     (tmp_path / "other").mkdir()
     (tmp_path / "other/classifier.keras").write_text("network")
-    assert find_data_run(first) is first
-    assert find_data_run(recommended).path == tmp_path / "first"
+    assert evaluate_run.find_data_run(first) is first
+    assert evaluate_run.find_data_run(recommended).path == tmp_path / "first"
     for path in ("other", "."):
         with pytest.raises(FileNotFoundError, match="or the folder `recommended` of a sweep"):
-            find_data_run(RunDirectory(tmp_path / path))
+            evaluate_run.find_data_run(RunDirectory(tmp_path / path))
     second.write_summary({"training_data": {"source": [80, 2.5]}})
     with pytest.raises(ValueError, match=r"Use one of its runs, such as run=.*first"):
-        find_data_run(recommended)
+        evaluate_run.find_data_run(recommended)

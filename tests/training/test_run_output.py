@@ -19,15 +19,9 @@ from dann import selection
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair, arrays, csv_table
-from dann.training import RunDirectory, run_figures
+from dann.training import RunDirectory, report, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
-from dann.training.report import (
-    describe_alignment,
-    describe_shares,
-    format_accuracies,
-    recommend_classifier,
-)
 from dann.training.run_callbacks import EpochLines
 
 ACCURACIES = "source/accuracy", "target/accuracy"
@@ -51,7 +45,7 @@ def test_run_takes_the_configured_steps(domains, tmp_path, capsys):
     assert summary["hardware"] == describe_hardware()
     assert summary["backend"] == keras.backend.backend()
     output = capsys.readouterr().out
-    assert format_accuracies(summary) in output
+    assert report.format_accuracies(summary) in output
     assert "Trains two models: source only, then DANN\n" in output
     for name in ("samples", "curves", "confusion", "features"):
         picture = np.asarray(Image.open(tmp_path / f"figures/{name}.png").convert("L"))
@@ -64,7 +58,7 @@ def test_table_shows_both_methods_and_the_gain():
         for key, number in zip(("seconds", *ACCURACIES), numbers, strict=True):
             summary[name + key] = number
     summary["target/balanced_accuracy"] = 0.712
-    text = format_accuracies(summary)
+    text = report.format_accuracies(summary)
     assert "\n* measured with target test labels; not used in training\nGain: " in text
     words = text.split()
     for word in ("10,", "98.0%", "60.0%", "2.0", "99.0%", "75.5%", "71.2%", "4.0", "+15.5"):
@@ -117,13 +111,14 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     row = {"method": "dann", **summarize_probe("", *probe)}
     line = f"Alignment: {alignment} (probe accuracy {probe[0]:.0%}, chance 50%)"
     is_aligned = alignment != "not aligned"
+    beginning = "dann, " if is_aligned else "no classifier yet, "
     advice = "" if is_aligned else ": do not trust these predictions"
-    assert describe_alignment(row) == line + advice
+    assert report.describe_alignment(row) == line + advice
     row |= summarize_probe("source_only/", 0.53, 0.51)
-    assert recommend_classifier(row).startswith("dann, " if is_aligned else "no classifier yet, ")
+    assert report.recommend_classifier(row).startswith(beginning)
     row |= summarize_probe("source_only/", 0.52, 0.5)
-    assert recommend_classifier(row).startswith("source only, ")
-    assert describe_alignment({}) == "Alignment: unknown (no probe)"
+    assert report.recommend_classifier(row).startswith("source only, ")
+    assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
 def test_class_shares_are_estimated_if_only_shares_differ():
@@ -133,15 +128,15 @@ def test_class_shares_are_estimated_if_only_shares_differ():
     source, target = (np.hstack([0 * part, 3 * part - 4.5]) for part in (x, x_target))
     outputs = selection.Outputs(target, source_logits=source, source_labels=y)
     predicted, changed = (pandas.Series(s, ["no", "yes"]) for s in ([0.5, 0.5], [0.2, 0.8]))
-    line = describe_shares(predicted, predicted, selection.estimate_shares(outputs))
+    line = report.describe_shares(predicted, predicted, selection.estimate_shares(outputs))
     words = (
         r"Estimated class shares on the target: no (79|80|81)%, yes .* \(source 50%, 50%\); they"
     )
     assert re.search(words, line)
     rejected = selection.estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
-    line = describe_shares(predicted, predicted, rejected)
+    line = report.describe_shares(predicted, predicted, rejected)
     assert line == "Predicted class shares: no 50%, yes 50% (source 50%, 50%)"
-    line = describe_shares(changed, predicted)
+    line = report.describe_shares(changed, predicted)
     assert line.endswith(" (source 50%, 50%); they differ: label some examples")
 
 

@@ -23,11 +23,7 @@ PIXELS = {
     "fluent_flat": "071c499ff52a0e6e510f55fb450a71beec0f1e7d6b65817793a45f84257585d2",
     "fluent_high_contrast": "c85f95c290a7c405b496dad5605633fd7e30f698c2923350e25b0d5e631c9d93",
 }
-PAIRS = {
-    "openmoji": "emojione",
-    "emojione_v1": "fluent_flat",
-    "fluent_high_contrast": "openmoji",
-}
+PAIRS = {"openmoji": "emojione", "emojione_v1": "fluent_flat", "fluent_high_contrast": "openmoji"}
 DRAWN = '<path fill="{color}" d="M0 0h{width}v4H0z"/>'
 
 
