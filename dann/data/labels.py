@@ -44,11 +44,11 @@ def is_regression_task(
     for name, table in tables.items():
         if task != "regression" and table["labels"].dtype.kind == "f":
             missing = np.count_nonzero(~np.isfinite(table["labels"]))
+            received = f"floats, {missing} of them NaN or infinite" if missing else "floats"
             raise ValueError(
-                f"Expected labels of the {name} to be integers or strings. Received: floats, "
-                f"{missing} of them NaN or infinite. For classes drop missing labels (in the "
-                "target, set them to -1) and use `labels.astype(int)`; for regression use "
-                "`task='regression'` (data.task)"
+                f"Expected labels of the {name} to be integers or strings. Received: {received}. "
+                "For classes drop missing labels (in the target, set them to -1) and use "
+                "`labels.astype(int)`; for regression use `task='regression'` (data.task)"
             )
     return task == "regression"
 

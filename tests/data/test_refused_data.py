@@ -114,7 +114,7 @@ REFUSALS = {
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
     "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
-    "arrays: whole floats": (read((X, Y * 1.0)), "floats, 0 of them NaN"),
+    "arrays: whole floats": (read((X, Y * 1.0)), "Received: floats. For classes"),
     "arrays: names as numbers": (read((X, NAMES), task="regression"), "numbers, for regression"),
     "arrays: missing target labels": (
         read(target=(X + 9, MISSING)),
