@@ -160,7 +160,8 @@ def csv_table(
     texts = [name for name in names if name not in numbers]
     cells[texts] = cells[texts].fillna("")
     summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
-    print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}: {summary}")
+    listed = f": {summary}" if texts else ""
+    print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}{listed}")
     warn_about_columns(cells, texts)
     # Split row numbers first, because the encoding needs to know the training rows.
     for part, part_columns in parts.items():
