@@ -134,7 +134,7 @@ class LabeledAccuracy(NamedTuple):
         """Returns one line with the accuracy in percent and its interval."""
         interval = f"95% interval {self.low:.1%} to {self.high:.1%}"
         return (
-            f"accuracy on the target (training and test inputs): {self.accuracy:.1%} ({interval}) "
+            f"target accuracy (train and test): {self.accuracy:.1%} ({interval}) "
             f"of {self.count} labeled examples"
         )
 

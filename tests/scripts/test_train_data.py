@@ -71,7 +71,7 @@ def test_unlabeled_targets_and_new_data_are_predicted(
     sample.to_csv(folder / "filled.csv", index=False)
     output = run_well("evaluate.py", [f"run={kind}", "labels_file=filled.csv"], folder)
     accuracy = (sample["prediction"] == classes[kind][0]).mean()
-    assert f"training and test inputs): {accuracy:.1%} (95% interval " in output
+    assert f"target accuracy (train and test): {accuracy:.1%} (95% interval " in output
     (folder / kind / "standardizer.json").write_text("{}")  # the run's statistics are read
     refused = run_here("evaluate.py", [f"run={kind}", f"target=new{ending}"], folder)
     check_refused(refused, f"{kind}/standardizer.json", silent=False)

@@ -71,8 +71,8 @@ def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
     center = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     margin = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
     assert estimate == pytest.approx((0.84, center - margin, center + margin, 50))
-    words = "inputs): 84.0% (95% interval 71.5% to 91.7%) of 50 labeled examples"
-    assert str(estimate).endswith(words)
+    words = "(train and test): 84.0% (95% interval 71.5% to 91.7%) of 50 labeled examples"
+    assert str(estimate) == f"target accuracy {words}"
     table = predicted_run.predictions().replace({"class": {"yes": "1", "no": "2"}})
     predicted_run.write_predictions(table)
     path = fill(predicted_run, ["1.0", "2"])
