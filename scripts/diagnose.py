@@ -54,7 +54,8 @@ def main(cfg):
     }
     diagnosis = Diagnosis(verdict(measurements), measurements, skip_reasons, metadata)
     report = write_diagnosis(diagnosis, run)
-    print(f"\n{diagnosis.verdict}\n\nWritten to {report}")
+    data = f"{count} training examples per domain; train.py probes held-out source examples"
+    print(f"\n{diagnosis.verdict}\n\nMeasured on {data}\nWritten to {report}")
 
 
 if __name__ == "__main__":

@@ -146,6 +146,8 @@ def compute_class_shares(
 def describe_alignment(row: Mapping[str, Any]) -> str:
     """Returns the alignment of the domains in words, from the probe in the summary of a run.
 
+    The probe compares held-out source examples with training examples of the target.
+
     The words are those of `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
     features of the model.
     """

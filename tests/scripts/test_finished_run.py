@@ -34,6 +34,7 @@ def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     assert f"{diagnosis['headline']} - {diagnosis['reasons'][0]} " in " ".join(output.split())
     assert max(map(len, output.splitlines())) <= 100
     assert "2/5 discriminator_vs_probe: " in output
+    assert "on 40 training examples per domain; train.py probes held-out source" in output
     assert output.endswith("Written to run/report.html\n")
     about = {"method": "DANN", "step": 4, "examples of each domain": 40}
     assert about.items() <= diagnosis["metadata"].items()
