@@ -87,7 +87,8 @@ def main(cfg):
         inputs, labels = getattr(domains, f"{domain}_test")
         print(f"{domain}: {cfg.target or getattr(domains, domain)}")
         if labels is None:
-            print(f"{domain} accuracy: unknown (no labels)")
+            measure = "MAE" if domains.is_regression else "accuracy"
+            print(f"{domain} {measure}: unknown (no labels)")
             continue
         predicted = to_predictions(predict(classifier, inputs))
         if domains.is_regression:

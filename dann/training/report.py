@@ -81,8 +81,9 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
     formatters: Any = dict.fromkeys(table, "{:.1%}".format) | {"seconds": "{:.1f}".format}
     formatters |= {title: "{:.6g}".format for title in table if "MAE" in title}
     formatters |= {title: "{:.3f}".format for title in table if "R2" in title}
+    measure = "MAE" if "source/mae" in row else "accuracy"
     lines = [
-        f"seed {row['seed']}, {row['steps']} steps, test accuracy after {moment}",
+        f"seed {row['seed']}, {row['steps']} steps, test {measure} after {moment}",
         table.to_string(formatters=formatters),
     ]
     if any(title.endswith("*") for title in table):

@@ -99,6 +99,7 @@ def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_r
     arguments = [*SHORT, *FILES["csv"], "data.label=size", "hydra.run.dir=numbers"]
     output = run_well("train.py", arguments, folder)
     assert ": task=regression\n" in output
+    assert "4 steps, test MAE after the last step\n" in output
     table = pandas.read_csv(folder / "numbers/predictions.csv")
     assert list(table) == ["example", "prediction", "split"]
     sizes = pandas.read_csv(folder / "b.csv")["size"]
@@ -109,6 +110,11 @@ def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_r
     assert re.search(rf"^dann .* {error:.6g} +{summary['target/r2']:.3f} ", output, re.MULTILINE)
     output = run_well("evaluate.py", ["run=numbers"], folder)
     assert f"target: b\nmean absolute error {error:.6g}, R2 " in output
+    pandas.read_csv(folder / "b.csv").drop(columns="size").to_csv(
+        folder / "unlabeled.csv", index=False
+    )
+    output = run_well("evaluate.py", ["run=numbers", "target=unlabeled.csv"], folder)
+    assert "target MAE: unknown (no labels)\n" in output
     refused = run_here("evaluate.py", ["run=numbers", "label=5"], folder)
     check_refused(refused, "Received: a regression run")
 
