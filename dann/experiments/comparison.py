@@ -119,7 +119,8 @@ class Comparison:
                 standardized, `standardizer.json`.
 
         Raises:
-            FileExistsError: If the folder contains a file of this name that no run wrote.
+            FileExistsError: If the folder contains a training run, or a file of this name that no
+                run wrote.
             ValueError: If no classifier was recommended.
         """
         if self.classifier is None:
@@ -129,6 +130,8 @@ class Comparison:
                 "comparison and saved the classifier itself."
             )
         run = RunDirectory(directory)
+        if run.summary_file.exists():
+            raise FileExistsError(f"Expected a folder without a training run. Received: {run}")
         run.manifest.check([run.classifier_file, run.predictions_file, run.standardizer_file])
         run.manifest.discard([run.standardizer_file.name])  # of an earlier comparison
         run.save_classifier(self.classifier)

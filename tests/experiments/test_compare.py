@@ -113,6 +113,9 @@ def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path
     with pytest.raises(FileExistsError):
         comparison.save(tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["predictions.csv"]
+    (tmp_path / "summary.json").write_text("{}")  # of a training run
+    with pytest.raises(FileExistsError, match="without a training run"):
+        comparison.save(tmp_path)
 
 
 def test_comparison_is_printed_and_drawn(comparison, tmp_path):
