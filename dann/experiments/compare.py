@@ -15,6 +15,7 @@ import pandas
 
 from dann.checks import check_integer
 from dann.data import DomainPair
+from dann.data.probes import FOLDS
 from dann.experiments.compared_runs import (
     BOOSTING,
     CLASSIFIERS,
@@ -184,14 +185,17 @@ def compare(
     if not context.baselines:  # they diverged
         return Comparison(pandas.DataFrame(rows), notes=context.notes)
     baseline = next(iter(context.baselines.values())).outputs
-    probe = probe_domains(baseline.source_features, baseline.target_features)
+    features = baseline.source_features, baseline.target_features
+    probe = probe_domains(*features) if min(map(len, features)) >= FOLDS else None
+    if probe is None:
+        context.notes.append("a shift is assumed: too few examples of a domain to probe")
     probabilities = {
         key: to_probabilities(run.outputs.target_logits)
         for key, run in candidates.items()
         if key[0] not in (STANDARDIZED, CONTROL, BOOSTING)
     }
     adapted = {key: values for key, values in probabilities.items() if key[0] == SHARES}
-    if len(adapted) == len(context.baselines) and probe.low > 0.5:
+    if len(adapted) == len(context.baselines) and (probe is None or probe.low > 0.5):
         probabilities = adapted
         context.notes.append("a change of the class shares alone explains the shift")
     recommendation = recommend_run(probe, probabilities, [SOURCE_ONLY])

@@ -147,6 +147,14 @@ def test_comparison_without_target_labels_has_no_oracle():
     assert panel.get_xlabel() == "selection/info_max\n(higher is better)"
 
 
+def test_few_examples_are_compared_without_a_probe():
+    inputs = np.random.default_rng(0).normal(size=(30, 3))
+    domains = dann.data.arrays((inputs[:12], np.arange(12) % 2), inputs[12:] + 2)
+    comparison = dann.compare(domains, ["dann"], **SHORT | {"batch_size": 8})
+    assert comparison.recommendation.setting == "dann"
+    assert "a shift is assumed: too few examples of a domain to probe" in str(comparison)
+
+
 def broken(backbone, classes):
     model = dann.DANN(backbone, classes)
     model.label_head.set_weights([np.nan * weight for weight in model.label_head.get_weights()])
