@@ -218,6 +218,10 @@ def _read_folder(root, domain):
             f"Expected {folder} to contain a folder of images ({extensions}) per class. "
             f"Received: no images in {format_names(classes)}"
         )
+    loose = [path for path in folder.glob("[!.]*.*") if path.name.lower().endswith(EXTENSIONS)]
+    if classes and loose:
+        message = f"warning: ignored {len(loose)} images of {domain} outside its class folders"
+        print(message, file=sys.stderr)
     if len(images) < len(files):
         count = len(files) - len(images)
         print(f"Ignored {count} files of {domain} that are not images ({extensions})")

@@ -185,10 +185,14 @@ def test_folders_are_classes(root, capsys, level):
         (root / "photo").mkdir()
         (root / "images").rename(root / "photo/images")
     (root / f"photo/{level}bike/notes.txt").touch()
+    for name in ("loose.JPG", ".hidden.jpg"):
+        (root / f"photo/{level}{name}").touch()
     images = read_images(root, "photo")
     assert list(images.values()) == PHOTO_CLASSES
     assert relative(root, images)[:2] == [f"photo/{level}bike/0{number}.png" for number in (0, 1)]
-    assert "Ignored 1 files of photo that are not images" in capsys.readouterr().out
+    output = capsys.readouterr()
+    assert "Ignored 1 files of photo that are not images" in output.out
+    assert output.err == "warning: ignored 1 images of photo outside its class folders\n"
 
 
 def test_deep_files_and_links_are_found(root):
