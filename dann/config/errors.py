@@ -25,9 +25,10 @@ def explain_error(error: Exception) -> str:
     first = str(error).partition("\n")[0]
     cause: Any = error.__cause__
     if isinstance(error, errors.OverrideParseException):
+        hint = " Write $HOME instead of ~." if "=~" in error.override else ""
         return (
             "Expected arguments key=value, without spaces after commas, and quotes around text "
-            f"with special characters: 'key=\"a, (b)\"'. Received: {error.override}"
+            f"with special characters: 'key=\"a, (b)\"'. Received: {error.override}{hint}"
         )
     if isinstance(error, errors.MissingConfigException):
         group, _, name = str(error.missing_cfg_file).rpartition("/")

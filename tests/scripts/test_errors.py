@@ -32,6 +32,7 @@ REFUSALS = {
     "train.py method.strength=${no.key}": "method.strength: ",
     "train.py paths.data_dir=nowhere": "paths.data_dir must be an existing directory",
     "train.py data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) to contain mnist/ for",
+    "train.py data.root=~/photos": "Write $HOME instead of ~",
     "reproduce.py overrides=[a=1,b]": "quotes around text with special characters",
     "reproduce.py experiments=[nothing]": "nothing",
 }
