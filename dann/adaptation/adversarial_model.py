@@ -114,7 +114,7 @@ class AdversarialModel(PairModel):
         self.logits_shape: Any = keras.tree.map_structure(ops.shape, self.classifier.output)
         self.num_classes: int = 1 if isinstance(self.logits_shape, dict) else self.logits_shape[-1]
         self.reversal: Any = None
-        if strength is not None:
+        if strength is not None or self.terms:
             self.reversal = GradientReversal(
                 strength, implementation=implementation, name="reversal"
             )

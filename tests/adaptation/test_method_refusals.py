@@ -75,6 +75,7 @@ TWO_LABELS = {"label_head": two_heads()}
 # Methods, options of the constructor, and words of the message (regular expressions).
 OPTIONS = [
     (DANN, {"num_classes": 0.5}, "`num_classes` to be an integer"),
+    (DANN, {"strength": None}, "`strength` to be a finite number"),
     (DANN, {"num_classes": 4, "label_head": linear(4, 3)}, "3 outputs"),
     (DANN, {"label_head": keras.layers.Dense(3, "softmax")}, "return logits.*softmax"),
     (DANN, {"domain_head": linear(4, 2)}, r"1 output.*\(None, 2\)"),
