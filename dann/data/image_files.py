@@ -103,9 +103,11 @@ def format_names(names: Sequence[str]) -> str:
 
 def check_image_size(image_size: Any) -> tuple[int, int]:
     """Returns height and width, each at least 1 pixel, from one number or from two."""
-    sides = np.broadcast_to(image_size, 2).tolist()
-    height, width = (check_integer("image_size", side, 1, hint="in pixels") for side in sides)
-    return height, width
+    sides = np.atleast_1d(image_size).tolist()
+    if len(sides) > 2:
+        raise ValueError(f"Expected `image_size` to be height and width. Received: {image_size}")
+    sides = [check_integer("image_size", side, 1, hint="in pixels") for side in sides]
+    return sides[0], sides[-1]
 
 
 def choose_image_size(paths: Sequence[str]) -> tuple[int, int]:

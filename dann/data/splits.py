@@ -67,8 +67,9 @@ def hold_out(
     except ValueError:  # a class is too small for both sets; it must stay in the training set
         test = np.delete(candidates, np.unique(labels[candidates], return_index=True)[1])
         if len(test) == 0:
+            domain = "a class of the source" if is_source else "the target"
             raise ValueError(
-                "Expected a class with at least 2 examples, one of them for the test set. "
+                f"Expected {domain} to have at least 2 examples, one of them for the test set. "
                 f"Received: {len(candidates)} examples, at most 1 per class"
             ) from None
         test = draw(test)[1] if len(test) > count else test

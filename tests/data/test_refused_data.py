@@ -9,6 +9,7 @@ import numpy as np
 import pandas
 import pytest
 from PIL import Image
+from scipy import sparse
 
 import dann
 from dann.data import DomainPair, Standardizer, arrays, csv_table, join_sources, npz, pair
@@ -124,7 +125,9 @@ REFUSALS = {
     "arrays: types": (read(target=X.astype("uint8")), "one shape, data type and scale"),
     "arrays: negative seed": (read(seed=-1), "`seed` to be an integer from 0 to 4294967295"),
     "arrays: unknown numbers": (read((X, np.where(Y, Y / 2, np.nan))), "20 of 60 examples"),
-    "arrays: one example per class": (read((X[:3], Y[:3])), "class with at least 2 examples"),
+    "arrays: one example per class": (read((X[:3], Y[:3])), "a class of the source to have"),
+    "arrays: one target": (read(target=X[:1] + 9), "the target to have at least 2 examples"),
+    "arrays: sparse": (read((sparse.csr_array(X[:, 0]), Y)), "Use `.toarray()`"),
     "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
     "arrays: three arrays": (lambda _: arrays(FRAME, Y, FRAME + 9), "to be `(inputs, labels)`"),
     "arrays: list": (read([X, Y]), "`(inputs, labels)` as a tuple of two arrays. Received: list"),
@@ -181,6 +184,7 @@ REFUSALS = {
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
     "npz: missing groups": (file(groups="person", x=X, y=Y), "groups in 'person'"),
     "images: new and trained": (images(target_new="sketch"), "and the new target, because"),
+    "images: shape as size": (images(image_size=(4, 4, 3)), "to be height and width"),
     "images: one domain twice": (images(target="photo"), "Expected different images"),
     "images: missing domain": (images(target="nowhere"), "Existing folders: "),
     "list: missing image": (images(text="photo/cup/9.png 1"), "Received: 'photo/cup/9.png 1'"),
