@@ -22,6 +22,8 @@ _LOGGING_CALLBACKS = (
 )
 # Settings of a method, on which its baseline does not depend.
 _METHOD_SETTINGS = ("method", "schedule", "regularizers", "selection", "callbacks", "compare")
+# Beginnings of the keys of results in a summary.
+_RESULTS = ("seconds", "cpu_seconds", "source/", "target/", "selection/", "probe/")
 _LENGTHS = ("trainer.steps", "trainer.epochs")  # one of them is the length of a run
 
 
@@ -190,19 +192,15 @@ def find_shared_baseline(cfg: Any) -> dict[str, Any] | None:
     for run in map(RunDirectory, sorted(pathlib.Path(hydra.sweep.dir).iterdir())):
         if not run.is_finished():
             continue
-        summary = _add_baseline_keys(run.summary())
+        summary = run.summary()
+        if summary["method"] == "source_only" and "kept_by" not in summary:
+            # Its results are those of a baseline.
+            names = [name for name in summary if name.startswith(_RESULTS)]
+            summary |= {f"source_only/{name}": summary[name] for name in names}
         has_baseline = "source_only/seconds" in summary and summary["seed"] == cfg.seed
         if has_baseline and _get_baseline_settings(load_run_config(run.path)) == settings:
             return summary
     return None
-
-
-def _add_baseline_keys(summary):
-    """Repeats the results of a run of `source_only` under the keys that a baseline has."""
-    if summary["method"] != "source_only" or "kept_by" in summary:
-        return summary
-    prefixes = "seconds", "cpu_seconds", "source/", "target/", "selection/", "probe/"
-    return summary | {f"source_only/{k}": summary[k] for k in summary if k.startswith(prefixes)}
 
 
 def _get_baseline_settings(cfg):

@@ -78,11 +78,12 @@ def arrays(
     """
     arguments = {"source": source, "target": target}
     arguments |= {"source test": source_test, "target test": target_test}
-    parts = {
-        name: _separate_labels(part)
-        for name, part in arguments.items()
-        if part is not None or not name.endswith("test")
-    }
+    parts = {}
+    for name, part in arguments.items():
+        if part is not None or not name.endswith("test"):
+            x, y = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
+            x = np.asarray(x) if isinstance(x, np.memmap) else x  # its test rows are copied anyway
+            parts[name] = {"inputs": x, "labels": y}
     for name, part_groups in zip(parts, () if groups is None else groups, strict=False):
         parts[name]["groups"] = part_groups
     check_disjoint({name: part["inputs"] for name, part in parts.items()}, _share_memory, "arrays")
@@ -95,12 +96,6 @@ def arrays(
         class_names=class_names,
         task=task,
     )
-
-
-def _separate_labels(part):
-    x, y = part if isinstance(part, tuple) and len(part) == 2 else (part, None)
-    x = np.asarray(x) if isinstance(x, np.memmap) else x  # its test rows are copied anyway
-    return {"inputs": x, "labels": y}
 
 
 def _share_memory(values, other_values):

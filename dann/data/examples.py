@@ -86,9 +86,14 @@ class Examples:
             ignore_spatial: Whether to ignore the lengths of all axes but the last, in which domains
                 may differ. Defaults to `False`.
         """
-        arrays = self.columns["inputs"]
-        words = _map_arrays(lambda array: _describe_input(array, ignore_spatial), arrays)
-        return InputSpec(words, self._frame_columns)
+
+        def describe(array):
+            shape = array.shape[1:]
+            if ignore_spatial:
+                shape = (*("any" for _ in shape[:-1]), *shape[-1:])
+            return f"{shape} of {'strings' if has_strings(array) else array.dtype}"
+
+        return InputSpec(_map_arrays(describe, self.columns["inputs"]), self._frame_columns)
 
     def rows(self, indices: np.ndarray) -> Any:
         """Returns the rows at `indices` of every column."""
@@ -224,10 +229,3 @@ def _map_arrays(function, values: Any) -> Any:
 
 def _is_structure(value):
     return isinstance(value, dict) or len(getattr(value, "shape", ())) > 0
-
-
-def _describe_input(array, ignore_spatial):
-    shape = array.shape[1:]
-    if ignore_spatial:
-        shape = (*("any" for _ in shape[:-1]), *shape[-1:])
-    return f"{shape} of {'strings' if has_strings(array) else array.dtype}"

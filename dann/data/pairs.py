@@ -128,10 +128,16 @@ class Pairs(keras.utils.PyDataset):
                 "Expected weights of both the source and the labeled target, or of neither. "
                 "Received: weights of one of them"
             )
-        return inputs, *(
-            keras.tree.map_structure(lambda *leaves: _interleave(leaves, self.replicas), *pair)
-            for pair in zip(*labels, strict=True)  # labels, then weights
-        )
+
+        def interleave(*arrays):
+            # Each replica's shard contains labels of the source, then of the labeled target.
+            pieces = zip(*(np.array_split(array, self.replicas) for array in arrays), strict=True)
+            ordered = [piece for replica_pieces in pieces for piece in replica_pieces]
+            # A conversion of floats to integers would lose fractions.
+            return np.concatenate(ordered, dtype=arrays[0].dtype, casting="same_kind")
+
+        pairs = zip(*labels, strict=True)  # labels, then weights
+        return inputs, *(keras.tree.map_structure(interleave, *pair) for pair in pairs)
 
     def _restart(self):
         return {
@@ -170,14 +176,6 @@ def collect_inputs(columns: dict[str, Any]) -> dict[str, Any]:
 def collect_labels(columns: dict[str, Any]) -> list[Any]:
     """Returns the labels of a domain, followed by the weights if there are any."""
     return [columns[name] for name in ("labels", "weights") if name in columns]
-
-
-def _interleave(arrays, replicas):
-    """Concatenates the labels of source and labeled target within each replica's shard."""
-    pieces = zip(*(np.array_split(array, replicas) for array in arrays), strict=True)
-    ordered = [piece for replica_pieces in pieces for piece in replica_pieces]
-    # A conversion of floats to integers would lose fractions.
-    return np.concatenate(ordered, dtype=arrays[0].dtype, casting="same_kind")
 
 
 class IndexedDomain(NamedTuple):

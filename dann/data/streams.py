@@ -67,7 +67,12 @@ class Stream:
                     f"The {self.domain} is a dataset and can only be read in order; pass arrays to "
                     f"read any batch. Received: batch {number} after {self._next} batches"
                 )
-            self._recent[number] = self._take_batch(size)
+            columns = self._remainder
+            while columns is None or len(keras.tree.flatten(columns)[0]) < size:
+                batches = [batch for batch in (columns, next(self._examples).columns) if batch]
+                columns = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *batches)
+            self._recent[number] = keras.tree.map_structure(lambda leaf: leaf[:size], columns)
+            self._remainder = keras.tree.map_structure(lambda leaf: leaf[size:], columns)
             self._recent.pop(number - _CACHED, None)
             self._next += 1
         return self._recent[number]
@@ -77,14 +82,6 @@ class Stream:
         self._next, self._remainder = 0, None
         # Not a method: a reference cycle would delay the end of TensorFlow's iterator.
         self._examples = _read_endlessly(self.batches, self.with_labels, self.domain)
-
-    def _take_batch(self, size):
-        columns = self._remainder
-        while columns is None or len(keras.tree.flatten(columns)[0]) < size:
-            batches = [batch for batch in (columns, next(self._examples).columns) if batch]
-            columns = keras.tree.map_structure(lambda *leaves: np.concatenate(leaves), *batches)
-        self._remainder = keras.tree.map_structure(lambda leaf: leaf[size:], columns)
-        return keras.tree.map_structure(lambda leaf: leaf[:size], columns)
 
 
 def _read_endlessly(batches, with_labels, domain):

@@ -113,18 +113,15 @@ class CProgram:
             buffer = self._stored[step.inputs[0]]  # numbers keep their order in memory
             self._written_steps.append(number)
         else:
-            buffer = self._allocate(kind, math.prod(image) * _count_words(size, kind))
+            # The largest buffer that no later step reads, or a new buffer.
+            pending = [n for n in self._stored if {*self._readers[n]} - {*self._written_steps}]
+            used = {self._stored[n] for n in pending}
+            names = [n for n in self.buffers if n.startswith(f"{kind}_") and n not in used]
+            new_name = f"{kind}_{len(self.buffers)}"
+            buffer = max(names, key=lambda name: self.buffers[name][1], default=new_name)
+            self._reserve(buffer, kind, math.prod(image) * _count_words(size, kind))
             self._write_loop(number, kind, buffer)
         self._stored[number] = buffer
-
-    def _allocate(self, kind, size):
-        """Returns the largest buffer that no later step reads, or a new buffer."""
-        pending = [n for n in self._stored if {*self._readers[n]} - {*self._written_steps}]
-        used = {self._stored[number] for number in pending}
-        names = [name for name in self.buffers if name.startswith(f"{kind}_") and name not in used]
-        new_name = f"{kind}_{len(self.buffers)}"
-        largest = max(names, key=lambda name: self.buffers[name][1], default=new_name)
-        return self._reserve(largest, kind, size)
 
     def _reserve(self, name, kind, size):
         self.buffers[name] = kind, max(size, self.buffers.get(name, (kind, 0))[1])

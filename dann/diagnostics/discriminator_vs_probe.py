@@ -43,18 +43,17 @@ def discriminator_vs_probe(
           5.1.4.
     """
     outputs = pair_outputs(model, data)
-    measurements = {} if outputs.domain is None else _measure_logits(**outputs.domain)
+    measurements = {}
+    if outputs.domain is not None:
+        # The domain labels are 0 for the source and 1 for the target.
+        source, target = outputs.domain["source"], outputs.domain["target"]
+        losses = np.logaddexp(0, source).mean(), np.logaddexp(0, -target).mean()
+        measurements = {
+            "domain/loss": float(np.mean(losses)),
+            "domain/accuracy": float(np.mean([(source < 0).mean(), (target > 0).mean()])),
+            "domain/spread": float(np.concatenate([source, target]).std(axis=0).max()),
+        }
     separation = probe_domains(outputs.features["source"], outputs.features["target"], probe, seed)
     measurements |= {f"probe/{name}": value for name, value in separation._asdict().items()}
     distance = np.maximum(2 * (2 * separation.accuracy - 1), 0.0)  # NaN stays NaN
     return measurements | {"probe/a_distance": float(distance)}
-
-
-def _measure_logits(source, target):
-    # The domain labels are 0 for the source and 1 for the target.
-    losses = np.logaddexp(0, source).mean(), np.logaddexp(0, -target).mean()
-    return {
-        "domain/loss": float(np.mean(losses)),
-        "domain/accuracy": float(np.mean([(source < 0).mean(), (target > 0).mean()])),
-        "domain/spread": float(np.concatenate([source, target]).std(axis=0).max()),
-    }

@@ -1,6 +1,7 @@
 """Plans the runs of experiments over methods and seeds, trains them and collects results."""
 
 import hashlib
+import itertools
 import math
 import os
 import pathlib
@@ -51,12 +52,23 @@ def plan_runs(settings: Any) -> list[PlannedRun]:
         settings: Object with `experiments`, `methods`, `seeds`, `overrides` and `runs_dir`, as in
             `conf/reproduce.yaml`.
     """
-    return [
-        _plan_run(settings, experiment, method, seed)
-        for experiment in settings.experiments
-        for method in settings.methods
-        for seed in settings.seeds
-    ]
+    runs = []
+    for experiment, method in itertools.product(settings.experiments, settings.methods):
+        name, *arguments = method.split()
+        overrides = list(settings.overrides)
+        if name in _BASELINES and not any(map(_sets_regularizer, arguments)):
+            arguments.append("regularizer=none")
+            overrides = [override for override in overrides if not _sets_regularizer(override)]
+        arguments = [f"experiment={experiment}", f"method={name}", *arguments, "compare=false"]
+        text = " ".join([method, *settings.overrides])
+        folder = re.sub(r"[^\w.-]+", "_", text)
+        if len(folder) > 100:  # file systems limit the length of a name
+            folder = f"{folder[:90]}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        for seed in settings.seeds:
+            path = pathlib.Path(settings.runs_dir) / experiment / folder / f"seed_{seed}"
+            seed_arguments = (*arguments, *overrides, f"seed={seed}")
+            runs.append(PlannedRun(experiment, method, seed, seed_arguments, RunDirectory(path)))
+    return runs
 
 
 def train_runs(
@@ -138,27 +150,6 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
         rows.append(dict(zip(COLUMNS, values, strict=True)) | measures)
     # Six digits, so that the file does not change with the last bits.
     return pandas.DataFrame(rows, columns=None if rows else COLUMNS).round(6)
-
-
-def _plan_run(settings, experiment, method, seed):
-    name, *arguments = method.split()
-    overrides = list(settings.overrides)
-    if name in _BASELINES and not any(map(_sets_regularizer, arguments)):
-        arguments.append("regularizer=none")
-        overrides = [override for override in overrides if not _sets_regularizer(override)]
-    arguments = [f"experiment={experiment}", f"method={name}", *arguments, "compare=false"]
-    folder = _make_folder_name(" ".join([method, *settings.overrides]))
-    directory = pathlib.Path(settings.runs_dir) / experiment / folder / f"seed_{seed}"
-    arguments = (*arguments, *overrides, f"seed={seed}")
-    return PlannedRun(experiment, method, seed, arguments, RunDirectory(directory))
-
-
-def _make_folder_name(text):
-    """Returns a folder name for a method with its arguments. A long name ends in a digest."""
-    name = re.sub(r"[^\w.-]+", "_", text)
-    if len(name) <= 100:
-        return name
-    return f"{name[:90]}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _sets_regularizer(argument):

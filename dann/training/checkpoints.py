@@ -112,13 +112,15 @@ class Checkpoints:
         path = next(at_epoch_end, None)
         if path is None:
             return None
+
+        def load_array(part):
+            return arrays[part["array"]][()] if part.keys() == {"array"} else part
+
         try:
             with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
                 arrays = dict(file)
             count = sum(name.startswith("variable_") for name in arrays)
-            state = json.loads(
-                str(arrays["state"]), object_hook=lambda part: _load_array(part, arrays)
-            )
+            state = json.loads(str(arrays["state"]), object_hook=load_array)
             return state, [arrays[f"variable_{number}"] for number in range(count)]
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise ValueError(
@@ -129,11 +131,6 @@ class Checkpoints:
     def check_free(self) -> None:
         """Raises `FileExistsError` if a file of the same name was not written by a training run."""
         self.manifest.check([*self.paths(), self.folder / LAST_MODEL])
-
-
-def _load_array(part, arrays):
-    """Returns the array that a dict `{"array": name}` names, or any other dict unchanged."""
-    return arrays[part["array"]][()] if part.keys() == {"array"} else part
 
 
 def get_states(callbacks: Sequence[keras.callbacks.Callback]) -> dict[str, dict[str, Any]]:

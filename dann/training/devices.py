@@ -156,7 +156,12 @@ def describe_hardware() -> str:
     if counts:
         return " and ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{_get_processor_name()}, {cores} core{'' if cores == 1 else 's'}"
+    # `platform` does not find the name of the CPU on Linux.
+    information = pathlib.Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    return f"{name}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def list_accelerators() -> list[str]:
@@ -200,11 +205,3 @@ def _split_jax(count):
 
 
 _SPLITS = {"tensorflow": _split_tensorflow, "jax": _split_jax}
-
-
-def _get_processor_name():
-    """Returns the name of the CPU, which Python's `platform` does not find on Linux."""
-    information = pathlib.Path("/proc/cpuinfo")
-    lines = information.read_text().splitlines() if information.is_file() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

@@ -208,10 +208,15 @@ class RunScores(keras.callbacks.Callback):
         self.scores = {} if domains.is_regression else resolve_scores(selection.scores)
         check_integer("selection.samples", selection.samples, low=1)
         rng = np.random.default_rng(seed)
-        inputs, labels = domains.source_test
+        (inputs, labels), (target, _) = domains.source_test, domains.target_test
         source_rows = np.sort(rng.permutation(len(labels))[: selection.samples])
         target_rows = np.sort(rng.permutation(len(domains.target_train))[: selection.samples])
-        _check_test_sets_differ(domains, source_rows)
+        if len(inputs) == len(target) and np.array_equal(inputs[source_rows], target[source_rows]):
+            raise ValueError(
+                "Expected another test set for the target, because the scores read the labels of "
+                "the source's test set. Received: the same test set for both domains. Use "
+                "selection=none or another target."
+            )
         self.source = inputs[source_rows], labels[source_rows]
         self.target = domains.target_train[target_rows]
         self.keep = check_choice("selection.keep", selection.keep, (None, *self.scores))
@@ -245,13 +250,3 @@ class RunScores(keras.callbacks.Callback):
             probe = probe_domains(outputs.source_features, outputs.target_features)
             measures |= {f"probe/{name}": value for name, value in probe._asdict().items()}
         return measures, outputs
-
-
-def _check_test_sets_differ(domains, rows):
-    (source, _), (target, _) = domains.source_test, domains.target_test
-    if len(source) == len(target) and np.array_equal(source[rows], target[rows]):
-        raise ValueError(
-            "Expected another test set for the target, because the scores read the labels of the "
-            "source's test set. Received: the same test set for both domains. Use selection=none "
-            "or another target."
-        )
