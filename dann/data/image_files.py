@@ -135,7 +135,20 @@ def _open(path):
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
     with _open(path) as file:
         file.draft(mode, (max(size), max(size)))  # square, because it may be rotated next
-        image[:] = _convert(file, size, mode).reshape(image.shape)
+        ImageOps.exif_transpose(file, in_place=True)
+        picture = file
+        if file.mode.startswith(("I", "F")):
+            values = np.asarray(file)
+            # In formats other than TIFF, Pillow uses this mode for 16 bits too.
+            is_wide = file.mode == "F" or (file.mode == "I" and file.format == "TIFF")
+            if is_wide or values.min() < 0 or values.max() > 0xFFFF:
+                raise ValueError("Expected 8 or 16 unsigned bits per channel")
+            picture = Image.fromarray((values >> 8).astype(np.uint8))
+        if picture.has_transparency_data:
+            # Pillow warns if a palette with transparency is converted directly.
+            picture = picture.convert("RGBA")
+        pixels = picture.convert(mode).resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        image[:] = np.asarray(pixels).reshape(image.shape)
 
 
 def _check_header(path):
@@ -148,21 +161,6 @@ def _read_size(path):
     with _open(path) as file:
         is_rotated = file.getexif().get(ExifTags.Base.Orientation, 1) > 4  # by 90 degrees
         return file.size if is_rotated else file.size[::-1]
-
-
-def _convert(image, size, mode):
-    ImageOps.exif_transpose(image, in_place=True)
-    if image.mode.startswith(("I", "F")):
-        values = np.asarray(image)
-        # In formats other than TIFF, Pillow uses this mode for 16 bits too.
-        is_wide = image.mode == "F" or (image.mode == "I" and image.format == "TIFF")
-        if is_wide or values.min() < 0 or values.max() > 0xFFFF:
-            raise ValueError("Expected 8 or 16 unsigned bits per channel")
-        image = Image.fromarray((values >> 8).astype(np.uint8))
-    if image.has_transparency_data:
-        # Pillow warns if a palette with transparency is converted directly.
-        image = image.convert("RGBA")
-    return np.asarray(image.convert(mode).resize(size[::-1], Image.Resampling.BILINEAR))
 
 
 def load_or_decode(path: pathlib.Path, shape: Sequence[int], chunks: Iterable[Any]) -> np.ndarray:

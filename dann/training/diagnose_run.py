@@ -31,7 +31,14 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
         for name, caption in _RUN_FIGURES.items()
         if (run.figures / f"{name}.png").is_file()
     ]
-    report = page(diagnosis, figures, _read_accuracies(run), run_figures)
+    summary = run.summary() if run.is_finished() else {}
+    names = {"source_only/": "source only", "": summary.get("method")}
+    accuracies = {
+        name: [summary.get(f"{prefix}{domain}/accuracy") for domain in ("source", "target")]
+        for prefix, name in names.items()
+        if f"{prefix}source/accuracy" in summary
+    }
+    report = page(diagnosis, figures, accuracies, run_figures)
     prefix = f"{run.figures.name}/diagnosis_"
     contents = {run.figures / f"diagnosis_{figure.name}.svg": figure.content for figure in figures}
     contents |= {run.diagnosis_file: diagnosis.to_json().encode(), run.report_file: report.encode()}
@@ -41,14 +48,3 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
         with run.manifest.write(path) as draft:
             draft.write_bytes(content)
     return run.report_file
-
-
-def _read_accuracies(run):
-    """Returns the test accuracies on source and target, of the baseline and of the method."""
-    summary = run.summary() if run.is_finished() else {}
-    names = {"source_only/": "source only", "": summary.get("method")}
-    return {
-        name: [summary.get(f"{prefix}{domain}/accuracy") for domain in ("source", "target")]
-        for prefix, name in names.items()
-        if f"{prefix}source/accuracy" in summary
-    }

@@ -39,21 +39,17 @@ class ChalkDigits(ImageBuilder):
     SHAPE = (_SIZE, _SIZE, 3)
 
     def read_examples(self, split, dl_manager):
-        return _draw_images(self.builder_config.name, split, _TRAIN if split == "train" else None)
-
-
-def _draw_images(style, split, count):
-    """Yields images and labels of a split: `count` draws, or each digit once."""
-    rng = np.random.default_rng(2 * _PARTS[style] + (split == "test"))
-    digits, labels = _load_part("test" if split == "test" else style)
-    rows = np.arange(len(digits)) if count is None else rng.integers(len(digits), size=count)
-    ink = [_enlarge(digits[row], rng, jitter=split == "train") for row in rows]
-    black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
-    crops = _draw_crops(rng, right=split == "test") if style == "photo" else black
-    for row, shades, crop in zip(rows, ink, crops, strict=False):
-        shades = shades[:, :, np.newaxis]
-        image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
-        yield np.rint(image).astype(np.uint8), labels[row]
+        style, is_train = self.builder_config.name, split == "train"
+        rng = np.random.default_rng(2 * _PARTS[style] + (not is_train))
+        digits, labels = _load_part(style if is_train else "test")
+        rows = rng.integers(len(digits), size=_TRAIN) if is_train else np.arange(len(digits))
+        ink = [_enlarge(digits[row], rng, jitter=is_train) for row in rows]
+        black = itertools.repeat(np.zeros((_SIZE, _SIZE, 3)))
+        crops = _draw_crops(rng, right=not is_train) if style == "photo" else black
+        for row, shades, crop in zip(rows, ink, crops, strict=False):
+            shades = shades[:, :, np.newaxis]
+            image = 255 * shades + (1 - shades) * _BRIGHTNESS * crop
+            yield np.rint(image).astype(np.uint8), labels[row]
 
 
 def _load_part(part: str) -> tuple[np.ndarray, np.ndarray]:

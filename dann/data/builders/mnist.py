@@ -144,20 +144,18 @@ def _find_files(dl_manager) -> tuple[Any, list]:
         mnist = mnist_paths(digits)
     else:
         mnist = dl_manager.download({key: _MNIST_URL + name for key, name in FILES.items()})
-    return mnist, sorted(photos.glob("*.jpg")) if photos else _download_photos(dl_manager)
-
-
-def _download_photos(dl_manager):
+    if photos:
+        return mnist, sorted(photos.glob("*.jpg"))
     extracted = pathlib.Path(dl_manager.download_and_extract(_BSDS500_URL))
-    photos = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in photos)).hexdigest()
+    paths = sorted((extracted / "BSR/BSDS500/data/images/train").glob("*.jpg"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
     if digest != _PHOTOS:
         raise ValueError(
             f"Expected BSDS500's 200 training photos with the SHA-256 {_PHOTOS} from "
-            f"{_BSDS500_URL}. Received: {len(photos)} photos with {digest}. Delete {extracted} to "
+            f"{_BSDS500_URL}. Received: {len(paths)} photos with {digest}. Delete {extracted} to "
             "download the photos again"
         )
-    return photos
+    return mnist, paths
 
 
 def _decode(path):
