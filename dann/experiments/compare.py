@@ -53,7 +53,7 @@ def compare(
     seeds: Sequence[int] = (0, 1, 2),
     steps: int = 1000,
     batch_size: int | None = None,
-    optimizer: Callable[[], keras.optimizers.Optimizer] = keras.optimizers.Adam,
+    optimizer: Callable[[], keras.optimizers.Optimizer] | None = None,
     verbose: bool = True,
 ) -> Comparison:
     """Trains several methods and recommends one network, without target labels.
@@ -101,9 +101,10 @@ def compare(
         steps: Training steps per run.
         batch_size: Number of examples per domain and step. Defaults to `None`: 64, or all examples
             of a smaller source.
-        optimizer: Function without arguments that returns a new optimizer. Methods with an
-            adversary often gain with `lambda: keras.optimizers.Adam(beta_1=0.5)`; see
-            docs/when-to-adapt.md.
+        optimizer: Function without arguments that returns a new optimizer. Defaults to `None`: Adam
+            with a learning rate of 0.001, and for methods with a gradient reversal with
+            `beta_1=0.5`, because their losses oscillate with Adam's 0.9; see
+            docs/how-to/oscillation.md.
         verbose: Whether to print one line per run.
 
     Returns:
@@ -272,7 +273,7 @@ def _check_types(domains, methods, backbone, seeds, optimizer):
         (
             "optimizer",
             optimizer,
-            _can_call(optimizer),
+            optimizer is None or _can_call(optimizer),
             "a function without arguments that returns a new optimizer, such as "
             "`lambda: keras.optimizers.Adam(0.001)`",
         ),

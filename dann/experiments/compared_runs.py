@@ -55,7 +55,7 @@ class RunContext:
     Args:
         domains: The data.
         backbone: Function without arguments that returns a new backbone.
-        optimizer: Function without arguments that returns a new optimizer.
+        optimizer: Function without arguments that returns a new optimizer, or `None` for Adam.
         steps: Training steps per run.
         batch_size: Number of examples per domain and step, or `None` for the default.
         baselines: Source-only runs that are finished, by seed.
@@ -64,7 +64,7 @@ class RunContext:
 
     domains: DomainPair
     backbone: Callable[[], Any]
-    optimizer: Callable[[], Any]
+    optimizer: Callable[[], Any] | None
     steps: int
     batch_size: int | None
     baselines: dict[int, ComparedRun] = dataclasses.field(default_factory=dict)
@@ -109,7 +109,10 @@ def train(
         head = label_head(backbone.output_shape[-1], domains.num_classes)
         options["label_head"] = scale_outputs(head, domains.source_train[1])
     model: Any = method(backbone, domains.num_classes, **options)
-    compile_model(model, context.optimizer(), Trainer(context.steps, steps_per_epoch=context.steps))
+    # An adversary oscillates less with less momentum.
+    beta_1 = 0.9 if model.reversal is None else 0.5
+    optimizer = context.optimizer() if context.optimizer else keras.optimizers.Adam(beta_1=beta_1)
+    compile_model(model, optimizer, Trainer(context.steps, steps_per_epoch=context.steps))
     is_oracle = isinstance(model, TargetOnly)
     batches = (domains.oracle() if is_oracle else domains).batches(context.batch_size, seed)
     model.fit(batches, steps_per_epoch=context.steps, epochs=1, verbose=0)

@@ -102,10 +102,11 @@ def usps(data, runs):
     draw_runs("usps", dann.data.tfds_pair("usps", "mnist", image_size=28, **options), runs)
 
 
-def compare(domains, methods, backbone, steps=500):
+def compare(domains, methods, backbone, steps=500, optimizer=None):
     """Prints balanced accuracies on the target in percent: mean and deviation over three seeds."""
     backbone = functools.partial(backbone, domains.input_shape)
-    comparison = dann.compare(domains, methods, backbone=backbone, steps=steps, verbose=False)
+    options = {"backbone": backbone, "steps": steps, "optimizer": optimizer, "verbose": False}
+    comparison = dann.compare(domains, methods, **options)
     accuracy = comparison.runs.groupby("setting")["target/balanced_accuracy"]
     table = 100 * accuracy.agg(["mean", "std", "min", "max"])
     print(table.round(1).to_string(), flush=True)
@@ -128,7 +129,8 @@ def emoji(data, runs):
     pair = "fluent_high_contrast", "fluent_flat"
     domains, images = load_emoji(*pair, data), load_emoji_images(*pair, data, 128)
     backbone = functools.partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
-    compare(domains, ["dann", "sdat", "coral"], backbone)
+    # The optimizer of `predict` below, too.
+    compare(domains, ["dann", "sdat", "coral"], backbone, optimizer=keras.optimizers.Adam)
     methods = {
         "source only": dann.SourceOnly,
         "DANN": dann.DANN,

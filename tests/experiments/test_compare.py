@@ -53,7 +53,7 @@ def train_by_hand(setting, seed):
     data = make_domains(True)
     dann.training.start(seed)
     model = METHODS[setting](backbone(), data.num_classes)
-    model.compile(keras.optimizers.Adam())
+    model.compile(keras.optimizers.Adam(beta_1=0.5 if setting == "mine" else 0.9))
     pairs = data.oracle() if setting == "target_only" else data
     model.fit(pairs.batches(16, seed), steps_per_epoch=STEPS, verbose=0)
     return model
@@ -62,6 +62,23 @@ def train_by_hand(setting, seed):
 @pytest.fixture(scope="module")
 def models():
     return {(name, seed): train_by_hand(name, seed) for name in METHODS for seed in SEEDS}
+
+
+def test_optimizer_argument_trains_every_method():
+    comparison = dann.compare(
+        make_domains(False),
+        ["dann"],
+        backbone=backbone,
+        seeds=[0],
+        steps=2,
+        optimizer=lambda: keras.optimizers.SGD(0.0),
+        verbose=False,
+    )
+    dann.training.start(0)
+    initial = dann.SourceOnly(backbone(), 3).classifier
+    assert comparison.recommendation.key[0] == "dann"
+    for weight, expected in zip(comparison.classifier.weights, initial.weights, strict=True):
+        np.testing.assert_array_equal(weight, expected)
 
 
 @pytest.mark.parametrize("setting", METHODS)
