@@ -1,4 +1,4 @@
-"""Domain-adversarial training built on gradient reversal, for Keras 3.
+"""Domain adaptation by gradient reversal, for Keras 3.
 
 Importing it registers every class with Keras, so that `keras.models.load_model` knows them.
 """
