@@ -67,24 +67,20 @@ class BinaryConvolution(BinaryLayer):
     def apply(self, inputs, kernel):
         padding = self.padding
         if padding == "causal" or (padding == "same" and self.pad_values):
-            widths = self._compute_pad_widths(inputs.shape)
+            first = 1 if self.data_format == "channels_last" else 2
+            widths = [(0, 0)] * len(inputs.shape)
+            for axis, length in enumerate(inputs.shape[first : first + len(self.kernel_size)]):
+                total = self._compute_total_padding(axis, length)
+                start = total if padding == "causal" else total // 2
+                widths[first + axis] = (start, total - start)
             inputs = ops.pad(inputs, widths, constant_values=self.pad_values)
             padding = "valid"
         return self.convolve(
             inputs, kernel, self.strides, padding, self.data_format, self.dilation_rate
         )
 
-    def _compute_pad_widths(self, shape):
-        """Returns the padding at both ends of each axis."""
-        first = 1 if self.data_format == "channels_last" else 2
-        widths = [(0, 0)] * len(shape)
-        for axis, length in enumerate(shape[first : first + len(self.kernel_size)]):
-            total = self._compute_total_padding(axis, length)
-            start = total if self.padding == "causal" else total // 2
-            widths[first + axis] = (start, total - start)
-        return widths
-
     def _compute_total_padding(self, axis, length):
+        """Returns the padding at both ends of an axis together."""
         extent = (self.kernel_size[axis] - 1) * self.dilation_rate[axis]
         stride = self.strides[axis]
         if stride == 1 or self.padding == "causal":
