@@ -67,20 +67,14 @@ def convert_to_floats(tables: Mapping[str, Any], parts: Mapping[str, Any]) -> No
             raise ValueError(
                 f"Expected labels of the {name} to be numbers, for regression. Received: {error}"
             ) from None
-        unknown = np.count_nonzero(~is_known(table["labels"]))
-        if unknown and name.startswith("source"):
-            raise ValueError(
-                f"Expected the {name} to have a label for each example. Received: {unknown} of "
-                f"{len(labels)} examples without a label. Drop these examples"
-            )
 
 
 def encode_classes(tables: Mapping[str, Any], class_names: Any) -> tuple[str, ...] | None:
     """Converts all labels to integers; returns the names of the classes, if they have names."""
-    sources = {name: table for name, table in tables.items() if name.startswith("source")}
     if any(table["labels"].dtype.kind == "U" for table in tables.values()):
         if class_names is None:  # the target's labels do not determine the classes
-            labels = np.concatenate([table["labels"] for table in sources.values()])
+            sources = [table for name, table in tables.items() if name.startswith("source")]
+            labels = np.concatenate([table["labels"] for table in sources])
             class_names = _sort_names({*labels.tolist()} - {""})
         numbers: dict[Any, int] = {"": UNKNOWN, UNKNOWN: UNKNOWN}
         numbers |= {name: number for number, name in enumerate(class_names)}
@@ -92,12 +86,6 @@ def encode_classes(tables: Mapping[str, Any], class_names: Any) -> tuple[str, ..
                     f"{unexpected}. {NAME_CLASSES}"
                 )
             table["labels"] = np.array([numbers[label] for label in labels], np.int64)
-    for part, table in sources.items():
-        if unknown := np.count_nonzero(table["labels"] == UNKNOWN):
-            raise ValueError(
-                f"Expected the {part} to have a label for each example. Received: {unknown} of "
-                f"{len(table['labels'])} examples with an empty label or -1. Drop these examples"
-            )
     return None if class_names is None else tuple(class_names)
 
 

@@ -81,6 +81,14 @@ def build_pair(
             )
     else:
         class_names = encode_classes(tables, class_names)
+    for name, table in tables.items():
+        unknown = np.count_nonzero(~is_known(table["labels"]))
+        if unknown and name.startswith("source"):
+            raise ValueError(
+                f"Expected the {name} to have a label for each example. Received: {unknown} of "
+                f"{len(table['labels'])} examples with an empty label, NaN, or -1 as a class. Drop "
+                "these examples"
+            )
     for name in ("source", "target"):
         if name in tables and f"{name} test" not in tables:
             table = tables[name]
