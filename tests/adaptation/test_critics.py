@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 from support.closed_forms import central_differences, softmax
-from support.formulas import linear_model
-from support.networks import linear, read_weights, with_random_weights
+from support.networks import linear, linear_model, read_weights, with_random_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_adversarial_step, check_step, label_loss, step
 
@@ -28,10 +27,7 @@ FORMULAS = {
     "pearson": (lambda v: v, lambda t: t**2 / 4 + t),
     "neyman": (lambda v: 1 - np.exp(-v), lambda t: 2 - 2 * np.sqrt(1 - t)),
     "squared_hellinger": (lambda v: 1 - np.exp(-v), lambda t: t / (1 - t)),
-    "jensen_shannon": (
-        lambda v: np.log(2) - np.log(1 + np.exp(-v)),
-        lambda t: -np.log(2 - np.exp(t)),
-    ),
+    "jensen_shannon": (lambda v: np.log(2 / (1 + np.exp(-v))), lambda t: -np.log(2 - np.exp(t))),
     "total_variation": (lambda v: np.tanh(v) / 2, lambda t: t),
 }
 

@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from support.closed_forms import dann_by_hand
 from support.differentiate import IMPLEMENTATIONS
-from support.formulas import dann_by_hand, linear_dann
-from support.networks import read_weights
+from support.networks import linear_dann, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step
 

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 from support.arrays import assert_all_close, assert_all_equal
-from support.closed_forms import central_differences, softmax
-from support.formulas import divergence, entropy, worst_perturbation
+from support.closed_forms import central_differences, divergence, entropy, softmax, vat_perturbation
 from support.networks import linear_parts, read_weights, with_random_weights
 from support.pair import LABELS, PAIR, TARGET
 from support.training_step import MODES, label_loss, step
@@ -29,7 +28,7 @@ def constant_noise(monkeypatch):
 def make_terms(a, b):
     """Returns each term as a function of the weights; constants of the gradient are fixed."""
     clean = softmax(TARGET @ a @ b)
-    perturbed = TARGET + worst_perturbation(TARGET, DIRECTION, a @ b, RADIUS)
+    perturbed = TARGET + vat_perturbation(TARGET, DIRECTION, a @ b, RADIUS)
     teacher = softmax(TARGET @ TEACHER[0] @ TEACHER[1])
     return {
         "teacher": lambda a, b: divergence(teacher, softmax(TARGET @ a @ b)),

@@ -18,8 +18,9 @@ def images_network():
     return cnn_backbone((8, 8, 3), filters=(4,), units=4)
 
 
-def nested_network():
-    return keras.Sequential([keras.Input((8, 8, 3)), images_network(), keras.layers.Dense(2)])
+def nested_network(*first):
+    last = images_network(), keras.layers.Dense(2)
+    return keras.Sequential([keras.Input((8, 8, 3)), *first, *last])
 
 
 def flat_network(**options):
@@ -42,8 +43,7 @@ def pair(source, target):
 
 
 def multiplying_network():
-    layers = keras.Input((8, 8, 3)), keras.layers.Rescaling(255.0), images_network()
-    return keras.Sequential([*layers, keras.layers.Dense(2)])
+    return nested_network(keras.layers.Rescaling(255.0))
 
 
 def dict_network():

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 from support.closed_forms import central_differences, softmax
-from support.formulas import linear_model
-from support.networks import linear, read_weights, two_heads
+from support.networks import linear, linear_model, read_weights, two_heads
 from support.training_step import MODES, check_step, step
 
 from dann.adaptation import Invariant
@@ -27,6 +26,7 @@ NUMBERS = {"label": SIZES, "site": MASKED["site"]}
 TWO_LABELS = {"kind": MASKED["label"], "size": SIZES, "site": MASKED["site"]}
 WEIGHTS = {name: RNG.uniform(0, 2, 7).astype("float32") for name in (*Y, *TWO_LABELS)}
 LOSSES = {"kind": keras.losses.SparseCategoricalCrossentropy(from_logits=True), "size": "mse"}
+TWO_LOSSES = {"loss": LOSSES, "loss_weights": {"kind": 1.0, "size": 0.3}}
 SITE, AGE = {"site": 2}, {"age": "number"}
 BOTH = SITE | AGE
 
@@ -42,13 +42,7 @@ CASES = {
     "balanced": (BOTH, {"balanced": "site"}, Y, False, {}),
     "all": (BOTH, {"balanced": ["site"], "condition_on_label": True}, MASKED, True, {}),
     "regression": (SITE, {"label_head": linear(4, 1)}, NUMBERS, True, {"loss": "mse"}),
-    "two labels": (
-        SITE,
-        {"label_head": two_heads()},
-        TWO_LABELS,
-        True,
-        {"loss": LOSSES, "loss_weights": {"kind": 1.0, "size": 0.3}},
-    ),
+    "two labels": (SITE, {"label_head": two_heads()}, TWO_LABELS, True, TWO_LOSSES),
 }
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import layers
 from support.arrays import assert_all_close
-from support.formulas import dann_by_hand
+from support.closed_forms import dann_by_hand
 from support.networks import read_weights, with_random_weights
 from support.pair import STRENGTH
 from support.training_step import MODES, check_step, step

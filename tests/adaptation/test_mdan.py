@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from support.arrays import assert_all_close
-from support.closed_forms import central_differences, softmax
-from support.formulas import binary_losses, linear_dann, linear_model
-from support.networks import linear, read_weights
+from support.closed_forms import binary_losses, central_differences, softmax
+from support.networks import linear, linear_dann, linear_model, read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step, step
 

@@ -6,13 +6,12 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from support import formulas
+from support import closed_forms
 from support.arrays import assert_all_close, assert_all_equal
-from support.closed_forms import softmax
-from support.formulas import check_regularizer, regularized_model
-from support.networks import read_weights
+from support.closed_forms import certainty_weights, confusion, divergence, normalize_rows, softmax
+from support.networks import read_weights, regularized_model
 from support.pair import LABELS, PAIR, SOURCE, TARGET
-from support.training_step import MODES, step
+from support.training_step import MODES, check_regularizer, step
 
 import dann
 from dann.adaptation.batch import Batch
@@ -25,7 +24,7 @@ def coral(source, target):
 
 
 LOSSES = {
-    dann.ConditionalEntropy: lambda a, b: formulas.entropy(softmax(TARGET @ a @ b)),
+    dann.ConditionalEntropy: lambda a, b: closed_forms.entropy(softmax(TARGET @ a @ b)),
     dann.CORAL: lambda a, b: coral(SOURCE @ a, TARGET @ a),
 }
 
@@ -44,8 +43,8 @@ def test_mcc_loss_and_gradients_match_the_formula(mode, temperature):
     def predictions(a, b):
         return softmax(TARGET @ a @ b / temperature)
 
-    constant = formulas.certainty_weights(predictions(*read_weights(model)))
-    check_regularizer(model, mode, lambda a, b: formulas.confusion(predictions(a, b), constant))
+    constant = certainty_weights(predictions(*read_weights(model)))
+    check_regularizer(model, mode, lambda a, b: confusion(predictions(a, b), constant))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +54,7 @@ def test_mcc_loss_and_gradients_match_the_formula(mode, temperature):
         (dann.ConditionalEntropy(), [[1e4, 0.0, -1e4]], 0.0),
         (dann.MCC(temperature=1.0), 50 * np.eye(3), 0),  # every class is certain
         (dann.MCC(temperature=1.0), np.zeros((4, 3)), 2 / 3),  # chance
-        # A class that is never predicted has no formulas.confusion.
+        # A class that is never predicted has no confusion.
         (dann.MCC(temperature=1.0), [[0.0, 0.0, -1e4]], 1 / 3),
     ],
 )
@@ -77,10 +76,6 @@ def test_coral_counts_positions_of_maps_as_examples():
 WEIGHT = 1.7
 
 
-def read_numbers(network):
-    return [keras.ops.convert_to_numpy(weight) for weight in network.weights]
-
-
 def compute_ensembling_loss(p, q, threshold, balance=0.005):
     is_certain = q.max(axis=1) > threshold
     m, y = p.mean(axis=0), 1 / p.shape[1]
@@ -98,7 +93,7 @@ def test_self_ensembling_loss_and_gradients_match_the_formula(mode, decay):
     teacher, rng = regularizer.teacher.network, np.random.default_rng(5)
     teacher.set_weights([rng.normal(size=weight.shape) for weight in teacher.weights])
     regularizer.teacher.step.assign(3)
-    before, weights = read_numbers(teacher), read_weights(model)
+    before, weights = teacher.get_weights(), read_weights(model)
     share = min(decay, 3 / 4)
     v, w = (share * old + (1 - share) * new for old, new in zip(before, weights, strict=True))
     q = softmax(TARGET @ v @ w)
@@ -106,7 +101,7 @@ def test_self_ensembling_loss_and_gradients_match_the_formula(mode, decay):
     check_regularizer(
         model, mode, lambda a, b: compute_ensembling_loss(softmax(TARGET @ a @ b), q, 0.6, 0.4)
     )
-    assert_all_close(read_numbers(teacher), [v, w], rtol=1e-5)
+    assert_all_close(teacher.get_weights(), [v, w], rtol=1e-5)
     assert int(regularizer.teacher.step) == 4
 
 
@@ -152,14 +147,12 @@ def test_virtual_adversarial_loss_and_gradients_match_the_formula(mode, source_w
     parts = [(1.0, TARGET, directions[0]), (source_weight, SOURCE, directions[1])]
     # Constants of the gradient: the clean predictions and the perturbation.
     constants = [
-        (factor, x + formulas.worst_perturbation(x, d, a @ b, RADIUS), softmax(x @ a @ b))
+        (factor, x + closed_forms.vat_perturbation(x, d, a @ b, RADIUS), softmax(x @ a @ b))
         for factor, x, d in parts
     ]
 
     def loss(a, b):
-        return sum(
-            factor * formulas.divergence(p, softmax(x @ a @ b)) for factor, x, p in constants
-        )
+        return sum(factor * divergence(p, softmax(x @ a @ b)) for factor, x, p in constants)
 
     # Single precision rounds the slope at the probe, a hundredth of the radius, to 1e-4.
     check_regularizer(model, mode, loss, rtol=2e-3, atol=1e-4)
@@ -193,14 +186,14 @@ def test_half_precision_finds_equally_bad_perturbation(policy):
         models.append(make_model(vat, *layers, classes=10))
         models[-1].set_weights(models[0].get_weights())
         losses.append(compute_vat_loss(vat, models[-1], images))
-    directions = formulas.normalize_rows(np.random.default_rng(1).normal(size=(16, 28 * 28 * 3)))
+    directions = normalize_rows(np.random.default_rng(1).normal(size=(16, 28 * 28 * 3)))
     perturbed = images + 100 * directions.reshape(images.shape)
     clean, perturbed_p = (
         softmax(ops.convert_to_numpy(models[0].classifier(x)).astype("float64"))
         for x in (images, perturbed)
     )
     assert losses[1] == pytest.approx(losses[0], rel=0.15)
-    assert losses[1] > 10 * formulas.divergence(clean, perturbed_p)
+    assert losses[1] > 10 * divergence(clean, perturbed_p)
 
 
 def test_classifier_state_does_not_change():

@@ -79,10 +79,11 @@ ADAPTING = {
 FAST = {"dann", "dirt_t", "mcc"}
 
 
+PARAMS = [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in ADAPTING]
+
+
 @pytest.mark.tensorflow
-@pytest.mark.parametrize(
-    "name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in ADAPTING]
-)
+@pytest.mark.parametrize("name", PARAMS)
 def test_adapts_where_best_source_classifier_fails(name):
     make, least, training = ADAPTING[name]
     accuracies = shifted_classes.target_accuracies(make(), **training)

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 from support.closed_forms import central_differences
-from support.formulas import linear_model
-from support.networks import read_weights
+from support.networks import linear_model, read_weights
 from support.pair import SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step, label_loss, step
 
@@ -60,9 +59,7 @@ def compute_gradients(weights, shares):
     ]
 
 
-@pytest.mark.parametrize(
-    ("critic_steps", "joint_forward"), [(1, True), (1, False), (2, True)], ids=str
-)
+@pytest.mark.parametrize(("critic_steps", "joint_forward"), [(1, True), (1, False), (2, True)])
 @pytest.mark.parametrize("mode", MODES)
 def test_wdgrl_loss_and_gradients_match_the_formula(mode, critic_steps, joint_forward, monkeypatch):
     """With two critic steps, the backbone and the label head learn in every second step."""

@@ -20,14 +20,12 @@ def curved(x):
     return ops.convert_to_tensor(SCALES) * ops.tanh(linear(x))
 
 
-def curved_in_numpy(x):
+def curved_numpy(x):
     return SCALES.astype("float64") * np.tanh(x @ WEIGHTS.astype("float64"))
 
 
 # (batch, outputs, inputs), by differences
-CURVED_JACOBIAN = np.stack(
-    [jacobian_by_differences(curved_in_numpy, x.astype(float)) for x in INPUTS]
-)
+CURVED_JACOBIAN = np.stack([jacobian_by_differences(curved_numpy, x.astype(float)) for x in INPUTS])
 
 
 def assert_close(tensor, expected, rtol=1e-5, atol=1e-6):

@@ -9,7 +9,7 @@ import pytest
 from keras import layers, ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, assert_close, curved, linear
 from support.arrays import assert_all_equal
-from support.modes import parametrize_mode, run_in_mode
+from support.differentiate import parametrize_mode, run_in_mode
 
 from dann.autodiff import batch_jacobian, frobenius_norm, gradients, singular_values
 from dann.gradients import binary_sign, override_gradient, reverse_gradient
@@ -165,10 +165,7 @@ def _clip_norm(upstream, x):
 CLIPPED_ROWS = MATRIX.T / np.maximum(1.0, np.linalg.norm(MATRIX.T, axis=1, keepdims=True))
 # By name: the function, and the Jacobian of each example, whose rows are backward passes.
 PASSES = {
-    "guided": (
-        override_gradient(ops.relu, _guide),
-        np.maximum(MATRIX.T, 0) * (POINTS > 0)[:, None],
-    ),
+    "guided": (override_gradient(ops.relu, _guide), MATRIX.T.clip(0) * (POINTS > 0)[:, None]),
     "clipped": (
         override_gradient(lambda x: x, lambda upstream, x: ops.clip(upstream, -1.0, 1.0)),
         [np.clip(MATRIX.T, -1, 1)] * 3,

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, WEIGHTS, assert_close, curved, linear
-from support.differentiate import as_array
-from support.modes import parametrize_mode, run_in_mode
+from support.differentiate import as_array, parametrize_mode, run_in_mode
 
 from dann.autodiff import batch_jacobian, gradients, hvp, jacobian, jvp, vjp
 from dann.gradients import binary_sign, reverse_gradient

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 from maps import CURVED_JACOBIAN, EDGES, EDGES_PASS, INPUTS, assert_close, curved, linear
-from support.modes import parametrize_mode, run_in_mode
+from support.differentiate import parametrize_mode, run_in_mode
 
 from dann.autodiff import batch_jacobian, frobenius_norm, gradients, jacobian, jvp, singular_values
 from dann.autodiff import singular_values as singular

@@ -105,17 +105,13 @@ def test_forward_mode_ignores_a_custom_gradient():
 
 
 def test_stop_gradients_gives_partial_derivatives():
-    def differentiate(x, stop):
+    def differentiate(x):
         a = 2.0 * x
         b = a**2 + x
-        arguments = {"stop_gradients": [a, b]} if stop else {}
-        return tf.gradients(a + b, [x, a, b], unconnected_gradients="zero", **arguments)
+        stops = {"stop_gradients": [a, b]}
+        return tf.gradients(a + b, [x, a, b], unconnected_gradients="zero", **stops)
 
-    x, arguments = tf.constant(3.0), [3.0, 6.0, 39.0]
-    total, partial = (
-        run_in_graph(lambda x, s=stop: differentiate(x, s), x) for stop in (False, True)
-    )
-    assert_same([27.0, 13.0, 1.0], total)
+    partial, arguments = run_in_graph(differentiate, tf.constant(3.0)), [3.0, 6.0, 39.0]
     assert_same([0.0, 1.0, 1.0], partial, gradients(lambda x, a, b: a + b, arguments))
     assert_same([0.0, 0.0, 1.0], gradients(lambda x, a, b: a + b, arguments, stop_gradients=[1]))
 

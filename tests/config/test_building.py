@@ -74,9 +74,7 @@ INVALID_PARTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("key", "overrides"), INVALID_PARTS, ids=[overrides[-1] for _, overrides in INVALID_PARTS]
-)
+@pytest.mark.parametrize(("key", "overrides"), INVALID_PARTS, ids=str)
 def test_invalid_part_is_named_by_its_key(key, overrides):
     cfg = compose_config(*overrides)
     with pytest.raises((ConfigError, InstantiationException)) as raised:  # noqa: PT012

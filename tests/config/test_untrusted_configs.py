@@ -87,10 +87,9 @@ def test_untrusted_run_directory_calls_no_foreign_target(node, tmp_path, monkeyp
 
 
 def test_only_data_may_name_readers():
+    cfg = compose_config("+data.x={_target_:keras.callbacks.CSVLogger,filename:x}")
     with pytest.raises(ConfigError):
-        building.build_domains(
-            compose_config("+data.x={_target_:keras.callbacks.CSVLogger,filename:x}")
-        )
+        building.build_domains(cfg)
     with pytest.raises(ConfigError):
         building.instantiate({"_target_": "dann.data.npz", "source": "a", "target": "b"})
 

@@ -159,9 +159,8 @@ def test_target_may_have_no_labels(load, root, kind):
 
 def test_default_size_is_the_median_of_the_target(load, root, capsys):
     assert load(image_size=None).input_shape == (5, 6, 3)
-    assert "Image size: 5 x 6 pixels, from the target's files (data.image_size)" in (
-        capsys.readouterr().out
-    )
+    words = "Image size: 5 x 6 pixels, from the target's files (data.image_size)"
+    assert words in capsys.readouterr().out
     for number, (height, width, orientation) in enumerate(
         [(30, 40, 1), (32, 40, 1), (50, 36, 6), (10, 9, 3), (500, 500, 1)]
     ):

@@ -117,10 +117,7 @@ REFUSALS = {
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
     "arrays: whole floats": (read((X, Y * 1.0)), "Received: floats. For classes"),
     "arrays: names as numbers": (read((X, NAMES), task="regression"), "numbers, for regression"),
-    "arrays: missing target labels": (
-        read(target=(X + 9, MISSING)),
-        "in the target, set them to -1",
-    ),
+    "arrays: missing target labels": (read(target=(X + 9, MISSING)), "target, set them to -1"),
     "arrays: dict": (read(({"x": X}, Y)), "Received: a dict. Several inputs need `dann.data.pair`"),
     "arrays: types": (read(target=X.astype("uint8")), "one shape, data type and scale"),
     "arrays: negative seed": (read(seed=-1), "`seed` to be an integer from 0 to 4294967295"),

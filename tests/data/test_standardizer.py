@@ -16,11 +16,8 @@ SOURCE = (RNG.normal(size=(300, 4, 3)) * SCALES + 5).astype("float32")  # more t
 TARGET = (RNG.normal(size=(280, 4, 3)) * 7 - SCALES).astype("float32")
 TEST = TARGET[:50] + 1
 LABELS = np.arange(300) % 2
-EXAMPLES = {
-    "source": [SOURCE] * 2,
-    "each": [SOURCE, TARGET],
-    "both": [np.concatenate([SOURCE, TARGET])] * 2,
-}
+BOTH = np.concatenate([SOURCE, TARGET])
+EXAMPLES = {"source": [SOURCE] * 2, "each": [SOURCE, TARGET], "both": [BOTH] * 2}
 
 
 def standardize(values, examples):

@@ -91,12 +91,8 @@ def test_reviews_are_split_whole(folder):
 
 def test_vocabulary_comes_from_training_texts(folder):
     texts = sentiment("amazon", "tweets", data_dir=folder, output_mode=None)
-    words = {
-        word.strip('"').lower()
-        for part in (texts.source_train[0], texts.target_train)
-        for text in part
-        for word in text.split()
-    }
+    training_texts = [*texts.source_train[0], *texts.target_train]
+    words = {word.strip('"').lower() for text in training_texts for word in text.split()}
     domains = sentiment("amazon", "tweets", data_dir=folder)
     assert domains.input_shape == (len(words) + 1,)  # plus one for all other words
     assert domains.source_train[0].dtype == np.float32

@@ -148,14 +148,8 @@ def eager():
     return model
 
 
-NETWORKS = {
-    "lenet": lenet,
-    "residual": residual,
-    "activations": activations,
-    "levels": levels,
-    "pooled": pooled,
-    "series": series,
-}
+FUNCTIONS = lenet, residual, activations, levels, pooled, series
+NETWORKS = {function.__name__: function for function in FUNCTIONS}
 
 
 def integer_inputs(model, count, seed=1):

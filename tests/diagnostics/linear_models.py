@@ -20,12 +20,8 @@ def linear_dann(strength=0.7, optimizer=None, seed=4, cls=DANN):
     The discriminator of a `CDAN` gets the products of features and predictions.
     """
     shapes = [(3, 2), (2, 2), (4, 1) if cls is CDAN else (2, 1)]
-    model = cls(
-        network((3, 2), "backbone"),
-        label_head=network((2, 2), "label_head"),
-        domain_head=network(shapes[2], "domain_head"),
-        strength=strength,
-    )
+    backbone, label_head, domain_head = map(network, shapes)
+    model = cls(backbone, label_head=label_head, domain_head=domain_head, strength=strength)
     model.compile(optimizer or keras.optimizers.SGD(0.05))
     weights = [np.random.default_rng(seed).normal(size=shape) for shape in shapes]
     for variable, weight in zip(model.trainable_variables, weights, strict=True):

@@ -6,8 +6,8 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from support.formulas import dann_by_hand, linear_dann, linear_model
-from support.networks import network, read_weights
+from support.closed_forms import dann_by_hand
+from support.networks import linear_dann, linear_model, network, read_weights
 from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 from dann.adaptation import DANN
@@ -24,10 +24,7 @@ def slopes_by_hand(a1, a2, b, w):
     label, total = (
         dann_by_hand((a1 @ a2, b, head), SOURCE, LABELS, TARGET)[1][0] for head in (0 * w, w)
     )
-    return [
-        np.concatenate([np.ravel(slope @ a2.T), np.ravel(a1.T @ slope)])
-        for slope in (label, total - label)
-    ]
+    return [np.append(slope @ a2.T, a1.T @ slope) for slope in (label, total - label)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from linear_models import DATA
-from support.formulas import linear_dann
+from support.networks import linear_dann
 from support.pair import ALL_INPUTS, LABELS, PAIR
 
 from dann.diagnostics import check, straight_through_health

@@ -96,17 +96,12 @@ TEXTS = pandas.Series(np.array([*CODES])[SITE]).where(np.arange(COUNT) > 9)
 FLOATS = TEXTS.map(CODES)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        TEXTS,
-        TEXTS.to_numpy(),
-        pandas.Categorical(TEXTS),
-        pandas.Categorical(FLOATS),
-        FLOATS.astype("Int64"),
-        FLOATS.fillna(-1).astype(int).to_numpy()[:, None],
-    ],
-)
+COLUMN = FLOATS.fillna(-1).astype(int).to_numpy()[:, None]
+CATEGORIES = pandas.Categorical(TEXTS), pandas.Categorical(FLOATS)
+CLASSES = [TEXTS, TEXTS.to_numpy(), *CATEGORIES, FLOATS.astype("Int64"), COLUMN]
+
+
+@pytest.mark.parametrize("values", CLASSES)
 def test_classes_may_have_any_type_with_missing_values(values, monkeypatch):
     monkeypatch.setattr(leakage_file, "_measure", lambda name, features, numbers, *_: numbers)
     numbers = leakage(NOISE, None, {"site": values})["site"]

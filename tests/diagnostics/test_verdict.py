@@ -26,9 +26,7 @@ DATA = normal_domains(0.0)
 
 def knows_classes(cls=dann.DANN, backbone=None, **kwargs):
     """A model whose features are its inputs and that separates the classes of `normal_domains`."""
-    model = cls(
-        backbone or linear_backbone(), label_head=label_head(2, 2, hidden_units=()), **kwargs
-    )
+    model = cls(backbone or linear_backbone(), label_head=label_head(2, 2, ()), **kwargs)
     model.compile("sgd")
     kernels = {model.backbone: np.eye(2), model.label_head.layers[-1]: [[0, 0], [-1, 1]]}
     for part, kernel in kernels.items():

@@ -39,9 +39,7 @@ def make_domains(has_target_labels):
 @pytest.fixture(scope="module")
 def comparison():
     methods = {"mine": lambda backbone, classes: dann.CDAN(backbone, classes, strength=0.5)}
-    return dann.compare(
-        make_domains(True), methods, backbone=backbone, seeds=SEEDS, steps=STEPS, batch_size=16
-    )
+    return dann.compare(make_domains(True), methods, **SHORT | {"seeds": SEEDS, "steps": STEPS})
 
 
 METHODS = {"source_only": dann.SourceOnly, "target_only": dann.TargetOnly}

@@ -27,9 +27,8 @@ def write_classes(sweep, first=0, **classes):
     """Writes predictions of runs `r0`, `r1`, ..., and classifiers, which are only copied."""
     for run, values in classes.items():
         rows = {"split": "train", "example": range(first, first + len(values)), "class": values}
-        RunDirectory(sweep / run[1:]).write_predictions(
-            pandas.DataFrame(rows | {"probability": 0.9})
-        )
+        table = pandas.DataFrame(rows).assign(probability=0.9)
+        RunDirectory(sweep / run[1:]).write_predictions(table)
         (sweep / run[1:] / "classifier.keras").write_text(run)
 
 
@@ -186,12 +185,8 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
         change(sweep / run, **shares)
     text = rank_sweep(sweep, "agreement", overrides)
     rows = {row[0]: row for row in (re.split("  +", line) for line in text.splitlines()[3:6])}
-    scores = {name: (row[1], row[-1]) for name, row in rows.items()}
-    assert scores == {
-        "method=cdan": ("2", "1.0000"),
-        "method=dann": ("3", "0.3333"),
-        "source only": ("3", "-"),
-    }
+    counts_and_scores = [(rows[name][1], rows[name][-1]) for name in sorted(rows)]
+    assert counts_and_scores == [("2", "1.0000"), ("3", "0.3333"), ("3", "-")]
     assert measure(sweep, "selection/agreement") == {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
     assert order(sweep) == "24130"
 

@@ -44,13 +44,10 @@ def test_implementations_agree_to_the_last_bit(implementation, dtype):
     generator = np.random.default_rng(0)
     inputs = tensor(generator.normal(scale=10, size=1000), dtype)
     upstream = generator.normal(size=1000)
-    value, (gradient,) = value_and_gradients(
-        reversal(0.7, implementation), inputs, upstream=upstream
-    )
-    expected_value, (expected_gradient,) = value_and_gradients(
-        reversal(0.7, "override"), inputs, upstream=upstream
-    )
-    np.testing.assert_array_equal(bits(value), bits(expected_value))
+    function, reference = reversal(0.7, implementation), reversal(0.7, "override")
+    value, (gradient,) = value_and_gradients(function, inputs, upstream=upstream)
+    expected, (expected_gradient,) = value_and_gradients(reference, inputs, upstream=upstream)
+    np.testing.assert_array_equal(bits(value), bits(expected))
     np.testing.assert_array_equal(bits(gradient), bits(expected_gradient))
 
 
@@ -115,9 +112,8 @@ def test_stop_gradient_supports_forward_mode_of_jax():
 @parametrize_implementation
 def test_nothing_overflows_near_the_end_of_float16(implementation, compiled):
     inputs = tensor([60000.0, -60000.0], "float16")
-    value, (gradient,) = value_and_gradients(
-        reversal(2.0, implementation), inputs, compiled=compiled
-    )
+    function = reversal(2.0, implementation)
+    value, (gradient,) = value_and_gradients(function, inputs, compiled=compiled)
     assert value.tolist() == [60000.0, -60000.0]
     assert gradient.tolist() == [-2.0, -2.0]
 

@@ -8,7 +8,7 @@ from small_binary_layers import LAYERS, differentiate_bilinear, make_inputs, mak
 from support.arrays import assert_all_equal
 from support.closed_forms import sign
 from support.differentiate import as_array as array
-from support.modes import parametrize_mode, run_in_mode
+from support.differentiate import parametrize_mode, run_in_mode
 
 from dann import layers
 from dann.autodiff import gradients
@@ -213,11 +213,8 @@ def test_quantizer_uses_its_own_gradient(mode):
 
 def test_quantizers_and_activations_are_saved(reloaded):
     first = layers.BinaryConv1D(3, 2, input_estimator=TwiceTheSlope(), kernel_estimator=ste_sign)
-    last = [
-        keras.layers.Activation(layers.BinarySign()),
-        layers.BinaryDense(2, activation=binary_sign),
-    ]
-    model = keras.Sequential([keras.Input((6, 2)), first, *last])
+    last = layers.BinaryDense(2, activation=binary_sign)
+    model = keras.Sequential([keras.Input((6, 2)), first, layers.BinarySign(), last])
     loaded, inputs = reloaded(model), np.random.default_rng(0).normal(size=(4, 6, 2))
     np.testing.assert_array_equal(array(loaded(inputs)), array(model(inputs)))
     assert loaded.layers[0].kernel_quantizer == first.kernel_quantizer

@@ -23,12 +23,11 @@ def get_weight(model):
 
 
 @pytest.mark.parametrize(
-    ("jit_compile", "steps_per_execution"), [(False, 1), (True, 1), (False, 20)]
+    "options", [{"jit_compile": False}, {"jit_compile": True}, {"steps_per_execution": 20}]
 )
-def test_schedule_advances_in_the_compiled_step(jit_compile, steps_per_execution):
+def test_schedule_advances_in_the_compiled_step(options):
     schedule = GaninSchedule(total_steps=40)
     reversal = GradientReversal(schedule)
-    options = {"jit_compile": jit_compile, "steps_per_execution": steps_per_execution}
     model = train_weight(reversal, steps=40, **options)
     assert int(reversal.step) == 40
     assert float(reversal.strength) == pytest.approx(float(schedule(39)))

@@ -12,9 +12,7 @@ BINARY = (BinaryConv2D, BinaryDense)
 MAKERS = {
     "mlp": lambda **kwargs: networks.binary_mlp_backbone((6,), hidden_units=(5, 4), **kwargs),
     "lenet": lambda **kwargs: networks.binary_lenet_backbone((16, 16, 3), filters=(4, 6), **kwargs),
-    "resnet": lambda **kwargs: networks.binary_resnet_backbone(
-        (8, 8, 3), (4, 6), blocks=1, **kwargs
-    ),
+    "resnet": lambda **kwargs: networks.binary_resnet_backbone((8, 8, 3), (4, 6), 1, **kwargs),
     "label_head": lambda **kwargs: networks.binary_label_head(4, 3, hidden_units=(5,), **kwargs),
 }
 for_each_network = pytest.mark.parametrize("name", MAKERS)

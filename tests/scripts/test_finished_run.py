@@ -51,9 +51,7 @@ def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     assert f"<td>{accuracy:.1%}</td>" in report
 
 
-def test_evaluate_prints_results_and_changes_no_file(
-    folder, tmp_path, run_here, run_well, check_refused
-):
+def test_evaluate_prints_and_changes_no_file(folder, tmp_path, run_here, run_well, check_refused):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     (tmp_path / "run/predictions.csv").write_text("edited")
     output = run_well("evaluate.py", ["run=run"], tmp_path)
@@ -69,9 +67,8 @@ def test_evaluate_prints_results_and_changes_no_file(
         matrix = np.array([line.split()[1:] for line in text.splitlines()], int)
         assert matrix.sum() == 20
         assert matrix.trace() == pytest.approx(20 * accuracy)
-    names = [
-        line.split()[0] for line in output.partition("Epoch that each score")[2].splitlines()[3:]
-    ]
+    lines = output.partition("Epoch that each score")[2].splitlines()[3:]
+    names = [line.split()[0] for line in lines]
     assert sorted(names) == ["bnm", "entropy", "info_max", "mcc", "source_accuracy"]
     shutil.copy(tmp_path / "b.npz", tmp_path / "new.npz")
     (tmp_path / "run/predictions_new.csv").write_text("mine")
@@ -95,9 +92,8 @@ def test_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):
     still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
     second = ["method=dirt_t", "method.teacher=run", "hydra.run.dir=second"]
     run_well("train.py", [*SHORT, *still, *second], folder)
-    teacher, student = (
-        keras.models.load_model(folder / run / "classifier.keras") for run in ("run", "second")
-    )
+    files = [folder / run / "classifier.keras" for run in ("run", "second")]
+    teacher, student = map(keras.models.load_model, files)
     assert_all_equal(teacher.trainable_weights, student.trainable_weights)
 
 

@@ -10,9 +10,7 @@ DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]
 
 
-def test_sweep_is_ranked_and_shares_baselines(
-    tmp_path, run_here, run_well, check_refused, with_features
-):
+def test_sweep_is_ranked_by_agreement(tmp_path, run_here, run_well, check_refused, with_features):
     folder = with_features(tmp_path)
     jobs = ["-m", "method=source_only,dann,dirt_t", "seed=0,1", "hydra.sweep.dir=sweep"]
     result = run_here("train.py", [*jobs, *DATA, "debug=fast"], folder)

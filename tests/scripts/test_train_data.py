@@ -42,9 +42,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_unlabeled_targets_and_new_data_are_predicted(
-    kind, folder, run_well, run_here, check_refused
-):
+def test_unlabeled_and_new_data_are_predicted(kind, folder, run_well, run_here, check_refused):
     ending = {"npz": ".npz", "csv": ".csv", "images": ""}[kind]
     overrides = [f"data.target=plain{ending}", f"hydra.run.dir={kind}", "data.standardize=each"]
     output = run_well("train.py", [*SHORT, *FILES[kind], *overrides], folder)
@@ -77,9 +75,7 @@ def test_unlabeled_targets_and_new_data_are_predicted(
     check_refused(refused, f"{kind}/standardizer.json", silent=False)
 
 
-def test_image_size_and_batch_size_follow_a_few_images(
-    folder, tmp_path, run_well, run_here, check_refused
-):
+def test_sizes_follow_a_few_images(folder, tmp_path, run_well, run_here, check_refused):
     for path in folder.glob("[ab]/*/?.png"):  # the first five of each class
         copy = tmp_path / path.relative_to(folder)
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,7 @@ LINE = [
 ]
 
 
-def test_run_stopped_by_a_scheduler_resumes(
-    tmp_path, with_features, begin, run_here, run_well, check_refused
-):
+def test_stopped_run_resumes(tmp_path, with_features, begin, run_here, run_well, check_refused):
     folder = with_features(tmp_path)
     first = begin("train.py", LINE, folder)
     while first.poll() is None and not list(folder.glob("run/checkpoints/step-50.npz")):
@@ -53,9 +51,7 @@ def test_ctrl_c_in_the_first_seconds_leaves_nothing(tmp_path, with_features, beg
     assert has_started or not (folder / "run").exists()
 
 
-def test_finished_run_becomes_longer_or_is_overwritten(
-    tmp_path, with_features, run_here, run_well, check_refused
-):
+def test_extended_or_overwritten_run(tmp_path, with_features, run_here, run_well, check_refused):
     folder = with_features(tmp_path)
     short = [*LINE[:5], "debug=fast", "selection=none", "hydra.run.dir=run"]
     run_well("train.py", [*short, "trainer.steps=3"], folder, None)  # without an output

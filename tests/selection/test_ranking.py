@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from checkpoints import SOURCE, TARGET, TURNS, build_checkpoint, target_accuracy
+from references import SOURCE, TARGET, TURNS, build_checkpoint, target_accuracy
 from scipy import special
 
 from dann import selection
@@ -68,10 +68,7 @@ def test_run_that_agrees_with_the_average_is_recommended():
 def test_agreement_with_the_average():
     probabilities = special.softmax(np.random.default_rng(0).normal(size=(5, 9, 3)), axis=2)
     mean = sum(probabilities) / 5
-    counts = [
-        sum(run[i].tolist().index(max(run[i])) == mean[i].argmax() for i in range(9))
-        for run in probabilities
-    ]
+    counts = [np.sum(run.argmax(axis=1) == mean.argmax(axis=1)) for run in probabilities]
     assert find_closest_to_average(list(probabilities)) == counts.index(max(counts))
     numbers = [np.array([[0.0], [9.0]]), np.array([[1.0], [4.0]]), np.array([[1.0], [2.0]])]
     assert find_closest_to_average(numbers) == 1  # the average is 2/3 and 5

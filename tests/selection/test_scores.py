@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 import pytest
 import references
-from checkpoints import SOURCE, TARGET, TURNS, build_checkpoint, identity_model
+from references import SOURCE, TARGET, TURNS, build_checkpoint, identity_model
 from support.arrays import assert_all_equal
 
 import dann

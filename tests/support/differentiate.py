@@ -1,7 +1,8 @@
-"""Values and gradients as NumPy arrays, on the current backend."""
+"""Values and gradients as NumPy arrays, on the current backend, eager, in a graph and with XLA."""
 
 import keras
 import numpy as np
+import pytest
 
 BACKEND = keras.backend.backend()
 IMPLEMENTATIONS = ["override", "stop_gradient"] + ["op_override"] * (BACKEND == "tensorflow")
@@ -122,3 +123,14 @@ def bits(tensor):
     if BACKEND == "torch":
         array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
     return array.view(f"uint{8 * array.dtype.itemsize}")
+
+
+def run_in_mode(function, mode):
+    if BACKEND == "torch":
+        return lambda *args: keras.tree.map_structure(lambda t: t.detach(), function(*args))
+    return compile_function(function, {"eager": False, "graph": True, "xla": "xla"}[mode])
+
+
+# JAX has one way to compile; torch always runs eagerly.
+EAGER, XLA = (pytest.param(mode, marks=pytest.mark.tensorflow) for mode in ("eager", "xla"))
+parametrize_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])

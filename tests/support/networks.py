@@ -1,7 +1,10 @@
-"""Linear networks and their weights."""
+"""Linear networks, their weights, and methods on them."""
 
 import keras
 import numpy as np
+from support.pair import STRENGTH
+
+from dann.adaptation import DANN, AdversarialModel
 
 
 def network(sizes, name=None, activation=None):
@@ -39,3 +42,19 @@ def with_random_weights(model, seed=2):
 def read_weights(model):
     """Returns the trainable weights in float64: backbone, label head, further layers."""
     return [np.array(weight, "float64") for weight in model.trainable_weights]
+
+
+def linear_model(method, **kwargs):
+    """Builds a method for f = x A and c = f B without biases, with random weights."""
+    arguments = {**linear_parts(), "strength": STRENGTH, **kwargs}
+    return with_random_weights(method(**arguments))
+
+
+def linear_dann(**kwargs):
+    """Builds DANN with the domain head d = f w."""
+    return linear_model(DANN, **{"domain_head": linear(4, 1, "domain_head"), **kwargs})
+
+
+def regularized_model(regularizer, **kwargs):
+    """Builds a network `x A B` with a regularizer and without an adversary."""
+    return linear_model(AdversarialModel, strength=None, regularizers=[regularizer], **kwargs)

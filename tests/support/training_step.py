@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from support.arrays import assert_all_close
 from support.closed_forms import central_differences, softmax
-from support.modes import EAGER
+from support.differentiate import EAGER
 from support.networks import read_weights
 from support.pair import LABELS, PAIR, SOURCE, STRENGTH
 
@@ -83,3 +83,16 @@ def check_adversarial_step(model, mode, name, objective, label_loss=label_loss, 
     logs = check_step(model, mode, terms, gradients, **options)
     assert logs["strength"] == pytest.approx(STRENGTH)
     return logs
+
+
+def check_regularizer(model, mode, loss, **tolerance):
+    """Compares a step with the label loss plus the weighted `loss`, a function of A and B."""
+    (regularizer,) = model.regularizers
+    weights = read_weights(model)
+
+    def total(a, b):
+        return label_loss(a, b) + regularizer.weight * loss(a, b)
+
+    terms = {f"{regularizer.name}/loss": loss(*weights)}
+    gradients = central_differences(total, weights)
+    check_step(model, mode, terms, gradients, total(*weights), **tolerance)

@@ -1,3 +1,4 @@
+import functools
 import shutil
 import signal
 from unittest import mock
@@ -111,17 +112,11 @@ def test_signal_ends_the_training_after_its_step(number, error, status, tmp_path
 
 def test_late_and_second_signals_end_the_process(tmp_path):
     previous = signal.signal(signal.SIGTERM, mock.Mock(side_effect=DeathError))
-    late = keras.callbacks.LambdaCallback(
-        on_train_end=lambda logs: signal.raise_signal(signal.SIGTERM)
-    )
-
-    def twice():
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGTERM)
-
+    terminate = functools.partial(signal.raise_signal, signal.SIGTERM)
+    late = keras.callbacks.LambdaCallback(on_train_end=lambda logs: terminate())
     try:
         with pytest.raises(DeathError):
-            run(tmp_path, At(6, twice))
+            run(tmp_path, At(6, lambda: [terminate() for _ in range(2)]))
         with pytest.raises(SystemExit):
             run(tmp_path, late)
     finally:

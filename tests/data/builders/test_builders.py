@@ -11,13 +11,9 @@ pytest.importorskip("tensorflow")
 pytestmark = pytest.mark.tensorflow
 
 TINY = {"train": 12, "test": 6}
-SPLITS = {
-    "chalk_digits/black": {"train": 12, "test": 599},
-    "chalk_digits/photo": {"train": 12, "test": 599},
-    "mnist_files": TINY,
-    "mnist_m": TINY,
-    "usps": TINY,
-}
+CHALK = {"train": 12, "test": 599}
+SPLITS = dict.fromkeys(["chalk_digits/black", "chalk_digits/photo"], CHALK)
+SPLITS |= dict.fromkeys(["mnist_files", "mnist_m", "usps"], TINY)
 
 
 @pytest.mark.parametrize("name", SPLITS)

@@ -120,9 +120,8 @@ def test_black_config_is_grayscale_and_photo_config_is_color(cache):
 
 
 def test_source_target_and_test_digits_are_disjoint():
-    parts = [
-        {digit.tobytes() for digit in _load_part(part)[0]} for part in ("black", "photo", "test")
-    ]
+    names = "black", "photo", "test"
+    parts = [{digit.tobytes() for digit in _load_part(name)[0]} for name in names]
     assert set.union(*parts) == {(image / 16).tobytes() for image in load_digits().images}
     assert sum(map(len, parts)) == len(set.union(*parts))
 
