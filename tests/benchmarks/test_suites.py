@@ -1,14 +1,17 @@
-"""Checks that the programs of a suite do the same work and take turns."""
+"""Checks the programs of the suites, and that the natural tasks resume and hold styles out."""
 
 import keras
 import numpy as np
+import pandas
 import pytest
+
+import dann
 
 pytest.importorskip("tensorflow")
 if keras.backend.backend() != "tensorflow":
     pytest.skip("compares with programs of TensorFlow", allow_module_level=True)
 
-from benchmarks import gpu_check  # noqa: E402
+from benchmarks import gpu_check, natural_tasks  # noqa: E402
 from benchmarks.suites import step  # noqa: E402
 from benchmarks.timing import Comparison, Times, time_in_turns  # noqa: E402
 from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
@@ -21,10 +24,8 @@ def make_task(name):
 
 
 def handwritten_losses(name):
-    by_hand, arrays = (
-        step.step_by_hand(step.make_parts(make_task(name))),
-        step.make_arrays(make_task(name)),
-    )
+    task = make_task(name)
+    by_hand, arrays = step.step_by_hand(step.make_parts(task)), step.make_arrays(task)
     return pytest.approx([float(by_hand(*arrays)) for _ in range(3)], rel=1e-4)
 
 
@@ -52,7 +53,30 @@ def test_programs_take_turns_and_ratios_are_per_round():
     calls = []
     time_in_turns({name: lambda name=name: calls.append(name) for name in "ab"}, rounds=3)
     assert calls == list("abababab")
-    times = {
-        name: Times(np.array(cpu), np.array(cpu)) for name, cpu in (("b", [1, 3]), ("a", [4, 9]))
-    }
+    rounds = {"b": np.array([1, 3]), "a": np.array([4, 9])}
+    times = {name: Times(seconds, seconds) for name, seconds in rounds.items()}
     np.testing.assert_array_equal(Comparison("a task", times).ratios("a"), [4.0, 3.0])
+
+
+def test_only_missing_settings_are_trained(monkeypatch):
+    monkeypatch.setattr(natural_tasks, "SEEDS", (0,))
+    baselines = {f"{name}, beta_1 0.5": method for name, method in natural_tasks.BASELINES.items()}
+    monkeypatch.setattr(natural_tasks, "LOW_MOMENTUM", baselines)
+    x, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2
+    domains = dann.data.arrays((x, y), (x + 1, y))
+    finished = {"source_only", "target_only", "MCC", "standardized each + MCC"}
+    finished |= {"standardized each + DANN"}
+    tables = natural_tasks.train_task(
+        lambda: domains, dann.networks.mlp_backbone, natural_tasks.BASELINES, finished, 2
+    )
+    rows = pandas.concat(tables)
+    settings = {"CORAL", *baselines, "source only, beta_1 0.5", "gradient boosting"}
+    assert sorted(rows["setting"]) == sorted(settings)
+    assert rows["target/balanced_accuracy"].between(0, 1).all()
+
+
+def test_held_out_styles_occur_only_in_held_out_tasks():
+    styles = {"noto", "twemoji"}
+    for held_out in (False, True):
+        for task in natural_tasks.make_tasks("folder", held_out):
+            assert bool(styles & set(task.split())) == held_out, task

@@ -1,6 +1,8 @@
-"""Checks the README and `docs/`: code runs, commands compose, links resolve."""
+"""Checks the README, `docs/` and the notebooks: code runs, commands compose, links resolve."""
 
+import glob
 import importlib
+import json
 import re
 import runpy
 import types
@@ -11,10 +13,7 @@ import pytest
 import dann
 from dann.adaptation import METHODS, REGULARIZERS
 
-PAGES = [
-    "README.md",
-    *sorted(str(p.relative_to(pages.ROOT)) for p in pages.ROOT.glob("docs/**/*.md")),
-]
+PAGES = ["README.md", *sorted(glob.glob("docs/**/*.md", root_dir=pages.ROOT, recursive=True))]
 TEXTS = {path: (pages.ROOT / path).read_text() for path in [*PAGES, "CONTRIBUTING.md"]}
 STANDALONE_PAGES = "index.md", "getting-started.md", "coming-from.md", "how-to/is-it-working.md"
 STANDALONE_BLOCKS = [
@@ -33,6 +32,15 @@ COMMANDS = [
     for words in pages.commands(text)
 ]
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch, cache):
+    """Returns an empty namespace; the working folder is new and has the prepared data."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prepared").symlink_to(cache)
+    return {}
+
 
 quiet = pytest.mark.filterwarnings("ignore:`shuffle=True` was passed, but will be ignored")
 
@@ -118,3 +126,25 @@ def test_tables_match_recorded_runs(monkeypatch, page):
     assert functions["update_page"](text, functions["read"]()) == text, f"run {script}"
     table = (pages.ROOT / f"docs/{page}-table.csv").read_text()
     assert functions["format_table_file"](functions["read"]()) == table, f"run {script}"
+
+
+REPLACEMENTS = [
+    ("steps = 1000", "steps = 300"),
+    (":500", ":100"),
+    ("True], 500", "True], 100"),
+    ("total_steps=3200", "total_steps=1600"),
+    ('"epochs": 100', '"epochs": 50'),
+]
+
+
+@pytest.mark.tensorflow
+@pytest.mark.parametrize("name", ["custom-model", "first-adaptation"])
+def test_reversal_helps_in_notebook(name, names, capsys):
+    notebook = json.loads((pages.ROOT / f"docs/tutorials/{name}.ipynb").read_text())
+    cells = [cell["source"] for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code = "\n".join("".join(cell) for cell in cells)
+    for full, short in REPLACEMENTS:
+        code = code.replace(full, short)
+    exec(compile(code, name, "exec"), names)
+    without, adapted = re.findall(r"target accuracy ([\d.]+)%", capsys.readouterr().out)
+    assert float(adapted) > float(without) + 10
