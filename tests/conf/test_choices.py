@@ -1,17 +1,15 @@
-"""The choices of `conf/`, and experiments, some of them trained on small random data."""
+"""The choices of `conf/`: data, methods, regularizers and experiments."""
 
-import keras
-import numpy as np
+import inspect
+
 import pytest
-import tensorflow_datasets as tfds
 from omegaconf import OmegaConf
 from support.configs import CONF, compose_config, minimal_domains
 
 import dann
-from dann import training
 from dann.adaptation import METHODS, REGULARIZERS
 from dann.config import building
-from dann.data.builders.image_builder import ImageBuilder
+from dann.data import READERS
 from dann.optimizers import Bop
 from dann.schedules import Constant
 
@@ -34,9 +32,10 @@ def test_choices_and_registered_names_are_equal(group):
         assert base in GROUPS[group], name
 
 
-@pytest.mark.parametrize(
-    ("group", "name"), [(group, name) for group, names in GROUPS.items() for name in names]
-)
+CHOICES = [(group, name) for group, names in GROUPS.items() for name in names]
+
+
+@pytest.mark.parametrize(("group", "name"), CHOICES)
 def test_choice_builds_the_registered_class(group, name):
     node = load_choice(group, name)
     assert getattr(dann, node["_target_"].removeprefix("dann.")) is GROUPS[group][name]
@@ -51,9 +50,8 @@ METHOD_SCHEDULES = {"daln": "constant", "fdal": "fdal", "mcd": "mcd", "mdd": "md
 def test_final_strength_is_the_default_of_the_class(method):
     cfg = compose_config(f"method={method}")
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 3), 10))
-    needs = {
-        name: getattr(model, name) for name in METHODS.metadata[method].get("example_arguments", {})
-    }
+    names = METHODS.metadata[method].get("example_arguments", {})
+    needs = {name: getattr(model, name) for name in names}
     plain = METHODS[method](model.backbone, 10, **needs)
     schedule = model.reversal.schedule
     top = schedule.value if isinstance(schedule, Constant) else schedule.high
@@ -105,62 +103,39 @@ def test_experiments_share_their_settings(name, base, groups):
         assert plain[0][group] == plain[1][group]
 
 
-SHAPES = {"mnist": (28, 28, 1), "usps": (16, 16, 1)}
-
-
-class TinyDigits(ImageBuilder):
-    """Eight random images for each split, of the shape of the data set of the config's name."""
-
-    VERSION = tfds.core.Version("1.0.0")
-    BUILDER_CONFIGS = [tfds.core.BuilderConfig(name=name) for name in SHAPES]
-
-    def _info(self):
-        self.SHAPE = SHAPES[self.builder_config.name]
-        return super()._info()
-
-    def read_examples(self, split, dl_manager):
-        rng = np.random.default_rng(int(split == "test"))
-        for label in range(8):
-            yield rng.integers(0, 256, SHAPES[self.builder_config.name], "uint8"), label
-
-
-def train(tmp_path, *overrides):
-    """Trains two steps like `scripts/train.py`, in this process."""
-    short = ["trainer.steps=2", "trainer.batch_size=4", "callbacks=none"]
-    paths = [f"paths.run_dir={tmp_path}/run", f"paths.cache_dir={tmp_path}/cache"]
-    cfg = compose_config(*overrides, *short, *paths)
-    domains = building.build_domains(cfg)
-    model = building.build_model(cfg, cfg.method, domains)
-    training.compile_model(model, building.build_optimizer(cfg, model), cfg.trainer)
-    summary = training.train_run(cfg.paths.run_dir, domains, cfg.trainer, cfg.seed, model)
-    return domains, summary
-
-
-LENET = "network.backbone.filters=[4,6]"
-RUNS = [
-    ("mnist_to_usps", "method=dann", 0),
-    pytest.param("usps_to_mnist", "method=target_only", 0, marks=pytest.mark.slow),
-    ("mnist_binary_mlp", "network.backbone.hidden_units=[8,6]", 2),
-    ("mnist_binary_lenet", LENET, 2),
-    pytest.param("mnist_float_lenet", LENET, 0, marks=pytest.mark.slow),
-]
-
-
-@pytest.mark.parametrize(("name", "override", "binary_layers"), RUNS)
-def test_experiments_with_digits_run_on_tiny_data(
-    name, override, binary_layers, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(
-        tfds, "builder_cls", lambda name: lambda config, **form: TinyDigits(config=name, **form)
-    )
-    domains, summary = train(tmp_path, f"experiment={name}", override)
-    assert domains.input_shape == SHAPES["mnist"]
-    assert (domains.num_classes, summary["steps"]) == (10, 2)
-    assert (summary["target"] == summary["source"]) == ("_to_" not in name)
-    assert (tmp_path / "run/oracle.csv").is_file() == ("_to_" in name)
-    classifier = keras.models.load_model(tmp_path / "run/classifier.keras", safe_mode=True)
-    layers = {id(layer): layer for layer in classifier._flatten_layers()}.values()
+@pytest.mark.parametrize(
+    ("name", "binary_layers"),
+    [("mnist_binary_mlp", 3), ("mnist_binary_lenet", 2), ("mnist_float_lenet", 0)],
+)
+def test_binary_experiments_have_binary_layers(name, binary_layers):
+    cfg = compose_config(f"experiment={name}")
+    model = building.build_model(cfg, cfg.method, minimal_domains((28, 28, 1), 10))
+    layers = [*model.backbone.layers, *model.label_head.layers]
     assert sum(hasattr(layer, "binary_kernel") for layer in layers) == binary_layers
+
+
+DATA = [f"data={path.stem}" for path in sorted(CONF.glob("data/*.yaml"))]
+EXPERIMENTS = [f"experiment={path.stem}" for path in sorted(CONF.glob("experiment/*.yaml"))]
+
+
+@pytest.mark.parametrize("choice", [*DATA, *EXPERIMENTS])
+def test_data_settings_are_arguments_of_the_reader(choice):
+    node = OmegaConf.to_container(compose_config(choice).data, resolve=False)
+    reader = getattr(dann.data, node.pop("_target_").removeprefix("dann.data."))
+    parameters = inspect.signature(reader).parameters.keys()
+    if "options" in parameters:
+        parameters |= inspect.signature(dann.data.arrays).parameters.keys()
+    assert node.keys() - {"sources", "path", "standardize"} <= parameters
+
+
+def test_every_reader_has_a_config_that_shows_its_command():
+    texts = [path.read_text() for path in CONF.glob("data/*.yaml")]
+    nodes = [OmegaConf.create(text) for text in texts]
+    called = {node["_target_"] for node in nodes}
+    assert called == {f"dann.data.{reader.__name__}" for reader in READERS}
+    for text, node in zip(texts, nodes, strict=True):
+        required = [f"data.{key}=" for key in node if OmegaConf.is_missing(node, key)]
+        assert all(key in text for key in required)
 
 
 def build_optimizer(*overrides):
