@@ -35,6 +35,8 @@ def test_each_domain_has_layers_and_blend_runs_last():
     augmented = model.augment(pair, training=True)
     expected = 2 * values - 5 * (values + 1), 5 * (values + 1), 5 * (values + 2)
     assert_all_close(augmented.values(), expected)
+    assert_all_close(model(pair, training=True).inputs.values(), expected)
+    assert_all_close(model(pair).inputs.values(), pair.values())
     assert model.augment(pair, training=False) is pair
     source_only = dann.SourceOnly(mlp_backbone((4,)), 2, augmentation={"blend": layers["blend"]})
     np.testing.assert_array_equal(source_only.augment(pair, True)["source"], values)

@@ -6,7 +6,7 @@ import pytest
 from scipy import special
 from support import small_methods
 from support.arrays import assert_all_equal
-from support.networks import read_weights, with_random_weights
+from support.networks import read_weights
 from support.small_methods import INPUTS, LABELS, METHODS, few_methods
 from support.training_step import step
 
@@ -15,7 +15,8 @@ from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer
 
 pytestmark = pytest.mark.tensorflow
 
-CLASSES, REGULARIZERS = dann.adaptation.METHODS, dann.adaptation.REGULARIZERS
+REGULARIZERS = dann.adaptation.REGULARIZERS
+SLOW_POLICY = pytest.param("mixed_bfloat16", marks=pytest.mark.slow)
 STOCHASTIC_METHODS = {"wdgrl", "dirt_t"}  # their losses draw random numbers
 
 
@@ -86,9 +87,7 @@ def test_losses_from_features_do_not_change_the_model(name):
 
 
 @few_methods
-@pytest.mark.parametrize(
-    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("policy", ["mixed_float16", SLOW_POLICY])
 def test_training_in_mixed_precision(name, policy):
     keras.config.set_dtype_policy(policy)
     model = compile_model(name)
@@ -122,23 +121,6 @@ def test_weights_and_labeled_target_affect_only_the_label_loss(name):
     assert logs["label/loss"] == pytest.approx(expected, rel=1e-5)
     assert terms[0] == pytest.approx(terms[1], rel=1e-5)
     assert bool(terms[0]) != (name in small_methods.BASELINES)
-
-
-@few_methods
-def test_augmentation_applies_only_in_training(name):
-    domain = "target" if isinstance(METHODS[name](), dann.TargetOnly) else "source"
-    shift = keras.layers.Rescaling(1.0, offset=3.0)
-    # A smooth step logs the losses at moved weights, so the radius is tiny.
-    radius = {"task_radius": 1e-7} if name in small_methods.SMOOTH else {}
-    model = with_random_weights(METHODS[name](augmentation={domain: [shift]}, **radius))
-    model.compile(keras.optimizers.SGD(0.0), metrics=["accuracy"], run_eagerly=True)
-    plain = cross_entropy(model, INPUTS["source"], LABELS)
-    shifted = cross_entropy(model, INPUTS["source"] + 3, LABELS)
-    logs = model.train_on_batch(INPUTS, LABELS, return_dict=True)
-    assert logs["label/loss"] == pytest.approx(shifted, rel=1e-5)
-    logs = model.evaluate(INPUTS["source"], LABELS, batch_size=12, verbose=0, return_dict=True)
-    assert logs["loss"] == pytest.approx(plain, rel=1e-5)
-    assert abs(plain - shifted) > 0.01
 
 
 def test_domains_of_different_lengths_train_separately():

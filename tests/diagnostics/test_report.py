@@ -101,17 +101,11 @@ def test_unsuitable_diagnostics_are_skipped_and_all_announced():
 
 def test_diagnosis_is_json_with_null_for_infinite_numbers():
     values = {"a": float("nan"), "b": np.array([1.0, np.inf])}
-    result = verdict(values)
-    parsed = json.loads(Diagnosis(result, values, metadata={"step": np.int64(3)}).to_json())
-    assert parsed == {
-        "verdict": "diverged",
-        "headline": result.headline,
-        "reasons": list(result.reasons),
-        "advice": result.advice,
-        "measurements": {"a": None, "b": [1.0, None]},
-        "skip_reasons": {},
-        "metadata": {"step": 3},
-    }
+    result, metadata = verdict(values), {"step": np.int64(3)}
+    parsed = json.loads(Diagnosis(result, values, metadata=metadata).to_json())
+    assert parsed["measurements"] == {"a": None, "b": [1.0, None]}
+    assert (parsed["verdict"], parsed["advice"]) == ("diverged", result.advice)
+    assert (parsed["skip_reasons"], parsed["metadata"]) == ({}, {"step": 3})
 
 
 @pytest.mark.parametrize(

@@ -65,14 +65,10 @@ def test_moved_inputs_and_weak_classifiers_are_named():
     moved = estimate_shares(make_outputs(0.5, shift=3.0))
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(2, 300, 2))
-    weak = estimate_shares(
-        Outputs(logits[0], source_logits=logits[1], source_labels=np.arange(300) % 2)
-    )
+    weak = estimate_shares(Outputs(logits[0], None, None, logits[1], np.arange(300) % 2, None))
     few = estimate_shares(Outputs(9 * np.eye(2), None, None, 9 * np.eye(2), np.arange(2), None))
-    outputs = make_outputs(0.5)
-    equal = estimate_shares(
-        outputs._replace(target_logits=np.ones((99, 2)), source_logits=np.ones((2000, 2)))
-    )
+    ones = np.ones((2000, 2))
+    equal = estimate_shares(make_outputs(0.5)._replace(target_logits=ones, source_logits=ones))
     assert np.isinf(equal.errors).all()
     rejected = (moved, "inputs moved"), (weak, "too poorly"), (few, "too few"), (equal, "too poor")
     for estimate, words in rejected:
@@ -138,7 +134,10 @@ def test_confidence_is_calibrated_and_corrected_for_its_error():
     assert estimate.accuracy == pytest.approx(0.8413 - 0.166, abs=0.01)
     assert estimate.low == pytest.approx(0.8413 - 0.426, abs=0.01)
     assert estimate.high == pytest.approx(0.8413 - 0.039, abs=0.01)
-    assert "cannot tell (90% interval 42% to 80%, too wide: label 50 examples)" in str(estimate)
+    words = "Expected target accuracy: cannot tell (90% interval 42% to 80%, too wide: label 50"
+    assert words in str(estimate)
+    narrow = dann.selection.AccuracyEstimate(0.8, 0.75, 0.85)
+    assert str(narrow) == "Expected target accuracy: 80% (90% interval 75% to 85%)"
     # A classifier that always predicts equal probabilities.
     flat = estimate_accuracy(Outputs(0 * logits, source_logits=0 * logits, source_labels=labels))
     assert flat == pytest.approx((0.5 - 0.166, 0.5 - 0.426, 0.5 - 0.039))

@@ -50,7 +50,6 @@ SCHEDULED = {"strength": GaninSchedule(100), "joint_forward": False}
 METHODS["dann_schedule"] = functools.partial(build_small_model, "dann", **SCHEDULED)
 VARIANTS = {"dann_schedule", *(name for name in METADATA if "arguments" in METADATA[name])}
 BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, adaptation.SourceOnly)}
-SMOOTH = {n for n, metadata in METADATA.items() if "task_radius" in metadata.get("arguments", {})}
 # One method per kind of step. Shared code is tested with these, and in slow tests with all.
 FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
 
