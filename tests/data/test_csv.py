@@ -133,9 +133,7 @@ def test_nuisance_of_whole_numbers_with_missing_cells_is_classes():
 
 
 def test_whole_numbers_are_one_category_and_one_label(tmp_path):
-    table = pandas.DataFrame(
-        {"k": [1, 2, 3, 4] * 50, "v": np.arange(200) % 7, "label": [0, 1] * 100}
-    )
+    table = pandas.DataFrame({"k": [1, 2, 3, 4] * 50, "v": range(200), "label": [0, 1] * 100})
     table.to_csv(tmp_path / "a.csv", index=False)
     table = table.astype({"k": float, "label": float})
     table.loc[0, "k"] = table.loc[3, "label"] = np.nan
@@ -157,10 +155,10 @@ def test_whole_numbers_are_one_category_and_one_label(tmp_path):
     ],
 )
 def test_booleans_are_one_category_and_one_label(column, other, names, width):
-    frames = [
-        pandas.DataFrame({"x": values, "y": 1.0, "label": [0, 1, 0]}) for values in (column, other)
+    tables = [
+        pandas.DataFrame({"x": values * 20, "y": 1.0, "label": [0, 1, 0] * 20})
+        for values in (column, other)
     ]
-    tables = [pandas.concat([frame] * 20, ignore_index=True) for frame in frames]
     domains = csv_table(*tables, **({} if names is None else {"label": "x", "drop": "label"}))
     assert domains.input_shape == (1 + width,)
     assert domains.class_names == (names or ("0", "1"))
@@ -170,6 +168,7 @@ def test_booleans_are_one_category_and_one_label(column, other, names, width):
     ("column", "target_column", "words"),
     [
         (range(60), range(60, 120), "'x' reveals the domain: it is 0 to 59 in the source, 60 to"),
+        (range(60, 120), range(60), "it is 60 to 119 in the source, 0 to 59 in the target"),
         (np.arange(60) * 7, np.arange(60)[::-1] * 7 + 1, "'x' has a different whole number in"),
         (np.arange(60) / 7, np.where(np.arange(60) % 3, np.nan, 2.5), "source's cells and 67% of"),
         (np.arange(60) / 7, [np.nan] * 60, "0% of the source's cells and 100% of"),

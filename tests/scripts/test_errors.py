@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from dann.config.script import _prepare_process
+
 ROOT = pathlib.Path(__file__).parents[2]
 SHORT = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "debug=fast"]
 SHORT += ["compare=false", "selection=none", "hydra.run.dir=run"]
@@ -73,17 +75,11 @@ print([name for name in ("keras", "tensorflow", "pandas", "dann") if name in sys
 """
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "train.py --help",
-        "export.py --help",
-        "train.py methd=cdan",
-        "train.py +trainer.stepz=1",
-        "train.py --steps 10",
-        "evaluate.py run=nowhere",
-    ],
-)
+HELP = ["train.py --help", "export.py --help"]
+WRONG = ["train.py methd=cdan", "train.py +trainer.stepz=1", "train.py --steps 10"]
+
+
+@pytest.mark.parametrize("command", [*HELP, *WRONG, "evaluate.py run=nowhere"])
 def test_help_and_wrong_commands_import_no_keras(command, tmp_path):
     script, *arguments = command.split()
     words = [sys.executable, "-c", START, str(ROOT / "scripts" / script), *arguments]
@@ -104,3 +100,9 @@ def test_full_disk_ends_a_run_with_one_line(tmp_path, run_here, with_features):
     assert result.stderr.startswith("error: [Errno 28] No space left on device")
     assert not (tmp_path / "run/summary.json").is_file()
     assert [*tmp_path.rglob("*.dann-draft*"), *tmp_path.rglob(".dann-lock")] == []
+
+
+def test_closed_output_is_replaced(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    _prepare_process()
+    assert sys.stdout.write("text") == 4
