@@ -63,15 +63,8 @@ def models():
 
 
 def test_optimizer_argument_trains_every_method():
-    comparison = dann.compare(
-        make_domains(False),
-        ["dann"],
-        backbone=backbone,
-        seeds=[0],
-        steps=2,
-        optimizer=lambda: keras.optimizers.SGD(0.0),
-        verbose=False,
-    )
+    settings = SHORT | {"optimizer": lambda: keras.optimizers.SGD(0.0)}
+    comparison = dann.compare(make_domains(False), ["dann"], **settings)
     dann.training.start(0)
     initial = dann.SourceOnly(backbone(), 3).classifier
     assert comparison.recommendation.key[0] == "dann"
@@ -276,10 +269,7 @@ DOMAINS = make_domains(False)
 NUMBERS = dann.data.arrays((np.eye(3), np.arange(3) / 2), np.eye(3) + 1)
 NETWORK = backbone()
 REFUSALS = {
-    "backbone that is returned again": (
-        {**SHORT, "backbone": lambda: NETWORK, "methods": ["dann"]},
-        "a new network in each call",
-    ),
+    "same backbone": ({**SHORT, "backbone": lambda: NETWORK, "methods": ["dann"]}, "a new network"),
     "classifier for numbers": (
         {"domains": NUMBERS, "methods": ["gradient_boosting"]},
         "support regression. Received: 'gradient_boosting'",

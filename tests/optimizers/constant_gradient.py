@@ -10,11 +10,8 @@ RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(24, 3)).astype("float32")
 UPSTREAM = RNG.normal(size=(24, 4)).astype("float32")
 BATCH, STEPS = 4, 6  # steps per epoch
-MODES = {
-    "eager": {"run_eagerly": True},
-    "xla": {"jit_compile": True},
-    "steps at once": {"jit_compile": False, "steps_per_execution": 3},
-}
+MODES = {"eager": {"run_eagerly": True}, "xla": {"jit_compile": True}}
+MODES |= {"steps at once": {"jit_compile": False, "steps_per_execution": 3}}
 for_each_mode = pytest.mark.parametrize("mode", MODES)
 
 
