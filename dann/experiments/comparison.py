@@ -15,22 +15,14 @@ from scipy import stats
 from dann.data import Standardizer
 from dann.selection import Recommendation
 from dann.training import RunDirectory
+from dann.training.report import TITLES, WIDTH
 
 AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally
 GAIN = "gain"
 DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
 ACCURACIES = ["source/accuracy", "target/accuracy"]
-_WIDTH = 100  # columns of the console
-_TITLES = {
-    "source/accuracy": "source",
-    "target/accuracy": "target*",
-    "target/balanced_accuracy": "balanced*",
-    "source/mae": "source MAE",
-    "target/mae": "target MAE*",
-    "target/r2": "target R2*",
-    GAIN: "gain*",
-}
+_TITLES = {**TITLES, GAIN: "gain*"}
 
 
 class Comparison:
@@ -172,12 +164,12 @@ class Comparison:
             lines[0] += "; * uses target labels (oracle)"
         if "gain*" in frame:
             lines.append(f"gain: {gain}, ± half the width of the 95% interval")
-        lines += [frame.to_string(line_width=_WIDTH), *self.notes]
+        lines += [frame.to_string(line_width=WIDTH), *self.notes]
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
             for reason in self.recommendation.reasons:
-                lines += textwrap.wrap(f"- {reason}", _WIDTH, subsequent_indent="  ")
+                lines += textwrap.wrap(f"- {reason}", WIDTH, subsequent_indent="  ")
             lines.append(f"Recommended: {self._describe_recommended()}")
         return "\n".join(lines)
 

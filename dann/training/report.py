@@ -14,17 +14,17 @@ from dann.diagnostics.catalogue import name_alignment
 from dann.selection import Outputs, ShareEstimate, estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
 
-_WIDTH = 100  # columns of the console
+WIDTH = 100  # columns of the console
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
-_COLUMNS = {
+# Titles of the measures of a run; those with * use target labels.
+TITLES = {
     "source/accuracy": "source",
     "target/accuracy": "target*",
     "target/balanced_accuracy": "balanced*",
     "source/mae": "source MAE",
     "target/mae": "target MAE*",
     "target/r2": "target R2*",
-    "seconds": "seconds",
 }
 
 
@@ -71,12 +71,13 @@ def format_accuracies(row: Mapping[str, Any]) -> str:
     moment = "the last step"
     if "kept_by" in row:
         moment = f"step {row['kept_step']}, chosen by {row['kept_by']}"
+    titles = {**TITLES, "seconds": "seconds"}
     rows = {
-        name: [row.get(f"{prefix}{column}") for column in _COLUMNS]
+        name: [row.get(f"{prefix}{column}") for column in titles]
         for name, prefix in (("source only", "source_only/"), (row["method"], ""))
         if f"{prefix}seconds" in row
     }
-    table = pandas.DataFrame.from_dict(rows, orient="index", columns=[*_COLUMNS.values()])
+    table = pandas.DataFrame.from_dict(rows, orient="index", columns=[*titles.values()])
     table = table.dropna(axis="columns", how="all")
     formatters: Any = dict.fromkeys(table, "{:.1%}".format) | {"seconds": "{:.1f}".format}
     formatters |= {title: "{:.6g}".format for title in table if "MAE" in title}
@@ -186,7 +187,7 @@ def describe_shares(
     else:
         cells = f"total variation distance from the source {distance:.0%}"
     differ = "; they differ: label some examples" if distance >= _SHARE_CHANGE else ""
-    return textwrap.fill(f"{title}: {cells}{differ}", _WIDTH, subsequent_indent="  ")
+    return textwrap.fill(f"{title}: {cells}{differ}", WIDTH, subsequent_indent="  ")
 
 
 def recommend_classifier(row: Mapping[str, Any]) -> str:
