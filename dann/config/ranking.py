@@ -19,6 +19,8 @@ _RECOMMENDED_FILES = "classifier.keras", "predictions.csv", "standardizer.json"
 _SWEEP_FILES = ["multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"]
 _SWEEP_FILES += [f"recommended/{name}" for name in _RECOMMENDED_FILES]
 
+_UNRELATED = "resume", "overwrite", "paths", "distribution", "callbacks"  # to the results
+
 
 def prepare_distillation(directory: pathlib.Path) -> tuple[Any, Any, int]:
     """Returns the data of a run, a new classifier with its network, and its number of steps.
@@ -88,6 +90,11 @@ class Ranking(Callback):
             record.unlink()
         with contextlib.suppress(OSError):  # the folder contains other files
             (directory / ".jobs").rmdir()
+        for folder in [*jobs]:
+            file = RunDirectory(folder).config_files[1]
+            changed = {*jobs[folder]} ^ {*OmegaConf.load(file)} if file.is_file() else ()
+            if not all(word.startswith(_UNRELATED) for word in changed):
+                del jobs[folder]  # the job was refused, because the folder contains another run
         finished = [RunDirectory(folder).is_finished() for folder in jobs]
         score = config.selection.rank_by
         overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
@@ -106,5 +113,5 @@ class Ranking(Callback):
                     if "source/accuracy" in summary and "target/accuracy" not in summary:
                         arguments += " label=50"  # the target has no labels
                     print(f"Next: {format_command('evaluate')} {arguments}", flush=True)
-        if not all(finished):
+        if finished.count(True) < len(records):
             sys.exit(1)

@@ -47,6 +47,11 @@ def test_sweep_is_ranked_by_agreement(tmp_path, run_here, run_well, check_refuse
     baseline, adapted = (json.loads((folder / f"sweep/{r}/summary.json").read_text()) for r in runs)
     for key in ("source/accuracy", "target/accuracy"):
         assert adapted[f"source_only/{key}"] == baseline[key]
+    # Runs of an earlier sweep are not ranked as runs of new settings.
+    text = (folder / "sweep/sweep.csv").read_text()
+    result = run_here("train.py", [*jobs, *DATA, "debug=fast", "trainer.batch_size=8"], folder)
+    assert (result.returncode, result.stderr.count("Expected no finished run")) == (1, 4)
+    assert (folder / "sweep/sweep.csv").read_text() == text
 
 
 @pytest.mark.slow
