@@ -56,6 +56,8 @@ def main(cfg):
     data_run = evaluate_run.find_data_run(run)
     if cfg.labels_file is not None:
         class_names = data_run.summary().get("class_names")
+        if class_names is None:
+            class_names = [*map(str, range(run.classifier().output_shape[-1]))]
         print(evaluate_run.measure_labeled_accuracy(run, cfg.labels_file, class_names))
         return
     classifier = run.classifier()

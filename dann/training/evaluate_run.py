@@ -177,7 +177,7 @@ def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
 
 
 def measure_labeled_accuracy(
-    run: RunDirectory, path: str | os.PathLike, class_names: Sequence[str] | None = None
+    run: RunDirectory, path: str | os.PathLike, class_names: Sequence[str]
 ) -> LabeledAccuracy:
     """Estimates the target accuracy of a run from a sample that was labeled by hand.
 
@@ -185,11 +185,11 @@ def measure_labeled_accuracy(
         run: Directory of a finished run, whose predictions are compared with the labels.
         path: A file of `write_sample` with labels, of this run or of another run with the same
             target. Examples without a label do not count.
-        class_names: Names of all classes. Defaults to `None`: classes are numbers.
+        class_names: Names of all classes, or their numbers as strings.
 
     Raises:
         ValueError: If the file is not a table of `write_sample`, there is no label, a label is not
-            a class, or the run has no prediction for a labeled example.
+            a class, an example has several labels, or the run has no prediction for an example.
     """
     expected = (
         f"Expected {path} to be a CSV file in UTF-8 with the columns example, split and label, and "
@@ -204,9 +204,16 @@ def measure_labeled_accuracy(
     keys = ["example"] if predictions["example"].is_unique else ["example", "split"]
     if not {*keys, "label"} <= {*table}:
         raise ValueError(f"{expected}. Received: the header {','.join(table)}")
-    table["label"] = table["label"].str.strip()
+    labels = table["label"].str.strip()
+    # A spreadsheet may write 1 as 1.0.
+    table["label"] = labels.where(labels.isin(class_names), labels.str.removesuffix(".0"))
     # The file may have been drawn from another run, so its column `prediction` is ignored.
     table = table.loc[table["label"] != "", [*keys, "label"]]
+    if table.duplicated(keys).any():
+        example = table["example"][table.duplicated(keys)].iloc[0]
+        raise ValueError(
+            f"Expected one label per example. Received: several of {example} in {path}"
+        )
     table = table.merge(predictions[[*keys, "prediction"]], how="left", on=keys)
     unknown = table["example"][table["prediction"].isna()]
     if len(unknown):
@@ -214,9 +221,7 @@ def measure_labeled_accuracy(
             f"Expected examples of {run.predictions_file}. Received: {', '.join(unknown[:3])} in "
             f"{path}. Draw examples of this run with label="
         )
-    if class_names is None:  # a spreadsheet may write 1 as 1.0
-        table = table[["prediction", "label"]].apply(pandas.to_numeric)
-    elif unknown := {*table["label"]} - {*class_names}:
+    if unknown := {*table["label"]} - {*class_names}:
         names, labels = ", ".join(class_names), ", ".join(sorted(unknown))
         raise ValueError(f"Expected labels among {names}. Received: {labels} in {path}")
     if table.empty:

@@ -76,15 +76,15 @@ def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
     table = predicted_run.predictions().replace({"class": {"yes": "1", "no": "2"}})
     predicted_run.write_predictions(table)
     path = fill(predicted_run, ["1.0", "2"])
-    assert measure_labeled_accuracy(predicted_run, path).accuracy == 0.5
+    assert measure_labeled_accuracy(predicted_run, path, ["1", "2"]).accuracy == 0.5
     others = table.assign(split="test").replace({"class": {"1": "2", "2": "1"}})
     predicted_run.write_predictions(pandas.concat([table, others]))  # same row numbers
     path = write_sample(predicted_run, 200)
     pandas.read_csv(path).assign(label=1).to_csv(path, index=False)
-    assert measure_labeled_accuracy(predicted_run, path)[::3] == (0.5, 200)
+    assert measure_labeled_accuracy(predicted_run, path, ["1", "2"])[::3] == (0.5, 200)
     table = pandas.read_csv(path)
     table[table["split"] == "test"].to_csv(path, index=False)
-    assert measure_labeled_accuracy(predicted_run, path).accuracy == 0.3
+    assert measure_labeled_accuracy(predicted_run, path, ["1", "2"]).accuracy == 0.3
 
 
 HEADER = b"example,prediction,label\n"
@@ -95,6 +95,7 @@ HEADER = b"example,prediction,label\n"
     [
         (HEADER + b"69,yes,ja\n", "among no, yes. Received: ja in"),
         (HEADER + b"69,yes,\n", "Received: none in"),
+        (HEADER + b"69,yes,no\n68,yes,no\n69,yes,yes\n", "Received: several of 69 in"),
         (HEADER + b"-1,yes,yes\n", r"Expected examples of .*predictions.csv. Received: -1 in"),
         (HEADER.replace(b",", b";"), "commas between cells. Received: the header e"),
         (b"\x89PNG\r\n\x1a\n", "to be a CSV file in UTF-8 with the columns example, split and"),
