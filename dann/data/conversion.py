@@ -17,12 +17,10 @@ def as_array(values: Any, domain: str) -> Any:
         domain: Name of the domain in error messages.
 
     Raises:
-        TypeError: If `values` is a dict or a sparse matrix.
+        TypeError: If `values` is a dict.
         ValueError: If values are NaN, infinite, masked or complex, rows differ in length, or
             objects are neither all numbers nor all strings.
     """
-    if hasattr(values, "toarray"):  # a sparse matrix has no length
-        raise TypeError(f"Expected the {domain} to be dense. Received: sparse. Use `.toarray()`")
     if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
         return values
     if isinstance(values, dict):

@@ -220,8 +220,7 @@ def _read_folder(root, domain):
         )
     loose = [path for path in folder.glob("[!.]*.*") if path.name.lower().endswith(EXTENSIONS)]
     if classes and loose:
-        message = f"warning: ignored {len(loose)} images of {domain} outside its class folders"
-        print(message, file=sys.stderr)
+        print(f"warning: {len(loose)} images of {domain} are in no class folder", file=sys.stderr)
     if len(images) < len(files):
         count = len(files) - len(images)
         print(f"Ignored {count} files of {domain} that are not images ({extensions})")

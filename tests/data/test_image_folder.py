@@ -191,7 +191,7 @@ def test_folders_are_classes(root, capsys, level):
     assert relative(root, images)[:2] == [f"photo/{level}bike/0{number}.png" for number in (0, 1)]
     output = capsys.readouterr()
     assert "Ignored 1 files of photo that are not images" in output.out
-    assert output.err == "warning: ignored 1 images of photo outside its class folders\n"
+    assert output.err == "warning: 1 images of photo are in no class folder\n"
 
 
 def test_deep_files_and_links_are_found(root):

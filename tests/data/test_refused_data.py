@@ -9,7 +9,6 @@ import numpy as np
 import pandas
 import pytest
 from PIL import Image
-from scipy import sparse
 
 import dann
 from dann.data import DomainPair, Standardizer, arrays, csv_table, join_sources, npz, pair
@@ -124,7 +123,6 @@ REFUSALS = {
     "arrays: unknown numbers": (read((X, np.where(Y, Y / 2, np.nan))), "20 of 60 examples"),
     "arrays: one example per class": (read((X[:3], Y[:3])), "a class of the source to have"),
     "arrays: one target": (read(target=X[:1] + 9), "the target to have at least 2 examples"),
-    "arrays: sparse": (read((sparse.csr_array(X[:, 0]), Y)), "Use `.toarray()`"),
     "arrays: one class": (read((X, Y * 0)), "`num_classes`"),
     "arrays: three arrays": (lambda _: arrays(FRAME, Y, FRAME + 9), "to be `(inputs, labels)`"),
     "arrays: list": (read([X, Y]), "`(inputs, labels)` as a tuple of two arrays. Received: list"),
