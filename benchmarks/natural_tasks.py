@@ -51,13 +51,9 @@ BASELINES = {"CORAL": source_only_with(dann.CORAL), "MCC": source_only_with(dann
 CONTROL = {"reversal off": partial(dann.DANN, strength=0.0)}
 ADVERSARIES = {"DANN": dann.DANN, "CDAN": dann.CDAN, "SDAT": partial(dann.CDAN, task_radius=0.05)}
 STANDARDIZED = {
-    "standardized each + MCC": BASELINES["MCC"],
-    "standardized each + DANN": dann.DANN,
-}
-# Adam with less momentum than by default, so that adversaries oscillate less.
-LOW_MOMENTUM = {
-    f"{name}, beta_1 0.5": method
-    for name, method in {**ADVERSARIES, "MCC": BASELINES["MCC"]}.items()
+    f"standardized each + {name}": method
+    for name, method in (BASELINES | ADVERSARIES).items()
+    if name in ("MCC", "DANN", "SDAT")
 }
 OTHER_METHODS = {
     "DANN, rising to 1": partial(dann.DANN, strength=GaninSchedule(STEPS)),
@@ -69,6 +65,8 @@ OTHER_METHODS = {
     "DALN": dann.DALN,
     "WDGRL": dann.WDGRL,
 }
+# Methods that are also trained with another `beta_1` of Adam than the default of `compare`.
+OTHER_MOMENTA = {0.9: {*ADVERSARIES, *OTHER_METHODS}, 0.5: {"MCC"}}
 
 
 def make_tasks(folder, held_out=False):
@@ -138,10 +136,13 @@ def train_task(load, network, methods, finished, steps):
         pair = without_target_labels(domains) if "target_only" in finished else domains
         tables.append(compare(pair, missing, backbone=backbone).runs)
     domains = without_target_labels(domains)
-    if not {*LOW_MOMENTUM} <= finished:
-        adam = partial(keras.optimizers.Adam, beta_1=0.5)
-        runs = compare(domains, LOW_MOMENTUM, backbone=backbone, optimizer=adam).runs
-        tables.append(runs.replace({"setting": {"source_only": "source only, beta_1 0.5"}}))
+    for beta_1, names in OTHER_MOMENTA.items():
+        suffix = f", beta_1 {beta_1}"
+        changed = {f"{name}{suffix}": methods[name] for name in methods if name in names}
+        if not {*changed} <= finished:
+            adam = partial(keras.optimizers.Adam, beta_1=beta_1)
+            runs = compare(domains, changed, backbone=backbone, optimizer=adam).runs
+            tables.append(runs.replace({"setting": {"source_only": f"source only{suffix}"}}))
     if is_table and "gradient boosting" not in finished:
         runs = compare(domains, ["gradient_boosting"], backbone=backbone).runs
         runs = runs.replace({"setting": {"gradient_boosting": "gradient boosting"}})
@@ -152,7 +153,8 @@ def train_task(load, network, methods, finished, steps):
         pair = domains.standardize("each").map_inputs(lambda inputs: np.asarray(inputs[:]))
         runs = compare(pair, STANDARDIZED, backbone=backbone).runs
         tables.append(runs.replace({"setting": {"source_only": "standardized each"}}))
-    known = {*finished, "distilled_average"}  # which depends on the methods beside it
+    # The distilled average depends on the methods beside it. Source only has beta_1 0.9 anyway.
+    known = {*finished, "distilled_average", "source only, beta_1 0.9"}
     return [runs[~runs["setting"].isin(known)] for runs in tables]
 
 
