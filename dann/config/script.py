@@ -199,11 +199,15 @@ def _hide_native_logs() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _remove_if_empty(directory) -> Iterator[None]:
-    """Removes the directory that Hydra created for a run if nothing was written to it."""
+    """Removes the directory that Hydra created for a run if nothing was written to it.
+
+    The parent is removed, too, unless the user named the directory.
+    """
     try:
         yield
     finally:
-        for folder in (directory, directory.parent):
+        named = [text for text in HydraConfig.get().overrides.hydra if ".dir=" in text]
+        for folder in (directory,) if named else (directory, directory.parent):
             with contextlib.suppress(OSError):
                 if folder != pathlib.Path.cwd():
                     folder.rmdir()

@@ -135,7 +135,8 @@ def test_wrong_command_prints_one_line(command, words, folder, run_here, check_r
     (folder / "broken/checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "broken/checkpoints/last.keras").write_text("no archive")
     script, *arguments = command.split()
-    training = [*SHORT, "hydra.run.dir=other"] if script == "train.py" else []
+    (folder / "mine").mkdir(exist_ok=True)
+    training = [*SHORT, "hydra.run.dir=mine/other"] if script == "train.py" else []
     result = run_here(script, [*training, *arguments], folder)
     check_refused(result, words, silent=script != "diagnose.py")
-    assert not (folder / "other").exists()
+    assert [*(folder / "mine").iterdir()] == []  # the folder of the user is kept
