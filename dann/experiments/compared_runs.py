@@ -238,10 +238,14 @@ def resolve_methods(
             raise ValueError(
                 f"Expected methods with different names; pass a dict by name. Received: {names}"
             )
-    if DISTILLED_AVERAGE in by_name:
+    is_replaced = isinstance(methods, Mapping) and methods.get(SOURCE_ONLY) not in (
+        None,
+        SourceOnly,
+    )
+    if is_replaced or DISTILLED_AVERAGE in by_name:
         raise ValueError(
-            f"Expected another name, because {DISTILLED_AVERAGE!r} is reserved for the average of "
-            f"all runs. Received: {[*by_name]}"
+            f"Expected another name, because {SOURCE_ONLY!r} is the baseline and "
+            f"{DISTILLED_AVERAGE!r} the average of all runs. Received: {[*by_name]}"
         )
     settings: dict[str, Any] = {}
     for name, method in by_name.items():
