@@ -127,7 +127,12 @@ def _onnx(model, path):
 
     model.export(path, format="onnx", verbose=False)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    (entry,) = session.get_inputs()
+    entry, *constants = session.get_inputs()
+    if constants:
+        raise ValueError(
+            "Expected an ONNX file with one input. Received: more, because Keras writes constants "
+            f"such as {constants[0].name!r} as inputs on TensorFlow. Use format=c or saved_model"
+        )
     return lambda inputs: session.run(None, {entry.name: inputs})[0]
 
 

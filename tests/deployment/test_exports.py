@@ -35,6 +35,15 @@ def test_every_format_is_compared_and_written(format, classifier, tmp_path):
     assert list(map(str, path.parent.iterdir())) == [str(path)] == [summary["path"]]
 
 
+def test_onnx_refuses_constants_that_became_inputs(tmp_path):
+    normalization, inputs = keras.layers.Normalization(), np.eye(4, dtype="float32")
+    normalization.adapt(inputs)
+    model = keras.Sequential([keras.Input((4,)), normalization, keras.layers.Dense(3)])
+    with pytest.raises(ValueError, match="Use format=c or saved_model"):
+        export(model, tmp_path / "model.onnx", "onnx", inputs)
+    assert export(model, tmp_path / "model.c", "c", inputs)["different"] == 0
+
+
 @pytest.mark.parametrize(("negated", "shift", "different"), [(0, 0.5, 16), (2, 0, 2), (1, 0, 1)])
 def test_export_with_several_differences_replaces_nothing(
     negated, shift, different, classifier, tmp_path, monkeypatch
