@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from dann.data import Standardizer
+from dann.diagnostics.catalogue import name_alignment
 from dann.selection import Recommendation
 from dann.training import RunDirectory
 from dann.training.report import TITLES, WIDTH
@@ -168,16 +169,30 @@ class Comparison:
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
+            lines.append(f"Recommended: {self._describe_recommended()}")
+            is_adapted = self.recommendation.setting not in self.runs["baseline"].array
+            if is_adapted and self._is_separated():
+                lines.append("not verified: the domains are not aligned; label some examples first")
+            lines += ["because:"] if self.recommendation.reasons else []
             for reason in self.recommendation.reasons:
                 lines += textwrap.wrap(f"- {reason}", WIDTH, subsequent_indent="  ")
-            lines.append(f"Recommended: {self._describe_recommended()}")
         return "\n".join(lines)
+
+    def _is_separated(self):
+        """Returns whether a probe finds the domains "not aligned" in every run that adapts."""
+        candidates = self.runs[self.runs["oracle"].eq(False)]
+        adapted = candidates[~candidates["setting"].isin(candidates["baseline"])]
+        intervals = adapted.reindex(columns=["probe/low", "probe/high"]).dropna()
+        alignments = map(name_alignment, intervals["probe/low"], intervals["probe/high"])
+        return {*alignments} == {"not aligned"}
 
     def _describe_recommended(self):
         recommendation: Any = self.recommendation
         if recommendation.run is None:
             return recommendation.setting
         text = f"{recommendation.setting}, in {recommendation.run}"
+        if recommendation.setting == DISTILLED_AVERAGE:
+            text = f"{recommendation.setting}, a new network"
         name = f"target/{self.measure}"
         (value,) = self.runs[name][self._is_recommended(self.runs)]
         if math.isnan(value):
@@ -254,7 +269,7 @@ def _format_cell(name, count, mean, std):
     if name == GAIN:
         # Half of the t interval of the paired differences, with `count - 1` degrees of freedom.
         half = stats.t.ppf(0.975, count - 1) * std / math.sqrt(count)
-        return f"{100 * mean:+.1f} ± {f'{100 * half:.1f}' if count > 1 else '-'}"
+        return f"{100 * mean:+.1f}" + (f" ± {100 * half:.1f}" if count > 1 else "")
     number = "{:.1%}" if name in _TITLES else "{:.1f}" if name == "seconds" else "{:.4f}"
     if name.endswith(("/mae", "/r2")):
         number = "{:.6g}" if name.endswith("/mae") else "{:.3f}"

@@ -80,7 +80,7 @@ def test_gain_is_paired_with_the_baseline_of_the_seed(sweep):
     assert re.search(r"81.7% ± 12.6% +62.5% ± 12.5% +\+10.0 ± 12.4 +1.7000 +2.0\n", text)
     assert re.search(r"source only +3 +90.0% ± 0.0% +71.7% ± 7.6% +- +\+0.0 ± 0.0", text)
     text = rank_sweep(sweep, "info_max", {"0": ["seed=0"]})
-    assert "+5.0 ± -" in text
+    assert re.search(r" \+5.0 +1.5000 ", text)  # one seed has no interval
 
 
 CLASSES = {"r0": [0, 1, 1, 0], "r1": [0, 1, 0, 0], "r2": [0, 1, 0, 1]}
@@ -96,8 +96,8 @@ def test_one_run_is_recommended_and_saved(sweep):
     change_probe(sweep / "0", "source_only/")
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert "separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
-    assert text.endswith("\nRecommended: all seeds, in 1 (target accuracy 80.0%, best run 95.0%)")
-    assert text.count("Recommended: ") == 1
+    words = "\nRecommended: all seeds, in 1 (target accuracy 80.0%, best run 95.0%)\nbecause:\n- "
+    assert text.count(words) == text.count("Recommended: ") == 1
     folder = sweep / "recommended"
     assert (folder / "classifier.keras").read_text() == "r1"
     assert (folder / "predictions.csv").read_text() == (sweep / "1/predictions.csv").read_text()
@@ -105,6 +105,17 @@ def test_one_run_is_recommended_and_saved(sweep):
     write_classes(sweep, r1=[1, 0, 1, 1], r2=CLASSES["r0"])
     rank_sweep(sweep, "info_max", OVERRIDES)  # replaces its own files
     assert (folder / "classifier.keras").read_text() == "changed"
+
+
+def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
+    write_classes(sweep, **CLASSES)
+    for run in ACCURACIES:
+        change_probe(sweep / run, "", low=0.86)
+    change_probe(sweep / "0", "source_only/")
+    words = ")\nnot verified: the domains are not aligned; label some examples first\nbecause:"
+    assert words in rank_sweep(sweep, "info_max", OVERRIDES)
+    change_probe(sweep / "2", "", low=0.84)
+    assert "not verified" not in rank_sweep(sweep, "info_max", OVERRIDES)
 
 
 def test_new_network_learns_the_average_of_the_runs(sweep):
@@ -129,7 +140,7 @@ def test_new_network_learns_the_average_of_the_runs(sweep):
     assert saved.predictions()["class"].tolist() == predicted.astype(str).tolist()
     accuracy = np.mean(predicted[4:] == 0)
     assert "a new network was trained for 3 steps to predict the average of" in text
-    assert f"Recommended: distilled_average, in recommended (target accuracy {accuracy:.1%}" in text
+    assert f"Recommended: distilled_average, a new network (target accuracy {accuracy:.1%}" in text
     table = pandas.read_csv(sweep / "sweep.csv").set_index("run")
     assert table.loc["recommended", "target/accuracy"] == accuracy
     assert table.loc["recommended", "setting"] == "distilled_average"
@@ -146,7 +157,7 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     (sweep / "0/standardizer.json").write_text("statistics")
     shutil.copy(sweep / "1/predictions.csv", baseline.path)
     text = rank_sweep(sweep, "info_max", OVERRIDES)
-    assert text.endswith("\nRecommended: source only, in 0/source_only")
+    assert "\nRecommended: source only, in 0/source_only\nbecause:" in text
     assert (sweep / "recommended/classifier.keras").read_text() == "baseline"
     assert (sweep / "recommended/standardizer.json").read_text() == "statistics"
     (sweep / "0/standardizer.json").unlink()
