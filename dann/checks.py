@@ -93,8 +93,10 @@ def check_choice(name: str, value: Any, choices: Iterable[Any]) -> Any:
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         by_lower_case = {str(choice).lower(): str(choice) for choice in choices}
         close = difflib.get_close_matches(str(value).lower(), by_lower_case, n=3)
-        matches = [by_lower_case[name] for name in close]
-        listed = ", ".join(map(repr, matches if matches and len(choices) > 20 else choices))
+        if close and len(choices) > 20:
+            matches = ", ".join(repr(by_lower_case[name]) for name in close)
+            raise ValueError(f"Unknown `{name}`: {value!r}. Did you mean {matches}?")
+        listed = ", ".join(map(repr, choices))
         raise ValueError(_format_message(name, f"one of {listed}", "", value))
     return value
 

@@ -40,7 +40,7 @@ LABELS = np.array([0, 2, 7, -1, 7, 3])
         (check_integer, ("k", 0), {"low": 1}, f"{INTEGER} >= 1. Received: k=0"),
         (check_integer, ("k", 1), {"low": 2, "hint": "because"}, ">= 2, because. Received: k=1"),
         (check_choice, ("mode", "c", ("a", "b")), {}, "one of 'a', 'b'. Received: mode='c'"),
-        (check_choice, ("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]), {}, "one of 'Net1'. Rec"),
+        (check_choice, ("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]), {}, "mean 'Net1'?"),
         (check_choice, ("n", True, (1, 2)), {}, "one of 1, 2. Received: n=True"),
         (check_shape, ("x", (3, 4), ["batch"]), {}, "shape (batch,). Received: shape (3, 4)"),
         (check_value_range, ("r", (1, 0)), {}, "the smallest and the largest pixel value"),

@@ -284,7 +284,7 @@ REFUSALS = {
     "name of the baseline": ({"methods": {"source_only": dann.DANN}}, "is the baseline"),
     "equal names": ({"methods": [dann.DANN, dann.DANN]}, "pass a dict by name"),
     "text optimizer": ({"optimizer": "adam"}, "`optimizer` to be a function without arguments"),
-    "method in capitals": ({"methods": ["DANN"]}, "one of 'dann'"),
+    "method in capitals": ({"methods": ["DANN"]}, "Did you mean 'dann'"),
     "backbone with arguments": ({"backbone": dann.networks.mlp_backbone}, "without arguments"),
     "a model as backbone": ({"backbone": NETWORK}, "`backbone` to be a function.*lambda"),
     "pairs": ({"domains": DOMAINS.batches(8)}, "`dann.data.arrays"),
