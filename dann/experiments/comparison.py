@@ -215,12 +215,15 @@ class Comparison:
             path: File to write; the extension selects the format.
         """
         runs, target = self.runs.dropna(subset=f"source/{self.measure}"), f"target/{self.measure}"
-        names = list(runs["setting"].unique())
-        size = 7.5 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
-        figure = Figure(figsize=size, layout="constrained")
         labels = {self.key: f"{self.key}\n(higher is better)"} if self.key in runs else {}
         if runs[target].notna().any() or not labels:
             labels[target] = f"{target.replace('/', ' ')}\n(needs labels)"
+        has_value = runs[[*labels]].notna().any(axis=1)
+        if has_value.any():  # `distilled_average` has no agreement
+            runs = runs[has_value]
+        names = list(runs["setting"].unique())
+        size = 7.5 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
+        figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
         lines = runs["setting"].map(names.index)
         is_recommended = self._is_recommended(runs)
@@ -229,21 +232,16 @@ class Comparison:
             axes.scatter(values, lines, facecolors="none", edgecolors="#1b4f8f", label="one run")
             means = values.groupby(lines).mean()
             axes.scatter(means, means.index, marker="|", s=200, color="#1b4f8f", label="mean")
-            axes.scatter(
-                values[is_recommended],
-                lines[is_recommended],
-                marker="x",
-                color="k",
-                label="recommended",
-            )
+            cross = values[is_recommended].dropna()
+            if len(cross):
+                axes.scatter(cross, lines[cross.index], marker="x", color="k", label="recommended")
             axes.grid(axis="y", color="0.9")
-            axes.margins(x=0.1, y=0.6 / len(names))
+            axes.margins(x=0.1)
             axes.set(xlabel=label)
             axes.xaxis.set_major_locator(MaxNLocator(3))  # more labels of digits would overlap
         recommended = runs["setting"][is_recommended].tolist()
         texts = [f"{name} (recommended)" if name in recommended else name for name in names]
-        panels[0].set(yticks=range(len(names)), yticklabels=texts)
-        panels[0].invert_yaxis()
+        panels[0].set(yticks=range(len(names)), yticklabels=texts, ylim=(len(names) - 0.4, -0.6))
         figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)
 

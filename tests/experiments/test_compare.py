@@ -154,6 +154,18 @@ def test_comparison_without_target_labels_has_no_oracle():
     assert panel.get_xlabel() == "selection/info_max\n(higher is better)"
 
 
+def test_run_without_a_score_is_not_drawn(comparison):
+    runs = comparison.runs.assign(**{"target/accuracy": np.nan})
+    drawn = Comparison(runs, recommendation=comparison.recommendation)
+    with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
+        drawn.plot("a.png")
+    (panel,) = savefig.call_args.args[0].axes
+    # The network that learned the average has no agreement, and target_only no score.
+    assert {tick.get_text() for tick in panel.get_yticklabels()} == {"source_only", "mine"}
+    assert panel.get_legend_handles_labels()[1] == ["one run", "mean"]
+    assert panel.get_ylim() == (1.6, -0.6)
+
+
 def test_few_examples_are_compared_without_a_probe():
     inputs = np.random.default_rng(0).normal(size=(30, 3))
     domains = dann.data.arrays((inputs[:12], np.arange(12) % 2), inputs[12:] + 2)
