@@ -121,19 +121,22 @@ def save_curves(
     rows = len(panels) // columns
     figure = Figure(figsize=(4.6 * columns, 3.2 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).flat
+    lines: dict[str, Any] = {}  # entries of the legend
     for axes, (label, *names) in zip(grid, panels, strict=True):
         styles = ("o-", "labels"), ("s--", "discriminator")
         for name, (style, legend) in zip(names, styles, strict=False):
             if name in history:
                 steps = epoch_ends[: len(history[name])]
-                axes.plot(steps, history[name], style, markersize=3, label=legend)
+                (line,) = axes.plot(steps, history[name], style, markersize=3)
+                if len(names) > 1:
+                    lines[legend] = line
         if "domain/accuracy" in names and "domain/accuracy" in history:
-            axes.axhline(0.5, color="0.6", linestyle=":", label="discriminator at chance")
+            lines["discriminator at chance"] = axes.axhline(0.5, color="0.6", linestyle=":")
         axes.set(xlabel="training step", ylabel=label, xlim=(0, None))
         if "selection/info_max" not in names:  # which changes little compared with its size
             axes.set_ylim(0, 1.02 if "accuracy" in names else None)
-        if len(names) > 1:
-            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
+    if lines:
+        figure.legend(lines.values(), lines, loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(path, dpi=120)
 
 
@@ -259,14 +262,14 @@ def save_features(
         points = _project(features, seed)
         circles, crosses = points[: len(source)], points[len(source) :]
         colors = _GRAY if domains.is_regression else palette(source)
-        axes.scatter(*circles.T, s=14, facecolors="none", edgecolors=colors, linewidths=0.8)
+        axes.scatter(*circles.T, s=20, facecolors="none", edgecolors=colors, linewidths=0.8)
         if not domains.is_regression:
             colors = palette(np.where(is_unknown, predicted, target))
-        axes.scatter(*crosses.T, s=14, marker="x", color=colors, linewidths=0.8)
+        axes.scatter(*crosses.T, s=20, marker="x", color=colors, linewidths=0.8)
         for number, name in enumerate(_get_class_names(domains)):
             if number in source:
                 center = np.median(circles[source == number], axis=0)
-                axes.text(*center, name, size=9, ha="center", va="center", bbox=_LABEL)
+                axes.text(*center, name, size=12, ha="center", va="center", bbox=_LABEL)
     has_colors = is_unknown.any() and not domains.is_regression
     note = " (color: predicted class)" if has_colors else ""
     for marker, domain in (("o", domains.source), ("x", domains.target + note)):
