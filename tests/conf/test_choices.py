@@ -139,17 +139,23 @@ def test_every_reader_has_a_config_that_shows_its_command():
 
 
 def build_optimizer(*overrides):
-    cfg = compose_config("optimizer=bop", *overrides)
+    cfg = compose_config(*overrides)
     model = building.build_model(cfg, cfg.method, minimal_domains((16, 16, 1), 10))
     return building.build_optimizer(cfg, model)
 
 
 def test_bop_trains_only_binary_kernels():
-    optimizer = build_optimizer("network=binary_lenet", "optimizer.optimizers.binary.threshold=0.5")
+    threshold = "optimizer.optimizers.binary.threshold=0.5"
+    optimizer = build_optimizer("optimizer=bop", "network=binary_lenet", threshold)
     bop, adam = optimizer.optimizers
     assert isinstance(bop, Bop)
     assert bop.threshold == 0.5
     assert [variable.name for variable in bop._trainable_variables] == ["kernel"] * 3
     assert len(adam._trainable_variables) > 10
     with pytest.raises(ValueError, match="'binary', which matches none of"):
-        build_optimizer("network=cnn")
+        build_optimizer("optimizer=bop", "network=cnn")
+
+
+def test_momentum_of_adam_has_a_key():
+    assert build_optimizer("optimizer=adam").beta_1 == 0.9
+    assert build_optimizer("optimizer=adam", "optimizer.beta_1=0.5").beta_1 == 0.5
