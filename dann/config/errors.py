@@ -37,17 +37,27 @@ def explain_error(error: Exception) -> str:
         return f"{first.rstrip('.')}.{did_you_mean(name.lower(), options) or choices}"
     if isinstance(error, errors.InstantiationException) and cause is not None:
         _, has_key, full_key = str(error).partition("full_key: ")
+        if isinstance(cause, FileNotFoundError) and cause.filename:
+            cause = f"no such file or folder: {cause.filename}"
         return f"{full_key if has_key else first.rstrip(':')}: {cause}"
     for key_error in (error, cause):
         if isinstance(key_error, ConfigKeyError | ConfigAttributeError):
             key, full_key = str(key_error.key), str(key_error.full_key)
             near = find_similar_keys(key, key_error.parent_node)
-            names = ", ".join(full_key.removesuffix(key) + name for name in near)
-            return f"{first.rstrip('.')}. " + (f"Did you mean {names}?" if near else "See --help.")
+            group = full_key.removesuffix(key)
+            names = ", ".join(group + name for name in near)
+            hint = f"Did you mean {names}?" if near else "See --help."
+            if not near and group:
+                names = ", ".join(str(name) for name in key_error.parent_node if name != "_target_")
+                hint = f"Keys of {group[:-1]}: {names}. A new key needs +{full_key}=..."
+            return f"{first.rstrip('.')}. {hint}"
     if first.startswith("Ambiguous value"):
-        return str(error)  # its other lines explain a list, a text and a sweep
+        argument = first.partition("'")[2].rstrip("'")
+        key, _, values = argument.partition("=")
+        hint = f"For a list write {key}=[{values}], for text '{key}=\"{values}\"'"
+        return f"To sweep over values, add -m: -m {argument}. {hint}"
     if isinstance(error, errors.ConfigCompositionException) and cause is not None:
-        return f"{first}: {str(cause).splitlines()[0]}"
+        return f"{first.removeprefix('Error merging override ')}: {str(cause).splitlines()[0]}"
     if isinstance(error, OmegaConfBaseException) and error.full_key:
         return f"{error.full_key}: {first}"
     return str(error) or type(error).__name__

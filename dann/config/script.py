@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -69,9 +70,15 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
                     work(cfg)
 
             start = hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)
-            with _print_errors(user_errors, failures):
-                _check_flags(sys.argv[1:], config_name)
-                start(job)()
+            help_text = io.StringIO()
+            stdout = sys.stdout if {"-h", "--help"}.isdisjoint(sys.argv) else help_text
+            try:
+                with contextlib.redirect_stdout(stdout), _print_errors(user_errors, failures):
+                    _check_flags(sys.argv[1:], config_name)
+                    start(job)()
+            finally:  # Hydra exits after the help
+                for line in help_text.getvalue().splitlines():
+                    print(textwrap.fill(line, 100, subsequent_indent="  ", break_on_hyphens=False))
             if failures:
                 sys.exit(1)
 
@@ -107,7 +114,8 @@ def check_config(cfg: DictConfig) -> None:
             if OmegaConf.select(cfg, key):
                 missing -= optional
     if missing:
-        raise ConfigError(f"Missing required key: {', '.join(sorted(missing))}")
+        hint = ". Write run=<run directory>" if "run" in missing else ""
+        raise ConfigError(f"Missing required key: {', '.join(sorted(missing))}{hint}")
     data_dir = cfg.paths.data_dir
     if data_dir is not None and not pathlib.Path(data_dir).is_dir():
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")

@@ -22,19 +22,21 @@ REFUSALS = {
     "train.py --steps 10": "written without dashes: trainer.steps=10. Received: --steps 10",
     "train.py --batch-size=8": "trainer.batch_size=8. Received: --batch-size=8",
     "train.py seed=-1 network=mlp": "to be an integer from 0 to 4294967295. Received: seed=-1",
-    "train.py trainer.steps=1e3": "trainer.steps=1e3: Value '1000.0' of type 'float' could not be",
+    "train.py schedule.hi=1": "Keys of schedule: total_steps, gamma, high. A new key needs +sched",
+    "train.py trainer.steps=1e3": "error: trainer.steps=1e3: Value '1000.0' of type 'float'",
     "train.py method=cdan -m seed=0, 1": "without spaces after commas, and quotes around text",
     "train.py hydra.run.dir=ö,(a)": "quotes around text with special characters: 'key=",
     "train.py data=tfds": "Missing required key: data.source, data.target",
     "train.py +trainer.stepz=1": "Key 'stepz' not in 'Trainer'. Did you mean trainer.steps",
-    "train.py method=dann,cdan": "To sweep over it, add --multirun",
-    "train.py hydra.run.dir=a,b": "To use it as string, quote the value",
+    "train.py method=dann,cdan": "add -m: -m method=dann,cdan. For a list write method=[dann,cdan]",
+    "train.py hydra.run.dir=a,b": "for text 'hydra.run.dir=\"a,b\"'",
     "train.py resume=true": "No unfinished run in runs/ has these settings",
     "train.py optimizer._target_=keras.optimizers.Adm": "Did you mean keras.optimizers.Adam, ",
     "train.py method.strength=${no.key}": "method.strength: ",
     "train.py paths.data_dir=nowhere": "paths.data_dir must be an existing directory",
     "train.py data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) to contain mnist/ for",
     "train.py data.root=~/photos": "Write $HOME instead of ~",
+    "train.py data=image_folder data.root=no data.source=a data.target=b": "data: no such file or",
     "reproduce.py overrides=[a=1,b]": "quotes around text with special characters",
     "reproduce.py experiments=[nothing]": "nothing",
 }
@@ -88,6 +90,10 @@ def test_help_and_wrong_commands_import_no_keras(command, tmp_path):
     assert last_lines[-1] == "['dann']"
     assert last_lines[0] == "1" or arguments == ["--help"]
     if arguments == ["--help"]:
+        lines = result.stdout.splitlines()
+        assert " the classifier of a run, " in lines[0] or " target data." in lines[0]
+        assert "Example: " in "".join(lines[1:5])
+        assert max(len(line) for line in lines if "/" not in line) <= 100
         groups = [path.name for path in (ROOT / "conf").iterdir() if path.is_dir()]
         shown_groups = [group for group in groups if f"{group}: " in result.stdout]
         assert shown_groups == groups or (script == "export.py" and "method" not in shown_groups)
