@@ -17,6 +17,7 @@ from dann.data.pairs import Pairs
 from dann.diagnostics.catalogue import DIAGNOSTICS, Diagnostic
 from dann.diagnostics.passes import PAIR_SAMPLES, check_method, modes
 from dann.diagnostics.verdict import Verdict, verdict
+from dann.layers import BinarySign
 
 QUICK = tuple(name for name, diagnostic in DIAGNOSTICS.items() if diagnostic.quick)
 
@@ -136,6 +137,9 @@ def measure(
     data = as_batch(model, data)
     step_data = data if step_samples is None else take_first(data, step_samples)
     functions = get_functions(list(DIAGNOSTICS) if diagnostics is None else diagnostics)
+    layers = model._flatten_layers() if isinstance(model, keras.Layer) else ()
+    if not any(isinstance(layer, BinarySign) for layer in layers):
+        functions.pop("straight_through_health", None)  # it would measure nothing
     for number, (name, function) in enumerate(functions.items(), 1):
         diagnostic = DIAGNOSTICS.get(name, Diagnostic(function))
         print_fn(f"{number}/{len(functions)} {name}: {diagnostic.question}")

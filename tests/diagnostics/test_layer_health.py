@@ -8,7 +8,7 @@ from linear_models import DATA
 from support.networks import linear_dann
 from support.pair import ALL_INPUTS, LABELS, PAIR
 
-from dann.diagnostics import check, straight_through_health
+from dann.diagnostics import check, measure, straight_through_health
 from dann.layers import BinaryDense, BinarySign
 
 X = DATA[0]["source"]
@@ -75,7 +75,15 @@ def test_pass_rates_cover_both_domains_and_the_kernel(joint_forward):
     backbone = keras.Model(inputs, BinaryDense(4, name="dense")(inputs))
     model = linear_dann(backbone=backbone, joint_forward=joint_forward)
     measurements = straight_through_health(model, (PAIR, LABELS))
+    assert measure(model, (PAIR, LABELS), ["straight_through_health"])[0] == measurements
     for name, values in (("input", ALL_INPUTS), ("kernel", np.array(backbone.layers[-1].kernel))):
         expected = np.mean(np.abs(values) <= 1)
         assert 0 < expected < 1
         assert measurements[f"binary/dense/{name}_sign/pass_rate"] == pytest.approx(expected)
+
+
+def test_binary_layers_are_measured_only_if_there_are_any():
+    lines = []
+    names = ["straight_through_health", "layer_outputs"]
+    measure(keras.layers.Dense(2), np.ones((3, 4)), names, None, print_fn=lines.append)
+    assert [line.split(":")[0] for line in lines] == ["1/1 layer_outputs"]
