@@ -76,6 +76,7 @@ TWO_LABELS = {"label_head": two_heads()}
 OPTIONS = [
     (DANN, {"num_classes": 0.5}, "`num_classes` to be an integer"),
     (DANN, {"strength": None}, "`strength` to be a finite number"),
+    (DANN, {"regularizers": ["mcc"]}, "objects such as `dann.MCC\\(\\)`. Received: 'mcc'"),
     (DANN, {"num_classes": 4, "label_head": linear(4, 3)}, "3 outputs"),
     (DANN, {"label_head": keras.layers.Dense(3, "softmax")}, "return logits.*softmax"),
     (DANN, {"domain_head": linear(4, 2)}, r"1 output.*\(None, 2\)"),

@@ -77,12 +77,15 @@ def check_regularizers(
         shape: Shape of the logits.
 
     Raises:
+        TypeError: If an object is not a regularizer.
         ValueError: If two regularizers have the same name, or if the logits are maps and a
             regularizer does not support maps.
     """
-    is_single = isinstance(regularizers, Regularizer)
+    is_single = isinstance(regularizers, Regularizer | str)
     regularizers = [regularizers] if is_single else list(regularizers)
     for regularizer in regularizers:
+        if not isinstance(regularizer, Regularizer):
+            raise TypeError(f"Expected objects such as `dann.MCC()`. Received: {regularizer!r}")
         if len(shape) > 2 and not regularizer.supports_maps:
             raise ValueError(
                 f"Expected logits `(batch, num_classes)`, because `{type(regularizer).__name__}` "
