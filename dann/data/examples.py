@@ -59,10 +59,15 @@ class Examples:
         counts = {np.shape(array)[:1] for array in keras.tree.flatten(self.columns)}
         if len(counts) != 1 or counts <= {(), (0,)}:
             shapes = keras.tree.map_structure(np.shape, self.columns)
+            expected, hint = "arrays of one length, such as one label per input", ""
+            if counts == {(0,)}:
+                expected = "at least one example"
+            elif () in counts:
+                hint = ". Use `dataset.batch(64)` for a dataset of single examples"
+            elif isinstance(self.columns["inputs"], tuple):
+                hint = ". Use `numpy.stack(rows)` for a list of rows"
             raise ValueError(
-                f"Expected the {domain} to contain at least one example and arrays of one length. "
-                f"Received: shapes {shapes}. Use `dataset.batch(64)` for a dataset of single "
-                "examples, `numpy.stack(rows)` for a list of rows"
+                f"Expected the {domain} to contain {expected}. Received: shapes {shapes}{hint}"
             )
         ((self.count,),) = counts
         self._frame_columns = get_frame_columns(columns["inputs"])
@@ -178,10 +183,11 @@ def split_columns(data: Any, with_labels: bool, domain: str) -> dict[str, Any]:
     """
     parts: tuple[Any, ...] = data if isinstance(data, tuple) else (data,)
     if with_labels and (len(parts) not in (2, 3) or parts[1] is None):
+        received = f"of length {len(parts)}" if len(parts) > 1 else "without labels"
         raise ValueError(
             f"Expected the {domain} to be `(inputs, labels)`, optionally with weights, as in "
             "`dann.data.pair((inputs, labels), target_inputs)`, or a dataset of such batches. "
-            f"Received: {type(data).__name__} of length {len(parts)}"
+            f"Received: {type(data).__name__} {received}"
         )
     return dict(zip(COLUMNS, parts if with_labels else parts[:1], strict=False))
 

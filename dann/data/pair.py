@@ -112,7 +112,7 @@ def pair(
     count = domains["source"].count  # `None` for a dataset of unknown length
     if batch_size is None:
         batch_size = min(BATCH_SIZE, count or BATCH_SIZE)
-    hint = "the source must fill one batch (trainer.batch_size)"
+    hint = "because the source must fill one batch (trainer.batch_size)"
     check_integer("batch_size", batch_size, 1, count or 2**31, hint=hint)
     check_integer("num_processes", num_processes, 1, batch_size)
     check_integer("process_id", process_id, 0, num_processes - 1)

@@ -68,9 +68,10 @@ def hold_out(
         test = np.delete(candidates, np.unique(labels[candidates], return_index=True)[1])
         if len(test) == 0:
             domain = "a class of the source" if is_source else "the target"
+            detail = ", at most 1 per class" if is_source else ""
             raise ValueError(
                 f"Expected {domain} to have at least 2 examples, one of them for the test set. "
-                f"Received: {len(candidates)} examples, at most 1 per class"
+                f"Received: {len(candidates)} examples{detail}"
             ) from None
         test = draw(test)[1] if len(test) > count else test
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)

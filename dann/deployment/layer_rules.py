@@ -253,7 +253,7 @@ def translate_call(call: Call) -> list[int]:
         return trace_calls(call.program, layer.call, call.arguments, call.inputs, call.name)
     is_known = kind.__module__.partition(".")[0] in ("dann", "keras")
     names = [base.__name__ for base in kind.__mro__ if base.__name__ in _RULES]
-    requirement = "be a layer or function that the page Deployment lists, or a model of such layers"
+    requirement = "be a layer or function that docs/deployment.md lists, or a model of such layers"
     call.require(is_known and names, requirement, kind.__name__)
     is_fixed = None not in itertools.chain(*call.input_shapes, *call.shapes)
     requirement = "have a fixed size (give `keras.Input` a shape without None)"

@@ -164,7 +164,7 @@ LEVELS = {"padding": "same", "pad_values": -1, "input_estimator": DoReFa(1)}
 FIRST_AXIS_CONVOLUTION = BinaryConv2D(2, 3, data_format="channels_first")
 # The shape of the input and a function of it, or None and a function; and words of the error.
 UNPACKABLE = {
-    "transposed": (IMAGE, dann.layers.BinaryConv2DTranspose(2, 3, name="one"), "'one'.*page"),
+    "transposed": (IMAGE, dann.layers.BinaryConv2DTranspose(2, 3, name="one"), "'one'.*deployment"),
     "subclass": (FLAT, DoubledDense(2, name="one"), "'one' to be a layer.*Received: DoubledDense"),
     "8 input levels": (FLAT, BinaryDense(2, input_estimator=DoReFa(3)), "2, 3 or 4 rising"),
     "8 kernel levels": (FLAT, BinaryDense(9, kernel_estimator=DoReFa(3, "kernel")), "4 even"),
