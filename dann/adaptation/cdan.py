@@ -45,7 +45,8 @@ class CDAN(AdversarialModel):
         entropy_conditioning: Whether certain predictions have larger weights. Defaults to `False`.
         max_units: Maximum number of products. Above it, random projections replace the products.
             Defaults to `4096`.
-        **options: Options of `AdversarialModel`.
+        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
+            number or a schedule. Defaults to `0.1`.
 
     Example:
 

@@ -43,7 +43,8 @@ class DANN(AdversarialModel):
             `dann.networks.domain_head`, which scores each position of maps separately.
         domain_label_smoothing: Probability that the domain labels assign to the wrong domain, from
             0 to 0.5; 0.1 is usual. Defaults to `0.0`.
-        **options: Options of `AdversarialModel`.
+        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
+            number or a schedule. Defaults to `0.1`.
 
     Raises:
         ValueError: If the domain head does not fit the features, or a number is out of range.

@@ -65,7 +65,8 @@ class MDAN(AdversarialModel):
             arrays sets it to their number of sources.
         weighting: `"soft"` (default) or `"hard"`.
         gamma: Sharpness of the soft weights, above 0. Defaults to `10.0`.
-        **options: Options of `AdversarialModel`.
+        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
+            number or a schedule. Defaults to `0.1`.
 
     Raises:
         ValueError: If a number is out of range, or the number of logits of the domain head is

@@ -49,7 +49,8 @@ class WDGRL(AdversarialModel):
         critic_steps: Steps of the critic per step of the other networks, at least 1. Defaults to
             `5`.
         seed: Seed of the interpolation. Defaults to a random seed.
-        **options: Options of `AdversarialModel`.
+        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
+            number or a schedule. Defaults to `0.1`.
 
     Example:
 

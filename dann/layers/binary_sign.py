@@ -12,7 +12,7 @@ from dann.layers.state import add_state
 class BinarySign(keras.layers.Layer):
     """Returns the sign of its inputs, +1 or -1, with a gradient that networks can train with.
 
-    - forward: `y = +1` where `x >= 0`, else `-1`; NaN stays NaN
+    - forward: `y = +1` where `x >= 0`, else `-1`; NaN stays NaN, but is -1 in exported networks
     - backward: `dL/dx = slope(x) * dL/dy` with the slope of the estimator, by default the slope of
       Htanh, `1` where `|x| <= 1`, else `0`
 

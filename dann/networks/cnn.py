@@ -32,11 +32,18 @@ def cnn_backbone(
         input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
         name: Name of the model.
         convolutions: Number of convolutions per stage, at least 1. Defaults to `1`.
-        instance_norm: Whether each channel of each image is normalized to mean 0 and variance 1;
-            see `dann.networks.inputs.make_image_inputs`. Defaults to `False`.
+        instance_norm: Whether each channel of each image is normalized to mean 0 and variance 1, in
+            training and in inference. This removes differences in brightness, contrast and color
+            cast between domains. Defaults to `False`.
 
     Returns:
         A functional model from images to features; see `dann.networks`.
+
+    Example:
+
+    >>> from dann.networks import cnn_backbone
+    >>> cnn_backbone((32, 32, 3), filters=(8, 16), units=10).output_shape
+    (None, 10)
     """
     min_size = 2 ** len(filters)  # every stage halves the image
     inputs, x = make_image_inputs("cnn_backbone", input_shape, min_size, input_range, instance_norm)

@@ -10,7 +10,7 @@ from dann.checks import check_number
 
 @keras.saving.register_keras_serializable("dann")
 class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """Learning rate decay of the DANN paper, which accompanies `GaninSchedule`.
+    """Schedule of the learning rate in the DANN paper, which accompanies `GaninSchedule`.
 
     `learning_rate = initial_learning_rate / (1 + alpha * step / total_steps) ** beta`
 

@@ -44,14 +44,15 @@ class Constant(StrengthSchedule):
 
 @keras.saving.register_keras_serializable("dann")
 class GaninSchedule(StrengthSchedule):
-    """Strength that rises from 0 to `high` over the whole run (Ganin et al., 2016).
+    """Schedule of the strength of the reversal, from 0 to `high` over a run (Ganin et al., 2016).
 
     `strength = high * (2 / (1 + exp(-gamma * p)) - 1)`, with `p = min(step / total_steps, 1)`.
 
     Args:
         total_steps: Length of the run in training steps, above 0.
         gamma: Steepness, above 0. Defaults to `10.0`, as in the paper.
-        high: Strength that the curve approaches, at least 0. Defaults to `1.0`, as in the paper.
+        high: Strength that the curve approaches, at least 0. Defaults to `1.0`, as in the paper;
+            0.1 is often safer, see the page FAQ.
 
     Example:
 

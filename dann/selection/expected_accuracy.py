@@ -57,7 +57,7 @@ def expected_accuracy(
 
     An interval wider than 0.2 is rejected, and `rejection_reason` contains the reason. With this
     calibration every interval is at least 0.387 wide, so measure the accuracy on labeled examples
-    instead (`label=50` of `scripts/evaluate.py`). docs/trust.md compares estimates.
+    instead (`label=50` of `scripts/evaluate.py`). The page "Can I trust it?" compares estimates.
 
     Args:
         model: Model of `dann.adaptation`, or any Keras model from inputs to logits.

@@ -47,7 +47,7 @@ def recommend(
        and a network that `dann.training.distill` trained on `average` kept 79% to 90%.
        In regression, the run with the smallest mean squared distance is recommended.
 
-    docs/trust.md compares this rule with other rules.
+    The page "Can I trust it?" compares this rule with other rules.
 
     Args:
         candidates: The result of `dann.selection.compute_outputs` for each run, on the same
