@@ -115,9 +115,8 @@ class AdversarialModel(PairModel):
         self.num_classes: int = 1 if isinstance(self.logits_shape, dict) else self.logits_shape[-1]
         self.reversal: Any = None
         if strength is not None or self.terms:
-            self.reversal = GradientReversal(
-                strength, implementation=implementation, name="reversal"
-            )
+            value: Any = strength  # the layer refuses `None`
+            self.reversal = GradientReversal(value, implementation, name="reversal")
         self.joint_forward = joint_forward
         self.augmentation = make_layers(augmentation or {})
         self.regularizers = check_regularizers(regularizers, self.logits_shape)

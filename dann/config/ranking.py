@@ -92,8 +92,8 @@ class Ranking(Callback):
             (directory / ".jobs").rmdir()
         for folder in [*jobs]:
             file = RunDirectory(folder).config_files[1]
-            changed = {*jobs[folder]} ^ {*OmegaConf.load(file)} if file.is_file() else ()
-            if not all(word.startswith(_UNRELATED) for word in changed):
+            saved: Any = OmegaConf.load(file) if file.is_file() else jobs[folder]
+            if not all(word.startswith(_UNRELATED) for word in {*jobs[folder]} ^ {*saved}):
                 del jobs[folder]  # the job was refused, because the folder contains another run
         finished = [RunDirectory(folder).is_finished() for folder in jobs]
         score = config.selection.rank_by
