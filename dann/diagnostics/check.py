@@ -134,8 +134,9 @@ def measure(
         `TypeError` or a `ValueError`.
     """
     measurements, skip_reasons = {}, {}
-    data = as_batch(model, data)
-    step_data = data if step_samples is None else take_first(data, step_samples)
+    step_data = data = as_batch(model, data)
+    if step_samples is not None and isinstance(model, AdversarialModel):
+        step_data = take_first(data, step_samples)
     functions = get_functions(list(DIAGNOSTICS) if diagnostics is None else diagnostics)
     layers = model._flatten_layers() if isinstance(model, keras.Layer) else ()
     if not any(isinstance(layer, BinarySign) for layer in layers):

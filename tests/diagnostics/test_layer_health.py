@@ -85,5 +85,5 @@ def test_pass_rates_cover_both_domains_and_the_kernel(joint_forward):
 def test_binary_layers_are_measured_only_if_there_are_any():
     lines = []
     names = ["straight_through_health", "layer_outputs"]
-    measure(keras.layers.Dense(2), np.ones((3, 4)), names, None, print_fn=lines.append)
+    measure(keras.layers.Dense(2), np.ones((3, 4)), names, print_fn=lines.append)
     assert [line.split(":")[0] for line in lines] == ["1/1 layer_outputs"]
