@@ -16,7 +16,5 @@ from dann.networks.lenet import binary_lenet_backbone as binary_lenet_backbone
 from dann.networks.lenet import lenet_backbone as lenet_backbone
 from dann.networks.mlp import binary_mlp_backbone as binary_mlp_backbone
 from dann.networks.mlp import mlp_backbone as mlp_backbone
-from dann.networks.paper import gtsrb_backbone as gtsrb_backbone
-from dann.networks.paper import mnist_backbone as mnist_backbone
-from dann.networks.paper import svhn_backbone as svhn_backbone
+from dann.networks.mnist import mnist_backbone as mnist_backbone
 from dann.networks.time_series import time_series_backbone as time_series_backbone

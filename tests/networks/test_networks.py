@@ -24,12 +24,10 @@ MAKERS = {  # with the length of the outputs
     "binary_resnet_backbone": (6, SMALL | {"input_shape": (9, 8, 3)}),
     "cnn_backbone": (6, SMALL | {"units": 6, "dropout": 0.5}),
     "domain_head": (1, {"num_features": 6, "batch_norm": True}),
-    "gtsrb_backbone": (1024, {}),
     "label_head": (4, LABELS | {"dropout": 0.5}),
     "lenet_backbone": (6, {"bottleneck_units": 6, "initializer": "torch"}),
     "mlp_backbone": (3, MLP | {"dropout": 0.5}),
     "mnist_backbone": (768, {}),
-    "svhn_backbone": (128, {}),
     "time_series_backbone": (6, SERIES),
 }
 
@@ -64,10 +62,8 @@ LENET = count_convolutions((5, 1, 20), (5, 20, 50), (4, 50, 500))
 @pytest.mark.parametrize(
     ("model", "expected"),
     [
-        # Figures 4a, 4b and 4c of the paper.
+        # Figure 4a of the paper.
         (networks.mnist_backbone, count_convolutions((5, 3, 32), (5, 32, 48))),
-        (networks.svhn_backbone, count_convolutions((5, 3, 64), (5, 64, 64), (5, 64, 128))),
-        (networks.gtsrb_backbone, count_convolutions((5, 3, 96), (3, 96, 144), (5, 144, 256))),
         (lambda: networks.label_head(768, 10), 769 * 100 + 101 * 100 + 101 * 10),
         (lambda: networks.domain_head(768), 769 * 100 + 101),
         (networks.lenet_backbone, LENET),
@@ -84,10 +80,9 @@ LENET = count_convolutions((5, 1, 20), (5, 20, 50), (4, 50, 500))
 def test_published_networks_have_published_parameters(model, expected):
     network = model()
     assert network.count_params() == expected
-    sizes = {networks.svhn_backbone: (3, 3)}
     for layer in network.layers:
         if isinstance(layer, keras.layers.MaxPooling2D):
-            assert (layer.pool_size, layer.strides) == (sizes.get(model, (2, 2)), (2, 2))
+            assert (layer.pool_size, layer.strides) == ((2, 2), (2, 2))
 
 
 def test_torch_initial_weights_follow_the_fan_in():
