@@ -19,10 +19,7 @@ _COMPILED_BY_JAX = (
 
 
 def augment_pair(
-    pair: dict[str, Any],
-    layers: dict[str, keras.Layer],
-    dtype: str,
-    input_dtype: str,
+    pair: dict[str, Any], layers: dict[str, keras.Layer], dtype: str, input_dtype: str
 ) -> dict[str, Any]:
     """Applies the augmentation layer of each domain, then blends the source with the target.
 

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_class_range, check_integer
-from dann.data.examples import (
-    Examples,
-    OrderedBatches,
-    check_frame_columns,
-    check_matching_inputs,
-)
+from dann.data.examples import Examples, OrderedBatches, check_frame_columns, check_matching_inputs
 from dann.data.pair import pair
 from dann.data.pairs import Pairs
 from dann.data.splits import UNKNOWN, draw_per_class, identify_inputs, is_known

@@ -102,9 +102,7 @@ STATES = {
     "wrong strength": Finding(None, "The reversal has another strength than expected."),
     "not started": Finding(None, "The strength is still 0. Its schedule raises it later."),
     "oracle": Finding(
-        "oracle",
-        "The model trains on target labels.",
-        "Use it as a reference for other methods.",
+        "oracle", "The model trains on target labels.", "Use it as a reference for other methods."
     ),
     "none": Finding(
         "source only",

@@ -85,12 +85,7 @@ def expected_accuracy(
     """
     return estimate_accuracy(
         compute_outputs(
-            model,
-            source=source,
-            target=target,
-            features=False,
-            mixed=False,
-            batch_size=batch_size,
+            model, source=source, target=target, features=False, mixed=False, batch_size=batch_size
         )
     )
 

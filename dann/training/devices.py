@@ -89,10 +89,7 @@ class Distribution:
 
             jax.config.update("jax_cpu_collectives_implementation", "gloo")
             jax.distributed.initialize(
-                self.coordinator,
-                self.num_processes,
-                self.process_id,
-                heartbeat_timeout_seconds=30,
+                self.coordinator, self.num_processes, self.process_id, heartbeat_timeout_seconds=30
             )
         self._get_device_names()
 

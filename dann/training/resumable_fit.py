@@ -9,12 +9,7 @@ import keras
 import numpy as np
 
 from dann.checks import check_integer
-from dann.training.checkpoints import (
-    Checkpoints,
-    EpochCheckpoints,
-    get_variables,
-    lock_directory,
-)
+from dann.training.checkpoints import Checkpoints, EpochCheckpoints, get_variables, lock_directory
 from dann.training.devices import get_process_position
 from dann.training.stops import StopOnNonFinite, StopOnSignal
 

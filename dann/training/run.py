@@ -21,13 +21,7 @@ from dann.training.evaluation import evaluate, predict_target
 from dann.training.preparation import check_trainer
 from dann.training.report import find_confounded_nuisances, print_results
 from dann.training.resumable_fit import fit
-from dann.training.run_callbacks import (
-    Clock,
-    EpochLines,
-    EpochTable,
-    OracleCurve,
-    RunScores,
-)
+from dann.training.run_callbacks import Clock, EpochLines, EpochTable, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
 from dann.training.trainer import Trainer
 

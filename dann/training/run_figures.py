@@ -228,10 +228,7 @@ def _select_evenly(*sets):
 
 
 def save_features(
-    views: Sequence[FeaturePanel],
-    domains: DomainPair,
-    seed: int,
-    path: str | pathlib.Path,
+    views: Sequence[FeaturePanel], domains: DomainPair, seed: int, path: str | pathlib.Path
 ) -> None:
     """Draws the features of both domains in two dimensions, by t-SNE, one panel per view.
 
