@@ -4,9 +4,9 @@ import functools
 
 import numpy as np
 import pytest
+from support.arrays import ALL_INPUTS
 from support.closed_forms import binary_losses, certainty_weights, softmax
 from support.networks import linear, linear_model, linear_parts, read_weights
-from support.pair import ALL_INPUTS
 from support.training_step import MODES, check_adversarial_step
 
 import dann

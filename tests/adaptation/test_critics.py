@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from support.arrays import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.closed_forms import central_differences, softmax
 from support.networks import linear, linear_model, read_weights, with_random_weights
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_adversarial_step, check_step, label_loss, step
 
 from dann.adaptation import DALN, FDAL, MCD, MDD

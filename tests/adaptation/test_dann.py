@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from support.arrays import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.closed_forms import dann_by_hand
 from support.differentiate import IMPLEMENTATIONS
 from support.networks import linear_dann, read_weights
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step
 
 import dann

@@ -3,10 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from support.arrays import assert_all_close, assert_all_equal
+from support.arrays import LABELS, PAIR, TARGET, assert_all_close, assert_all_equal
 from support.closed_forms import central_differences, divergence, entropy, softmax, vat_perturbation
 from support.networks import linear_parts, read_weights, with_random_weights
-from support.pair import LABELS, PAIR, TARGET
 from support.training_step import MODES, label_loss, step
 
 from dann.adaptation import DANN, DIRTT

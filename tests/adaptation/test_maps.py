@@ -4,10 +4,9 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-from support.arrays import assert_all_close
+from support.arrays import STRENGTH, assert_all_close
 from support.closed_forms import dann_by_hand
 from support.networks import read_weights, with_random_weights
-from support.pair import STRENGTH
 from support.training_step import MODES, check_step, step
 
 from dann.adaptation import DANN, MDAN, ConditionalEntropy, SourceOnly

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from support.arrays import assert_all_close
+from support.arrays import LABELS, PAIR, SOURCE, STRENGTH, TARGET, assert_all_close
 from support.closed_forms import binary_losses, central_differences, softmax
 from support.networks import linear, linear_dann, linear_model, read_weights
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step, step
 
 from dann.adaptation import MDAN

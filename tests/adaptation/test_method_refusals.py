@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import pandas
 import pytest
+from support.arrays import LABELS, PAIR, SOURCE, TARGET
 from support.networks import linear, two_heads
-from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 import dann
 from dann import DANN, Invariant, SourceOnly

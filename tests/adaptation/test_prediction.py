@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pandas
 import pytest
+from support.arrays import LABELS, SOURCE, TARGET, assert_all_equal
 from support.networks import linear
-from support.pair import LABELS, SOURCE, TARGET
 
 import dann
 from dann.adaptation import DANN, SourceOnly, prediction
@@ -112,8 +112,7 @@ def test_validation_data_is_refused_before_training(data):
     weights = model.get_weights()
     with pytest.raises(ValueError, match=WORDS):
         model.fit(PAIRS, validation_data=data, verbose=0)
-    for weight, expected in zip(model.get_weights(), weights, strict=True):
-        np.testing.assert_array_equal(weight, expected)
+    assert_all_equal(model.get_weights(), weights)
 
 
 @pytest.mark.parametrize(

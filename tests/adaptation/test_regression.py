@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support.arrays import ALL_INPUTS, SOURCE, STRENGTH
 from support.closed_forms import binary_losses, central_differences
 from support.networks import linear, read_weights, with_random_weights
-from support.pair import ALL_INPUTS, SOURCE, STRENGTH
 from support.training_step import MODES, check_adversarial_step, step
 
 from dann.adaptation import DANN, MDAN, MDD, WDGRL, SourceOnly

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from keras import ops
 from support import closed_forms
-from support.arrays import assert_all_close, assert_all_equal
+from support.arrays import LABELS, PAIR, SOURCE, TARGET, assert_all_close, assert_all_equal
 from support.closed_forms import certainty_weights, confusion, divergence, normalize_rows, softmax
 from support.networks import read_weights, regularized_model
-from support.pair import LABELS, PAIR, SOURCE, TARGET
 from support.training_step import MODES, check_regularizer, step
 
 import dann

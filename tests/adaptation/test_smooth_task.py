@@ -3,10 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from support.arrays import assert_all_close
+from support.arrays import ALL_INPUTS, LABELS, PAIR, STRENGTH, assert_all_close
 from support.closed_forms import ascend_loss, binary_losses, central_differences, softmax
 from support.networks import linear, linear_dann, linear_model, read_weights
-from support.pair import ALL_INPUTS, LABELS, PAIR, STRENGTH
 from support.training_step import MODES, check_step, label_loss, step
 
 from dann.adaptation import CDAN, DANN, VirtualAdversarial

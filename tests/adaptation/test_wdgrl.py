@@ -3,9 +3,9 @@
 import keras
 import numpy as np
 import pytest
+from support.arrays import SOURCE, STRENGTH, TARGET
 from support.closed_forms import central_differences
 from support.networks import linear_model, read_weights
-from support.pair import SOURCE, STRENGTH, TARGET
 from support.training_step import MODES, check_step, label_loss, step
 
 from dann.adaptation import WDGRL

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from support.domains import assert_same_inputs, collect_inputs
+from support.arrays import assert_same_inputs, collect_inputs
 
 from dann.data import arrays, npz
 

@@ -3,7 +3,7 @@ import csv
 import numpy as np
 import pandas
 import pytest
-from support.domains import assert_same_inputs, collect_inputs
+from support.arrays import assert_same_inputs, collect_inputs
 
 from dann.data import csv_table
 from dann.selection import probe_domains

@@ -4,7 +4,7 @@ import numpy as np
 import pandas
 import pytest
 from sklearn.model_selection import GroupShuffleSplit
-from support.domains import collect_inputs
+from support.arrays import collect_inputs
 
 from dann.data import DomainPair, Standardizer, arrays, csv_table, join_sources, npz
 from dann.data.lazy_array import LazyArray

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from support.arrays import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.closed_forms import dann_by_hand
 from support.networks import linear, linear_model, linear_parts, read_weights
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH, TARGET
 from support.training_step import MODES
 
 import dann

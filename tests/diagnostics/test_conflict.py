@@ -6,9 +6,9 @@ import itertools
 import keras
 import numpy as np
 import pytest
+from support.arrays import LABELS, PAIR, SOURCE, TARGET, assert_all_equal
 from support.closed_forms import dann_by_hand
 from support.networks import linear_dann, linear_model, network, read_weights
-from support.pair import LABELS, PAIR, SOURCE, TARGET
 
 from dann.adaptation import DANN
 from dann.diagnostics import Diagnostics, gradient_conflict
@@ -83,8 +83,7 @@ def test_numbers_are_logged_and_the_training_is_unchanged(tmp_path):
     model, history = train([diagnostics, logger])
     plain_model, plain_history = train([])
     assert {name: history[name] for name in plain_history} == plain_history
-    for weight, plain_weight in zip(model.variables, plain_model.variables, strict=True):
-        np.testing.assert_array_equal(np.array(weight), np.array(plain_weight))
+    assert_all_equal(model.variables, plain_model.variables)
     with (tmp_path / "metrics.csv").open() as file:
         (row,) = csv.DictReader(file)
     expected = gradient_conflict(plain_model, BATCH)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from keras import layers, ops
 from linear_models import DATA
+from support.arrays import ALL_INPUTS, LABELS, PAIR
 from support.networks import linear_dann
-from support.pair import ALL_INPUTS, LABELS, PAIR
 
 from dann.diagnostics import check, measure, straight_through_health
 from dann.layers import BinaryDense, BinarySign

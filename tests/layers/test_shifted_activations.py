@@ -61,8 +61,7 @@ def test_rprelu_matches_the_formula(axis):
     expected = UPSTREAM * np.where(shifted > 0, 1, slope)
     np.testing.assert_allclose(input_gradient, expected, rtol=1e-6)
     parts = UPSTREAM * np.minimum(shifted, 0), -expected, UPSTREAM
-    for gradient, part in zip(weight_gradients, parts, strict=True):
-        np.testing.assert_allclose(gradient, part.sum(axis=(0, 1)), rtol=1e-6)
+    assert_all_close(weight_gradients, [part.sum(axis=(0, 1)) for part in parts], rtol=1e-6)
 
 
 RNG = np.random.default_rng(0)

@@ -29,7 +29,6 @@ REFUSALS = {
     "train.py data=tfds": "Missing required key: data.source, data.target",
     "train.py +trainer.stepz=1": "Key 'stepz' not in 'Trainer'. Did you mean trainer.steps",
     "train.py method=dann,cdan": "add -m: -m method=dann,cdan. For a list write method=[dann,cdan]",
-    "train.py hydra.run.dir=a,b": "for text 'hydra.run.dir=\"a,b\"'",
     "train.py resume=true": "No unfinished run in runs/ has these settings",
     "train.py optimizer._target_=keras.optimizers.Adm": "Did you mean keras.optimizers.Adam, ",
     "train.py method.strength=${no.key}": "method.strength: ",

@@ -1,7 +1,7 @@
 """Losses in NumPy, and their gradients by finite differences."""
 
 import numpy as np
-from support.pair import STRENGTH
+from support.arrays import STRENGTH
 
 
 def sign(values):

@@ -2,7 +2,7 @@
 
 import keras
 import numpy as np
-from support.pair import STRENGTH
+from support.arrays import STRENGTH
 
 from dann.adaptation import DANN, AdversarialModel
 

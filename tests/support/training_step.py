@@ -3,11 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from support.arrays import assert_all_close
+from support.arrays import LABELS, PAIR, SOURCE, STRENGTH, assert_all_close
 from support.closed_forms import central_differences, softmax
 from support.differentiate import EAGER
 from support.networks import read_weights
-from support.pair import LABELS, PAIR, SOURCE, STRENGTH
 
 # XLA compiles slowly. Tests of layers, and all tests on JAX, run it by default.
 MODES = (EAGER, "graph", pytest.param("xla", marks=[pytest.mark.slow, pytest.mark.tensorflow]))

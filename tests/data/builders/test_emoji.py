@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from support.archives import REAL_DATA, needs_real, pack_files
-from support.domains import collect_inputs
+from support.arrays import collect_inputs
 
 from dann.data import emoji
 from dann.data.builders.emoji import STYLES, split_concept
