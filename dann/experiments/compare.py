@@ -103,8 +103,8 @@ def compare(
             of a smaller source.
         optimizer: Function without arguments that returns a new optimizer. Defaults to `None`: Adam
             with a learning rate of 0.001, and for methods with a gradient reversal with
-            `beta_1=0.5`, because their losses oscillate with Adam's 0.9; see
-            docs/how-to/oscillation.md.
+            `beta_1=0.5`, because their losses oscillate with Adam's 0.9; see the page "Oscillating
+            losses".
         verbose: Whether to print one line per run.
 
     Returns:
@@ -226,7 +226,8 @@ def _join_folds(comparisons):
         frames.append(comparison.runs.assign(fold=fold, target=domains.target))
         if comparison.recommendation is not None:
             setting, run = comparison.recommendation.key
-            notes.append(f"recommended for {domains.target}: {setting}, in {run}")
+            origin = "a new network" if setting == DISTILLED_AVERAGE else f"in {run}"
+            notes.append(f"recommended for {domains.target}: {setting}, {origin}")
     if not frames:
         raise ValueError("Expected at least one pair of domains. Received: no pair")
     return Comparison(pandas.concat(frames, ignore_index=True), notes=notes)
