@@ -93,7 +93,8 @@ def print_next_steps(run, domains):
     argument = format_argument("run", run)
     print(f"Next: {format_command('evaluate' if domains.nuisances else 'diagnose')} {argument}")
     if domains.target_test[1] is None and not domains.nuisances and not domains.is_regression:
-        print(f"      {format_command('evaluate')} {argument} label=50")
+        count = min(50, len(domains.target_train) + len(domains.target_test[0]))
+        print(f"      {format_command('evaluate')} {argument} label={count}")
     if run.tensorboard.is_dir():
         print(f"      tensorboard --logdir {shlex.quote(f'{run}/{run.tensorboard.name}')}")
 

@@ -7,6 +7,7 @@ import sys
 import uuid
 from typing import Any
 
+from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
@@ -18,8 +19,6 @@ from dann.training.overrides import format_argument
 _RECOMMENDED_FILES = "classifier.keras", "predictions.csv", "standardizer.json"
 _SWEEP_FILES = ["multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"]
 _SWEEP_FILES += [f"recommended/{name}" for name in _RECOMMENDED_FILES]
-
-_UNRELATED = "resume", "overwrite", "paths", "distribution", "callbacks"  # to the results
 
 
 def prepare_distillation(directory: pathlib.Path) -> tuple[Any, Any, int]:
@@ -69,10 +68,20 @@ class Ranking(Callback):
         hydra = config.hydra
         if hydra.mode == RunMode.MULTIRUN:
             # The overrides stay unresolved, because they may refer to keys that `config` lacks.
-            record = hydra.runtime.output_dir, OmegaConf.to_container(hydra.overrides.task)
-            folder = pathlib.Path(hydra.sweep.dir) / ".jobs"
-            folder.mkdir(exist_ok=True)
-            (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
+            overrides = OmegaConf.to_container(hydra.overrides.task)
+            self._write_record(hydra, hydra.runtime.output_dir, overrides, False)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """Records that a job has finished without an error."""
+        is_done = job_return.status == JobStatus.COMPLETED and job_return.return_value
+        if config.hydra.mode == RunMode.MULTIRUN and is_done:
+            overrides = OmegaConf.to_container(config.hydra.overrides.task)
+            self._write_record(config.hydra, config.hydra.runtime.output_dir, overrides, True)
+
+    def _write_record(self, hydra, *record):
+        folder = pathlib.Path(hydra.sweep.dir) / ".jobs"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Writes a table and a figure into the directory of the sweep, and prints the table.
@@ -85,16 +94,15 @@ class Ranking(Callback):
 
         directory = pathlib.Path(config.hydra.sweep.dir)
         records = sorted((directory / ".jobs").glob(f"{self.sweep}-*.json"))
-        jobs = dict(json.loads(record.read_text()) for record in records)
+        jobs = {}
+        for folder, overrides, is_done in (json.loads(path.read_text()) for path in records):
+            # A job that was refused leaves the results of another run in its folder.
+            if is_done or not RunDirectory(folder).is_finished():
+                jobs[folder] = overrides
         for record in records:
             record.unlink()
         with contextlib.suppress(OSError):  # the folder contains other files
             (directory / ".jobs").rmdir()
-        for folder in [*jobs]:
-            file = RunDirectory(folder).config_files[1]
-            saved: Any = OmegaConf.load(file) if file.is_file() else jobs[folder]
-            if not all(word.startswith(_UNRELATED) for word in {*jobs[folder]} ^ {*saved}):
-                del jobs[folder]  # the job was refused, because the folder contains another run
         finished = [RunDirectory(folder).is_finished() for folder in jobs]
         score = config.selection.rank_by
         overrides = {os.path.relpath(folder, directory): job for folder, job in jobs.items()}
@@ -111,7 +119,8 @@ class Ranking(Callback):
                     arguments = format_argument("run", recommended)
                     summary = RunDirectory(next(itertools.compress(jobs, finished))).summary()
                     if "source/accuracy" in summary and "target/accuracy" not in summary:
-                        arguments += " label=50"  # the target has no labels
+                        # The target has no labels.
+                        arguments += f" label={min(50, len(recommended.predictions()))}"
                     print(f"Next: {format_command('evaluate')} {arguments}", flush=True)
         if finished.count(True) < len(records):
             sys.exit(1)

@@ -63,11 +63,12 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
             # -m comes first, because argparse takes no values on both sides of a flag.
             sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
 
-            def job(cfg):
+            def job(cfg) -> bool | None:
                 folder = pathlib.Path(HydraConfig.get().runtime.output_dir)
                 with _remove_if_empty(folder), _print_errors(user_errors, failures):
                     check_config(cfg)
                     work(cfg)
+                    return True  # `Ranking` reads it
 
             start = hydra.main(version_base="1.3", config_path=str(CONF), config_name=config_name)
             help_text = io.StringIO()
