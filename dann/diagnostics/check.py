@@ -16,6 +16,7 @@ from dann.checks import check_choice
 from dann.data.pairs import Pairs
 from dann.diagnostics.catalogue import DIAGNOSTICS, Diagnostic
 from dann.diagnostics.passes import PAIR_SAMPLES, check_method, modes
+from dann.diagnostics.straight_through_health import straight_through_health
 from dann.diagnostics.verdict import Verdict, verdict
 from dann.layers import BinarySign
 
@@ -140,7 +141,8 @@ def measure(
     functions = get_functions(list(DIAGNOSTICS) if diagnostics is None else diagnostics)
     layers = model._flatten_layers() if isinstance(model, keras.Layer) else ()
     if not any(isinstance(layer, BinarySign) for layer in layers):
-        functions.pop("straight_through_health", None)  # it would measure nothing
+        # This diagnostic would measure nothing.
+        functions = {k: v for k, v in functions.items() if v is not straight_through_health}
     for number, (name, function) in enumerate(functions.items(), 1):
         diagnostic = DIAGNOSTICS.get(name, Diagnostic(function))
         print_fn(f"{number}/{len(functions)} {name}: {diagnostic.question}")
