@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from dann.adaptation import DANN, MDAN, METHODS, REGULARIZERS, SourceOnly, TargetOnly
+from dann.adaptation import (
+    DANN,
+    MDAN,
+    METHODS,
+    REGULARIZERS,
+    AdversarialModel,
+    SourceOnly,
+    TargetOnly,
+)
 from dann.adaptation.prediction import predict
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
@@ -109,6 +117,10 @@ def train(
         head = label_head(backbone.output_shape[-1], domains.num_classes)
         options["label_head"] = scale_outputs(head, domains.source_train[1])
     model: Any = method(backbone, domains.num_classes, **options)
+    if not isinstance(model, AdversarialModel):
+        raise TypeError(
+            f"Expected a method to return a model of `dann.adaptation`. Received: {model}"
+        )
     # An adversary oscillates less with less momentum.
     beta_1 = 0.9 if model.reversal is None else 0.5
     optimizer = context.optimizer() if context.optimizer else keras.optimizers.Adam(beta_1=beta_1)
@@ -238,10 +250,8 @@ def resolve_methods(
             raise ValueError(
                 f"Expected methods with different names; pass a dict by name. Received: {names}"
             )
-    is_replaced = isinstance(methods, Mapping) and methods.get(SOURCE_ONLY) not in (
-        None,
-        SourceOnly,
-    )
+    baseline = by_name.get(SOURCE_ONLY, SourceOnly)
+    is_replaced = getattr(baseline, "func", baseline) is not SourceOnly
     if is_replaced or DISTILLED_AVERAGE in by_name:
         raise ValueError(
             f"Expected another name, because {SOURCE_ONLY!r} is the baseline and "
