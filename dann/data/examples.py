@@ -183,7 +183,7 @@ def split_columns(data: Any, with_labels: bool, domain: str) -> dict[str, Any]:
     """
     parts: tuple[Any, ...] = data if isinstance(data, tuple) else (data,)
     if with_labels and (len(parts) not in (2, 3) or parts[1] is None):
-        received = f"of length {len(parts)}" if len(parts) > 1 else "without labels"
+        received = f"of length {len(parts)}" if len(parts) > 3 else "without labels"
         raise ValueError(
             f"Expected the {domain} to be `(inputs, labels)`, optionally with weights, as in "
             "`dann.data.pair((inputs, labels), target_inputs)`, or a dataset of such batches. "

@@ -104,7 +104,7 @@ def format_names(names: Sequence[str]) -> str:
 def check_image_size(image_size: Any) -> tuple[int, int]:
     """Returns height and width, each at least 1 pixel, from one number or from two."""
     sides = np.atleast_1d(image_size).tolist()
-    if len(sides) > 2:
+    if not 0 < len(sides) <= 2:
         raise ValueError(f"Expected `image_size` to be height and width. Received: {image_size}")
     sides = [check_integer("image_size", side, 1, hint="in pixels") for side in sides]
     return sides[0], sides[-1]

@@ -81,7 +81,7 @@ def check_regularizers(
         ValueError: If two regularizers have the same name, or if the logits are maps and a
             regularizer does not support maps.
     """
-    is_single = isinstance(regularizers, Regularizer | str)
+    is_single = isinstance(regularizers, Regularizer | str | type)
     regularizers = [regularizers] if is_single else list(regularizers)
     for regularizer in regularizers:
         if not isinstance(regularizer, Regularizer):
