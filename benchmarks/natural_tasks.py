@@ -48,7 +48,7 @@ def source_only_with(regularizer):
 
 
 BASELINES = {"CORAL": source_only_with(dann.CORAL), "MCC": source_only_with(dann.MCC)}
-CONTROL = {"reversal off": partial(dann.DANN, strength=0.0)}
+CONTROL = {"control: reversal off": partial(dann.DANN, strength=0.0)}
 ADVERSARIES = {"DANN": dann.DANN, "CDAN": dann.CDAN, "SDAT": partial(dann.CDAN, task_radius=0.05)}
 STANDARDIZED = {
     f"standardized each + {name}": method

@@ -22,13 +22,22 @@ GROUPS = {
     "emoji, held-out pairs": "^emoji .*(noto|twemoji)",  # nothing was chosen on these styles
     "emoji images": "^image ",
 }
-TABLE = ["standardized each", "CORAL", "MCC", "reversal off", "DANN", "CDAN", "SDAT"]
+TABLE = ["standardized each", "CORAL", "MCC", "control: reversal off", "DANN", "CDAN", "SDAT"]
 TABLE += ["standardized each + MCC", "DANN, beta_1 0.9", "SDAT, beta_1 0.9"]
 CHART = [*TABLE, "CDAN, beta_1 0.9", "MCC, beta_1 0.5"]
-CHART += ["gradient boosting", "DALN", "MCD", "MDD", "f-DAL", "ELS"]
+CHART += [
+    "standardized each + SDAT",
+    "standardized each + DANN",
+    "gradient boosting",
+    "DALN",
+    "MCD",
+    "MDD",
+    "f-DAL",
+    "ELS",
+]
 CHART += ["CDAN+E", "WDGRL", "DANN, rising to 1"]
 # Needs batch normalization, which only some networks have.
-PARTIAL = ("reversal off",)
+PARTIAL = ("control: reversal off",)
 STYLES = ("o", "#4051b5"), ("s", "#2e8b57"), ("^", "#e0701b"), ("D", "#7b1fa2"), ("v", "#c2185b")
 
 
@@ -94,7 +103,7 @@ def draw(gains):
     figure = Figure(figsize=(4.8, 9.6), layout="constrained")
     axes = figure.subplots()
     rows = np.arange(len(CHART))
-    for index, (group, points) in enumerate(select_groups(gains[CHART])):
+    for index, (group, points) in enumerate(select_groups(gains[CHART].dropna(subset="DANN"))):
         tasks, (marker, color) = points.groupby("task").mean(), STYLES[index]
         heights = rows + 0.15 * (index - (len(GROUPS) - 1) / 2)
         axes.hlines(heights, tasks.min(), tasks.max(), color=color, linewidth=1)
