@@ -65,23 +65,22 @@ class Ranking(Callback):
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Records the folder and the arguments of a job."""
+        self._write_record(config, is_done=False)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """Records that a job has finished without an error."""
+        if job_return.status == JobStatus.COMPLETED and job_return.return_value:
+            self._write_record(config, is_done=True)
+
+    def _write_record(self, config, is_done):
         hydra = config.hydra
         if hydra.mode == RunMode.MULTIRUN:
             # The overrides stay unresolved, because they may refer to keys that `config` lacks.
             overrides = OmegaConf.to_container(hydra.overrides.task)
-            self._write_record(hydra, hydra.runtime.output_dir, overrides, False)
-
-    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Records that a job has finished without an error."""
-        is_done = job_return.status == JobStatus.COMPLETED and job_return.return_value
-        if config.hydra.mode == RunMode.MULTIRUN and is_done:
-            overrides = OmegaConf.to_container(config.hydra.overrides.task)
-            self._write_record(config.hydra, config.hydra.runtime.output_dir, overrides, True)
-
-    def _write_record(self, hydra, *record):
-        folder = pathlib.Path(hydra.sweep.dir) / ".jobs"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
+            record = hydra.runtime.output_dir, overrides, is_done
+            folder = pathlib.Path(hydra.sweep.dir) / ".jobs"
+            folder.mkdir(exist_ok=True)
+            (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Writes a table and a figure into the directory of the sweep, and prints the table.
