@@ -10,15 +10,8 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from dann.adaptation import (
-    DANN,
-    MDAN,
-    METHODS,
-    REGULARIZERS,
-    AdversarialModel,
-    SourceOnly,
-    TargetOnly,
-)
+from dann.adaptation import DANN, MDAN, REGULARIZERS, SourceOnly, TargetOnly
+from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.prediction import predict
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
