@@ -1,4 +1,4 @@
-"""Checks the port of EfficientNet-Lite0 against the same network in PyTorch."""
+"""Checks the port of EfficientNet-Lite0 against logits that PyTorch computed."""
 
 import numpy as np
 import pytest
