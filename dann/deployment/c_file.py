@@ -24,7 +24,8 @@ from dann.deployment.runtime import PackedModel, Step, compute_outputs, read
 from dann.deployment.tracing import PackError
 
 _FLAGS = ("-std=c99", "-O3", "-ffp-contract=off", "-shared", "-fPIC", "-march=native")
-_FRAME = pathlib.Path(__file__).parent / "frame.c"
+# Consecutive parts of one C file.
+_FRAMES = ("frame_windows.c", "frame_values.c", "frame_predict.c")
 # Part of the names of cached libraries and of the macro that guards the C functions. Increase it
 # with every change of the generated C code.
 C_VERSION = 6
@@ -76,7 +77,8 @@ def generate_c(steps: Sequence[Step], name: str = "dann") -> str:
     buffers = [f"static {TYPES[k]} {buffer}[{n}];" for buffer, (k, n) in program.buffers.items()]
     # Constants and buffers are local, so that they cannot conflict with those of other networks.
     body = "\n".join([*program.constants.lines, *buffers, *program.lines])
-    return string.Template(_FRAME.read_text()).substitute(
+    frame = "".join((pathlib.Path(__file__).parent / file).read_text() for file in _FRAMES)
+    return string.Template(frame).substitute(
         version=C_VERSION,
         flash=f"{program.constants.num_bytes:,}",
         ram=f"{4 * sum(size for _, size in program.buffers.values()):,}",

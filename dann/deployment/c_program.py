@@ -283,7 +283,7 @@ class CProgram:
 
 
 def _call(function, *arguments):
-    """Returns a call of a C function of `frame.c`."""
+    """Returns a call of a function of the C frame."""
     return f"{function}({', '.join(map(str, arguments))});"
 
 
