@@ -154,8 +154,8 @@ def train_task(load, network, methods, finished, steps):
         runs = compare(pair, STANDARDIZED, backbone=backbone).runs
         tables.append(runs.replace({"setting": {"source_only": "standardized each"}}))
     # The distilled average depends on the methods beside it. Source only has beta_1 0.9 anyway.
-    known = {*finished, "distilled_average", "source only, beta_1 0.9"}
-    return [runs[~runs["setting"].isin(known)] for runs in tables]
+    omitted_settings = {*finished, "distilled_average", "source only, beta_1 0.9"}
+    return [runs[~runs["setting"].isin(omitted_settings)] for runs in tables]
 
 
 def without_target_labels(domains):

@@ -117,8 +117,8 @@ def draw(results):
     rows = table["experiment"].map([*TASKS.values()].index)
     main = dict(zip((*MAIN, REFERENCE), ("s", "D", "o", "|"), strict=True))
     colors = dict(zip(main, ("#7f8799", "#b8863b", "#4051b5", "k"), strict=True))
-    others = ~table["method"].str.startswith((*main, "source only"))
-    axes.plot(table["mean"][others], rows[others], "o", color="#4051b5", fillstyle="none")
+    is_other = ~table["method"].str.startswith((*main, "source only"))
+    axes.plot(table["mean"][is_other], rows[is_other], "o", color="#4051b5", fillstyle="none")
     for method, marker in main.items():
         is_row = table["method"] == method
         options = {"color": colors[method], "markersize": 14 if marker == "|" else 8}

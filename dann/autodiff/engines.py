@@ -85,10 +85,11 @@ def is_linear(x: Any, y: Any, pull: Callable) -> Any:
 
     def is_equal(u):
         pulled = pull([u])[0]
-        left, right = dot(pulled, v), dot(u, pushed)
+        product = dot(pulled, v)
+        difference = ops.abs(product - dot(u, pushed))
         size = ops.sqrt(dot(pulled, pulled) * dot(v, v)) + ops.sqrt(dot(u, u) * dot(pushed, pushed))
-        within = ops.abs(left - right) <= tolerance * size  # false if the derivative at 0 is NaN
-        return ops.all(ops.logical_or(within, ops.logical_not(ops.isfinite(left))))
+        within = difference <= tolerance * size  # false if the derivative at 0 is NaN
+        return ops.all(ops.logical_or(within, ops.logical_not(ops.isfinite(product))))
 
     # A guided pass drops one sign, a clipped pass changes only large gradients, and a constant in a
     # pass does not vanish at 0.

@@ -215,8 +215,8 @@ def _remove_if_empty(directory) -> Iterator[None]:
     try:
         yield
     finally:
-        named = [text for text in HydraConfig.get().overrides.hydra if ".dir=" in text]
-        for folder in (directory,) if named else (directory, directory.parent):
+        is_named = any(".dir=" in text for text in HydraConfig.get().overrides.hydra)
+        for folder in (directory,) if is_named else (directory, directory.parent):
             with contextlib.suppress(OSError):
                 if folder != pathlib.Path.cwd():
                     folder.rmdir()

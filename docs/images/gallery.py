@@ -41,14 +41,14 @@ def draw_predictions(name, domains, predicted, label=str):
     images, classes = domains.target_test
     rows = np.linspace(0, len(images) - 1, COUNT).astype(int)
     sources = domains.source_train[0]
-    shown = sources[np.linspace(0, len(sources) - 1, COUNT).astype(int)], images[rows]
+    examples = sources[np.linspace(0, len(sources) - 1, COUNT).astype(int)], images[rows]
     inches = 2.0 + 0.24 * len(predicted)
     bottom = (0.1 + 0.24 * len(predicted)) / inches
     figure = Figure(figsize=(4.8, inches), dpi=200)
     figure.subplots_adjust(left=0.21, right=0.99, top=0.9, bottom=bottom, hspace=0.4, wspace=0.1)
     cells = figure.subplots(2, COUNT)
     titles = f"source: {domains.source}", f"target: {domains.target}"
-    for axes_row, pictures, title in zip(cells, shown, titles, strict=True):
+    for axes_row, pictures, title in zip(cells, examples, titles, strict=True):
         axes_row[0].set_title(title, loc="left", fontsize=10)
         for axes, picture in zip(axes_row, pictures, strict=True):
             axes.imshow(picture.squeeze(), cmap="gray")

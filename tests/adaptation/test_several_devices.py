@@ -83,7 +83,7 @@ ALL_CASES = ["mcd", "cdan_e", "layers with state", "averaged weights"]
 
 
 @pytest.fixture(scope="module")
-def together(tmp_path_factory):
+def start_processes(tmp_path_factory):
     """Function that starts the processes of a training; none survives the tests."""
     pytest.importorskip("jax")
     blocked = tmp_path_factory.mktemp("blocked")  # importing TensorFlow takes seconds
@@ -129,15 +129,15 @@ def run(processes):
         *(pytest.param(2, ["layers with state"], number, marks=SLOW) for number in (0, 1)),
     ],
 )
-def test_several_processes_train_like_one(together, tmp_path, count, names, killed):
+def test_several_processes_train_like_one(start_processes, tmp_path, count, names, killed):
     """A process that is killed ends the other, and both resume from the first checkpoint."""
-    (expected,) = run(together(tmp_path / "single", names, 1))
+    (expected,) = run(start_processes(tmp_path / "single", names, 1))
     if killed is not None:
-        processes = together(tmp_path, names, count, killed)
+        processes = start_processes(tmp_path, names, count, killed)
         assert processes[killed].wait(timeout=300) == -signal.SIGKILL
         processes[1 - killed].communicate(timeout=120)
         assert processes[1 - killed].returncode
-    results = run(together(tmp_path, names, count))
+    results = run(start_processes(tmp_path, names, count))
     for result, name in itertools.product(results, names):
         weights, logs = result[name]
         expected_weights, expected_logs = expected[name]

@@ -146,7 +146,7 @@ def test_whole_numbers_are_one_category_and_one_label(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("column", "other", "names", "width"),
+    ("column", "second_column", "names", "width"),
     [
         ([True, False, None], [1, 0, 1], None, 1),
         (["TRUE", "FALSE", ""], [True, False, False], None, 3),
@@ -154,10 +154,10 @@ def test_whole_numbers_are_one_category_and_one_label(tmp_path):
         ([1, 0, 1], ["true", "FALSE", ""], ("0", "1"), 0),
     ],
 )
-def test_booleans_are_one_category_and_one_label(column, other, names, width):
+def test_booleans_are_one_category_and_one_label(column, second_column, names, width):
     tables = [
         pandas.DataFrame({"x": values * 20, "y": 1.0, "label": [0, 1, 0] * 20})
-        for values in (column, other)
+        for values in (column, second_column)
     ]
     domains = csv_table(*tables, **({} if names is None else {"label": "x", "drop": "label"}))
     assert domains.input_shape == (1 + width,)

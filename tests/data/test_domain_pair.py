@@ -60,8 +60,8 @@ def test_identity_differs_for_other_examples_alone():
         return DomainPair("a", "b", domain, domain, inputs, domain, 3).identity["target"]
 
     identity = identify(images)
-    for others in (images[:-1], images[::-1].copy(), np.roll(images, 1, axis=0)):
-        assert not np.allclose(identify(others), identity, rtol=1e-6)
+    for changed_images in (images[:-1], images[::-1].copy(), np.roll(images, 1, axis=0)):
+        assert not np.allclose(identify(changed_images), identity, rtol=1e-6)
     lazy = LazyArray(images.shape, images.dtype, lambda rows: images[rows] * (1 + 1e-9))
     np.testing.assert_allclose(identify(lazy), identity, rtol=1e-6)
     texts = np.array([[f"text {number}"] for number in range(80)])

@@ -31,8 +31,8 @@ def test_rounds_cover_groups_and_passes_cover_examples(groups, shuffle, seed):
     rounds = np.tile(np.arange(count), (2 * largest, 1))
     np.testing.assert_array_equal(np.sort(group_of[indices]), rounds)
     for group, members in enumerate(sampler.members):
-        drawn = indices[group_of[indices] == group]
-        passes = drawn[: len(drawn) // len(members) * len(members)].reshape(-1, len(members))
+        repeats = indices[group_of[indices] == group]
+        passes = repeats[: len(repeats) // len(members) * len(members)].reshape(-1, len(members))
         np.testing.assert_array_equal(np.sort(passes, axis=1), np.tile(members, (len(passes), 1)))
 
 

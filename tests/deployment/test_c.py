@@ -174,13 +174,13 @@ def test_c_version_identifies_the_code():
 def test_two_networks_compile_as_c_and_cpp_and_are_their_headers(language, tmp_path):
     flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     models = [spread_statistics(NETWORKS["pooled"](), seed) for seed in range(2)]
-    both, main, calls = "", "", ""
+    sources, main, calls = "", "", ""
     for index, (name, model) in enumerate(zip(("first", "second"), models, strict=True)):
         to_c(model, tmp_path / f"{name}.c", name)
-        both += f'#include "{name}.c"\n'
+        sources += f'#include "{name}.c"\n'
         main += f'#define {name.upper()}_HEADER\n#include "{name}.c"\n'
         calls += f"{name}_predict(input, output + {index} * FIRST_OUTPUT_SIZE);"
-    (tmp_path / "both.c").write_text(both)
+    (tmp_path / "both.c").write_text(sources)
     compile_networks = ["c++", *flags, *language, "-c", "both.c"]
     subprocess.run(compile_networks, cwd=tmp_path, check=True)
     main += MAIN.replace("dann_predict(input, output);", calls)
@@ -204,7 +204,7 @@ def test_nan_and_infinity_propagate(tmp_path):
 
 
 def test_names_in_a_file_do_not_reach_the_code():
-    ones = np.ones((4, 4), "<f4")
-    arrays = {"kernel": ones, "*/ evil(": ones[0], "activation": ones[0], "sign": ones[0]}
+    vectors = dict.fromkeys(("*/ evil(", "activation", "sign"), np.ones(4, "<f4"))
+    arrays = {"kernel": np.ones((4, 4), "<f4"), **vectors}
     step = Step("dense", "*/ evil();", [0], [4], {"fan_in": 4, "function": "evil"}, arrays)
     assert "evil" not in generate_c([Step("input", "evil", (), (4,)), step])

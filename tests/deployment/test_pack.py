@@ -51,7 +51,7 @@ class Doubled(keras.Model):
         return 2 * super().call(inputs, training=training)
 
 
-def networks_of_the_package(residual):
+def make_binary_classifier(residual):
     if residual:
         model = dann.DANN(binary_resnet_backbone((8, 8, 3), filters=(8, 16), blocks=1), 5)
     else:
@@ -95,15 +95,15 @@ def overridden_call():
     return Doubled(inputs, BinaryDense(3)(inputs))
 
 
-def dict_of_inputs():
+def call_with_dict():
     inputs, entries = keras.Input((4,)), [keras.Input((4,), name=name) for name in "ab"]
     two = keras.Model(entries, layers.Add()([2.0 * entries[0], entries[1]]))
     return keras.Model(inputs, two({"b": inputs, "a": layers.Dense(4)(inputs)}))
 
 
 MODELS = [
-    *(lambda: networks_of_the_package(False), lambda: networks_of_the_package(True)),
-    *(full_precision, nested_outputs, subclassed, dict_of_inputs, overridden_call),
+    *(lambda: make_binary_classifier(False), lambda: make_binary_classifier(True)),
+    *(full_precision, nested_outputs, subclassed, call_with_dict, overridden_call),
 ]
 
 

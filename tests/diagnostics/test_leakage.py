@@ -137,8 +137,8 @@ def test_confounded_sets_are_named_and_balanced_sets_are_not():
         site = rng.integers(num_values, size=count)
         num_alarms += bool(find_confounded_classes(labels, site))
         site[labels == 1] = 0
-        named = find_confounded_classes(labels, site)
-        num_named += [(row.label, row.value, row.share) for row in named] == [(1, 0, 1.0)]
+        classes = find_confounded_classes(labels, site)
+        num_named += [(row.label, row.value, row.share) for row in classes] == [(1, 0, 1.0)]
     assert (num_named, num_alarms) == (20, 0)
 
 

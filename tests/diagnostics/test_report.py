@@ -66,8 +66,8 @@ def test_evidence_lists_unhealthy_values_first():
     lone = {"reversal/ratio": 0.4, "label/loss": 5.0, "sharpness/top_eigenvalue": 9.0}
     assert evidence(lone) == []  # the bounds depend on missing measurements
     limits = {"reversal/strength": 0.3, "label/prior_entropy": 0.7, "game/step": 0.1}
-    known = {"domain/loss": 0.95, "probe/loss": 0.4, "binary/dense/sign/pass_rate": 0.5}
-    rows = evidence({**lone, **limits, **known, "unknown": 3.0})
+    measurements = {"domain/loss": 0.95, "probe/loss": 0.4, "binary/dense/sign/pass_rate": 0.5}
+    rows = evidence({**lone, **limits, **measurements, "unknown": 3.0})
     assert [row.is_healthy for row in rows] == [False] * 3 + [True] * 2
     healthy = {row.name for row in rows if row.is_healthy}
     assert healthy == {"binary/dense/sign/pass_rate", "sharpness/top_eigenvalue"}

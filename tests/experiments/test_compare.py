@@ -152,9 +152,9 @@ def test_comparison_without_target_labels_has_no_oracle():
 
 def test_run_without_a_score_is_not_drawn(comparison):
     runs = comparison.runs.assign(**{"target/accuracy": np.nan})
-    drawn = Comparison(runs, recommendation=comparison.recommendation)
+    comparison = Comparison(runs, recommendation=comparison.recommendation)
     with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
-        drawn.plot("a.png")
+        comparison.plot("a.png")
     (panel,) = savefig.call_args.args[0].axes  # no empty panel for the target accuracy
     assert panel.get_xlabel() == "selection/agreement\n(higher is better)"
     # The network that learned the average has no agreement, and target_only no score.

@@ -65,9 +65,9 @@ def test_blocks_have_the_shortcuts_of_bi_real_net():
     """If no convolution contributes, the shortcuts alone compute the features."""
     backbone = with_random_statistics(networks.binary_resnet_backbone((8, 6, 1), (2, 3), blocks=1))
     widen = next(x for x in backbone.layers if getattr(x, "kernel_size", None) == (1, 1))
-    first, *others = get_norms(backbone)
-    [last] = (norm for norm in others if norm.input is widen.output)
-    for layer in set(others) - {last}:
+    first, *later_norms = get_norms(backbone)
+    [last] = (norm for norm in later_norms if norm.input is widen.output)
+    for layer in set(later_norms) - {last}:
         layer.gamma.assign(np.zeros(layer.gamma.shape))
         layer.beta.assign(np.zeros(layer.gamma.shape))
     inputs = np.random.default_rng(0).uniform(0, 255, (2, 8, 6, 1))

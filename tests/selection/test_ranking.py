@@ -60,8 +60,8 @@ def test_run_that_agrees_with_the_average_is_recommended():
     result = recommend_run(None, two, ["source a", "source b"])
     assert "of 2 runs" in result.reasons[0]
     np.testing.assert_array_equal(result.average, np.eye(2))
-    alone = {key: value for key, value in two.items() if key[0].startswith("source")}
-    assert recommend_run(None, alone, ["source a", "source b"]).average is None
+    source_runs = {key: value for key, value in two.items() if key[0].startswith("source")}
+    assert recommend_run(None, source_runs, ["source a", "source b"]).average is None
     assert selection.recommend({"source_only": [make_run(shift=2.0)]}).key == ("source_only", 0)
 
 

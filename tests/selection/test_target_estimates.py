@@ -66,12 +66,12 @@ def test_moved_inputs_and_weak_classifiers_are_named():
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(2, 300, 2))
     weak = estimate_shares(Outputs(logits[0], None, None, logits[1], np.arange(300) % 2, None))
-    few = estimate_shares(Outputs(9 * np.eye(2), None, None, 9 * np.eye(2), np.arange(2), None))
-    ones = np.ones((2000, 2))
-    equal = estimate_shares(make_outputs(0.5)._replace(target_logits=ones, source_logits=ones))
+    small = estimate_shares(Outputs(9 * np.eye(2), None, None, 9 * np.eye(2), np.arange(2), None))
+    flat = np.ones((2000, 2))
+    equal = estimate_shares(make_outputs(0.5)._replace(target_logits=flat, source_logits=flat))
     assert np.isinf(equal.errors).all()
-    rejected = (moved, "inputs moved"), (weak, "too poorly"), (few, "too few"), (equal, "too poor")
-    for estimate, words in rejected:
+    cases = (moved, "inputs moved"), (weak, "too poorly"), (small, "too few"), (equal, "too poor")
+    for estimate, words in cases:
         assert estimate.rejection_reason
         assert words in str(estimate)
         with pytest.raises(ValueError, match="not rejected.*`rejection_reason`"):
@@ -111,8 +111,8 @@ def test_corrected_classifier_is_that_of_bayes(tmp_path):
     expected = compute_logits(x) / estimate.temperature + estimate.biases + ratios
     np.testing.assert_allclose(logits, special.log_softmax(expected, axis=1), atol=1e-5)
     # Bayes' rule with the true shares, up to the errors of the estimates.
-    ones, zeros = 0.1 * special.expit(2 * x), 0.9 * special.expit(-2 * x)
-    np.testing.assert_allclose(np.exp(logits[:, 1:]), ones / (ones + zeros), atol=0.1)
+    positive, negative = 0.1 * special.expit(2 * x), 0.9 * special.expit(-2 * x)
+    np.testing.assert_allclose(np.exp(logits[:, 1:]), positive / (positive + negative), atol=0.1)
     again = adapt_shares(model, estimate)
     expected = model(x) / estimate.temperature + estimate.offsets
     np.testing.assert_allclose(again(x), expected, rtol=1e-5, atol=1e-5)

@@ -77,8 +77,8 @@ def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
     predicted_run.write_predictions(table)
     path = fill(predicted_run, ["1.0", "2"])
     assert measure_labeled_accuracy(predicted_run, path, ["1", "2"]).accuracy == 0.5
-    others = table.assign(split="test").replace({"class": {"1": "2", "2": "1"}})
-    predicted_run.write_predictions(pandas.concat([table, others]))  # same row numbers
+    test_rows = table.assign(split="test").replace({"class": {"1": "2", "2": "1"}})
+    predicted_run.write_predictions(pandas.concat([table, test_rows]))  # same row numbers
     path = write_sample(predicted_run, 200)
     pandas.read_csv(path).assign(label=1).to_csv(path, index=False)
     assert measure_labeled_accuracy(predicted_run, path, ["1", "2"])[::3] == (0.5, 200)

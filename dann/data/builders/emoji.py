@@ -129,14 +129,14 @@ def to_svg(icons: dict[str, Any], name: str) -> str:
         alias = icons["aliases"][name]
         name, is_mirrored = alias["parent"], is_mirrored ^ alias.get("hFlip", False)
         icon = icons["icons"].get(name)
-    left, top = icon.get("left", 0), icon.get("top", 0)
+    x, y = icon.get("left", 0), icon.get("top", 0)
     width, height = (icon.get(side, icons[side]) for side in ("width", "height"))
     body = icon["body"]
     if is_mirrored:
-        body = f'<g transform="translate({2 * left + width} 0) scale(-1 1)">{body}</g>'
+        body = f'<g transform="translate({2 * x + width} 0) scale(-1 1)">{body}</g>'
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
-        f'width="128" height="128" viewBox="{left} {top} {width} {height}">{body}</svg>'
+        f'width="128" height="128" viewBox="{x} {y} {width} {height}">{body}</svg>'
     )
 
 
