@@ -74,8 +74,7 @@ def test_only_missing_settings_are_trained(monkeypatch):
     assert rows["target/balanced_accuracy"].between(0, 1).all()
 
 
-def test_held_out_styles_occur_only_in_held_out_tasks():
-    styles = {"noto", "twemoji"}
-    for held_out in (False, True):
-        for task in natural_tasks.make_tasks("folder", held_out):
-            assert bool(styles & set(task.split())) == held_out, task
+def test_held_out_styles_are_trained_last():
+    tasks = [*natural_tasks.make_tasks("folder")]
+    held_out = [not {"noto", "twemoji"}.isdisjoint(task.split()) for task in tasks]
+    assert (held_out, sum(held_out)) == (sorted(held_out), 44)
