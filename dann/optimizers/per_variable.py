@@ -91,10 +91,20 @@ class PerVariable(keras.optimizers.MultiOptimizer):
                     f"Received: {self.rules[min(unused)]!r}, which matches none of "
                     f"{[variable.path for variable in var_list]}"
                 )
+        _check_count(len(self.optimizer_indices), var_list)
         optimizers = [*self._by_variable.values(), self._by_variable.default_optimizer]
         for variable, index in zip(var_list, self.optimizer_indices, strict=True):
             self._by_variable.assigned[id(variable)] = optimizers[index]
         super().build(var_list)
+
+    def apply(self, grads, trainable_variables=None):
+        if self.built:
+            _check_count(len(self._by_variable.assigned), grads)
+        super().apply(grads, trainable_variables)
+
+    def finalize_variable_values(self, var_list):
+        _check_count(len(self._by_variable.assigned), var_list)
+        super().finalize_variable_values(var_list)
 
     def _find_optimizer(self, variable):
         """Returns the index of the first rule that matches, or of the default optimizer."""
@@ -122,6 +132,16 @@ class PerVariable(keras.optimizers.MultiOptimizer):
         optimizers = {rule: deserialize(inner) for rule, inner in config["optimizers"]}
         default = deserialize(config["default_optimizer"])
         return cls(**{**config, "optimizers": optimizers, "default_optimizer": default})
+
+
+def _check_count(expected, variables):
+    """Raises a `ValueError` unless the optimizer was built for as many variables."""
+    if len(variables) != expected:
+        raise ValueError(
+            f"Expected the {expected} trainable variables that the optimizer was built for. "
+            f"Received: {len(variables)}. Compile with a new optimizer after a change of "
+            "`trainable`"
+        )
 
 
 def is_binary(variable: Any) -> bool:

@@ -95,6 +95,16 @@ def test_first_matching_rule_selects_the_optimizer():
     assert optimizer.optimizer_indices == (0, 1, 0, 2)
 
 
+@pytest.mark.parametrize("call", ["build", "apply", "finalize_variable_values"])
+def test_other_number_of_variables_is_refused(call):
+    weights = [keras.Variable([1.0]), keras.Variable([1.0])]
+    optimizer = PerVariable({".*": keras.optimizers.SGD()}, keras.optimizers.SGD(), [0])
+    if call != "build":
+        optimizer.build(weights[:1])
+    with pytest.raises(ValueError, match="Received: 2. Compile with a new optimizer"):
+        getattr(optimizer, call)(*[weights] * (2 if call == "apply" else 1))
+
+
 RNG = np.random.default_rng(0)
 PAIR = {"source": RNG.normal(size=(8, 3)), "target": RNG.normal(size=(8, 3))}
 LABELS = RNG.integers(0, 2, 8)
