@@ -85,8 +85,15 @@ def override_op_gradients(function: Callable, overrides: Mapping[str, str | Call
 
     graph_function = as_graph_function(overridden)
 
-    def call(*inputs):
+    def call(*inputs, **kwargs):
         reject_symbols(inputs)
+        lists = [value for value in inputs if isinstance(value, list | tuple)]
+        is_nested = any(tf.is_tensor(value) for values in lists for value in values)
+        if kwargs or is_nested or any(isinstance(value, dict) for value in inputs):
+            raise TypeError(
+                "Expected tensors as positional arguments. Received: a list, a dict or a keyword "
+                "argument. Wrap the call, as in `lambda a, b: model([a, b], training=True)`"
+            )
         outputs = graph_function(*inputs)
         if messages:  # raised here, because AutoGraph rewrites errors in a graph
             raise ValueError(messages[0])

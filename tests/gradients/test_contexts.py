@@ -197,3 +197,10 @@ def test_only_operations_of_the_types_are_overridden():
 def test_override_without_effect_is_refused(function, gradient, words):
     with pytest.raises((TypeError, ValueError, LookupError), match=words):
         value_and_gradients(gradients.override_op_gradients(function, {"Sign": gradient}), [1.0])
+
+
+@pytest.mark.parametrize("inputs", [[tf.ones(1)], {"x": tf.ones(1)}])
+def test_nested_inputs_of_overridden_operations_are_refused(inputs):
+    overridden = gradients.override_op_gradients(tf.sign, {"Sign": product_gradient})
+    with pytest.raises(TypeError, match="positional arguments"):
+        overridden(inputs)
