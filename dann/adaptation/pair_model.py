@@ -98,6 +98,11 @@ class PairModel(keras.Model):
         self.check_columns(kwargs.get("validation_data"))
         if not isinstance(x, Pairs):
             return super().fit(x, y, *args, **kwargs)
+        if kwargs.get("sample_weight") is not None:
+            raise ValueError(
+                "Expected weights in the pair: `dann.data.pair((inputs, labels, weights), "
+                "target_inputs)`. Received: `sample_weight`"
+            )
         steps, batches = self._repeat_pairs(x, "steps_per_epoch", kwargs)
         dataset: Any = batches
         if count_devices(self) == 1:

@@ -164,6 +164,10 @@ CALLS = {
     "label series": (lambda: fit_invariant(label=pandas.Series(LABELS + 1)), "Received: 3"),
     "infinite nuisance": (lambda: fit_invariant(age=LABELS / np.inf + np.inf), "infinity"),
     "fit like scikit-learn": (lambda: make(DANN).fit(SOURCE, LABELS, TARGET), "dann.data.pair"),
+    "weights of pairs": (
+        lambda: make(DANN).fit(PAIRS, sample_weight=np.ones(5)),
+        r"\(inputs, labels, weights\)",
+    ),
     "fit a tuple": (lambda: make(DANN).fit((SOURCE, LABELS), TARGET), "dann.data.pair"),
     "fit a domain pair": (lambda: make(DANN).fit(DOMAINS), r"`fit\(domains.batches\(64\)\)`"),
     "fit without target": (
