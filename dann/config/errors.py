@@ -1,6 +1,7 @@
 """Error for invalid configs, and one-line explanations of Hydra's errors."""
 
 import difflib
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,7 +39,7 @@ def explain_error(error: Exception) -> str:
     if isinstance(error, errors.InstantiationException) and cause is not None:
         _, has_key, full_key = str(error).partition("full_key: ")
         if isinstance(cause, FileNotFoundError) and cause.filename:
-            cause = f"no such file or folder: {cause.filename}"
+            cause = f"no such file or folder: {pathlib.Path(cause.filename).absolute()}"
         return f"{full_key if has_key else first.rstrip(':')}: {cause}"
     for key_error in (error, cause):
         if isinstance(key_error, ConfigKeyError | ConfigAttributeError):
