@@ -165,7 +165,8 @@ class Comparison:
             lines[0] += "; * uses target labels (oracle)"
         if "gain*" in frame:
             lines.append(f"gain: {gain}, ± half the width of the 95% interval")
-        lines += [frame.to_string(line_width=WIDTH), *self.notes]
+        lines.append(frame.to_string(line_width=WIDTH))
+        lines += [textwrap.fill(note, WIDTH, subsequent_indent="  ") for note in self.notes]
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
