@@ -13,6 +13,7 @@ from typing import Any
 import keras
 import pandas
 
+from dann.adaptation.prediction import predict
 from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.data.probes import FOLDS
@@ -201,14 +202,20 @@ def compare(
         context.notes.append("a change of the class shares alone explains the shift")
     recommendation = recommend_run(probe, probabilities, [SOURCE_ONLY])
     run = runs[recommendation.key]
+    (row,) = (row for row in rows if (row["setting"], row["run"]) == recommendation.key)
+    probed = {}
+    if probe is not None and recommendation.setting not in (SOURCE_ONLY, SHARES):
+        inputs = domains.source_test[0], domains.target_train
+        separation = probe_domains(*(predict(run.backbone, x) for x in inputs))
+        probed = {"probe/low": separation.low, "probe/high": separation.high}
     if recommendation.average is not None and recommendation.setting != SHARES:
         begin = time.perf_counter()
-        (row,) = (row for row in rows if (row["setting"], row["run"]) == recommendation.key)
         run = train_on_average(context, row["seed"], recommendation.average)
         recommendation = recommend_distilled(recommendation, row["run"], steps)
         measures = _measure(run, domains) | {AGREEMENT: math.nan}
         seconds = time.perf_counter() - begin
         rows.append(row | {"setting": DISTILLED_AVERAGE} | measures | {"seconds": seconds})
+    row |= probed  # of the run that is closest to the average
     return Comparison(
         pandas.DataFrame(rows),
         recommendation=recommendation,

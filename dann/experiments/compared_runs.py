@@ -41,12 +41,14 @@ class ComparedRun(NamedTuple):
         test_logits: Logits on the target's test set, `(n, num_classes)`.
         classifier: Network from inputs of the target to logits, or `None`.
         is_oracle: Whether it learned from target labels.
+        backbone: Network from inputs to features, or `None`.
     """
 
     outputs: Outputs
     test_logits: np.ndarray
     classifier: Any = None
     is_oracle: bool = False
+    backbone: Any = None
 
 
 @dataclasses.dataclass
@@ -121,7 +123,8 @@ def train(
     is_oracle = isinstance(model, TargetOnly)
     batches = (domains.oracle() if is_oracle else domains).batches(context.batch_size, seed)
     model.fit(batches, steps_per_epoch=context.steps, epochs=1, verbose=0)
-    return _predict_run(model, model.classifier, domains, features, is_oracle)
+    run = _predict_run(model, model.classifier, domains, features)
+    return run._replace(is_oracle=is_oracle, backbone=model.backbone)
 
 
 def train_on_average(context: RunContext, seed: int, average: np.ndarray) -> ComparedRun:
@@ -132,12 +135,12 @@ def train_on_average(context: RunContext, seed: int, average: np.ndarray) -> Com
     return _predict_run(classifier, classifier, context.domains)
 
 
-def _predict_run(model, classifier, domains, features=False, is_oracle=False):
+def _predict_run(model, classifier, domains, features=False):
     """Returns the outputs of a model, or of its classifier if `features` is false, as a run."""
     source, target = domains.source_test, domains.target_train
     outputs = compute_outputs(model, source=source, target=target, features=features, mixed=False)
     logits = check_finite_outputs("logits", predict(classifier, domains.target_test[0]))
-    return ComparedRun(outputs, logits, classifier, is_oracle)
+    return ComparedRun(outputs, logits, classifier)
 
 
 def train_standardized(context: RunContext, seed: int) -> ComparedRun:

@@ -15,7 +15,7 @@ from support.arrays import assert_all_equal
 
 import dann
 from dann.experiments import Comparison
-from dann.selection import agreement, compute_outputs, info_max
+from dann.selection import agreement, compute_outputs, info_max, probe_domains
 from dann.selection.recommend import find_closest_to_average
 
 STEPS, SEEDS = 8, [0, 1]
@@ -32,7 +32,7 @@ def make_domains(has_target_labels):
     rng = np.random.default_rng(0)
     labels = np.arange(90) % 3
     inputs = rng.normal(size=(90, 3)) + np.eye(3)[labels]
-    target = inputs[::-1] + 2.0
+    target = inputs[::-1] + (2.0 if has_target_labels else 9.0)
     target = (target, labels[::-1]) if has_target_labels else target
     return dann.data.arrays((inputs, labels), target)
 
@@ -99,6 +99,13 @@ def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path
     ]
     closest = find_closest_to_average(probabilities)
     assert comparison.recommendation.key == ("distilled_average", f"seed {closest}")
+    outputs = compute_outputs(
+        models["mine", closest], source=data.source_test, target=data.target_train, mixed=False
+    )
+    probe = probe_domains(outputs.source_features, outputs.target_features)
+    probed = candidates.dropna(subset="probe/low").iloc[0]
+    assert (probed["setting"], probed["seed"]) == ("mine", closest)
+    assert (probed["probe/low"], probed["probe/high"]) == pytest.approx(probe[1:3])
     dann.training.start(closest)
     classifier = dann.SourceOnly(backbone(), data.num_classes).classifier
     dann.training.distill(classifier, data.target_train, np.mean(probabilities, axis=0), STEPS)
@@ -143,6 +150,7 @@ def test_comparison_is_printed_and_drawn(comparison, tmp_path):
 
 def test_comparison_without_target_labels_has_no_oracle():
     comparison = dann.compare(make_domains(False), [dann.DANN, "els"], **SHORT)
+    assert "not verified: the domains are not aligned; label some" in str(comparison)
     settings = ["DANN", "distilled_average", "els", "source_only"]
     assert sorted(comparison.table.index) == settings
     assert comparison.runs["target/accuracy"].isna().all()
