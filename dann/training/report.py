@@ -17,6 +17,7 @@ from dann.selection.expected_accuracy import estimate_accuracy
 WIDTH = 100  # columns of the console
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
+_MIN_GAIN = 0.01  # gains below are noise
 # Titles of the measures of a run; those with * use target labels.
 TITLES = {
     "source/accuracy": "source",
@@ -193,16 +194,25 @@ def describe_shares(
 def recommend_classifier(row: Mapping[str, Any]) -> str:
     """Returns in words which classifier of a run to use; see `dann.selection.recommend`.
 
-    It reads no target labels. No measurement without labels can show that each class of the target
-    is aligned with the same class of the source; `label=50` of `scripts/evaluate.py` measures the
-    accuracy.
+    The choice reads no target labels; with labels, the text says whether they agree with it, where
+    a gain of less than one point agrees with any choice. No measurement without labels can show
+    that each class of the target is aligned with the same class of the source; `label=50` of
+    `scripts/evaluate.py` measures the accuracy.
 
     Args:
         row: Summary of a run with a baseline and its probe, `source_only/probe/low`.
     """
+    choice, reason = row["method"], "the domains differ"
+    advice = "; not verified: label examples or compare seeds"
     if row["source_only/probe/low"] <= 0.5:
-        return "source only, because a new probe sees no shift between the domains"
-    if "probe/low" in row and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
-        return "no classifier yet, because the domains are not aligned: label some examples first"
-    reason = "because the domains differ; not verified: label examples or compare seeds"
-    return f"{row['method']}, {reason}"
+        choice, reason = "source only", "a new probe sees no shift between the domains"
+        advice = ""
+    elif "probe/low" in row:
+        if name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
+            choice, reason = "no classifier yet", "the domains are not aligned"
+            advice = ": label some examples first"
+    if "source_only/target/accuracy" in row:
+        gain = row["target/accuracy"] - row["source_only/target/accuracy"]
+        is_confirmed = abs(gain) < _MIN_GAIN or (gain > 0) == (choice == row["method"])
+        advice = f"; the target labels {'agree' if is_confirmed else 'disagree'}"
+    return f"{choice}, because {reason}{advice}"

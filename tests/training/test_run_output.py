@@ -115,6 +115,9 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     assert report.recommend_classifier(row).startswith(beginning)
     row |= summarize_probe("source_only/", 0.52, 0.5)
     assert report.recommend_classifier(row).startswith("source only, ")
+    for gain, words in ((0.05, "disagree"), (0.005, "agree"), (-0.05, "agree")):
+        row |= {"target/accuracy": 0.5 + gain, "source_only/target/accuracy": 0.5}
+        assert report.recommend_classifier(row).endswith(f"; the target labels {words}")
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
