@@ -16,7 +16,7 @@ from dann.data import Standardizer
 from dann.diagnostics.catalogue import name_alignment
 from dann.selection import Recommendation
 from dann.training import RunDirectory
-from dann.training.report import TITLES, WIDTH
+from dann.training.report import MIN_GAIN, TITLES, WIDTH
 
 AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally
@@ -171,21 +171,26 @@ class Comparison:
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
             lines.append(f"Recommended: {self._describe_recommended()}")
-            is_adapted = self.recommendation.setting not in self.runs["baseline"].array
-            if is_adapted and self._is_separated():
-                lines.append("not verified: the domains are not aligned; label some examples first")
+            lines += self._list_doubts()
             lines += ["because:"] if self.recommendation.reasons else []
             for reason in self.recommendation.reasons:
                 lines += textwrap.wrap(f"- {reason}", WIDTH, subsequent_indent="  ")
         return "\n".join(lines)
 
-    def _is_separated(self):
-        """Returns whether a probe finds the domains "not aligned" in every run that adapts."""
+    def _list_doubts(self):
+        """Returns a line if labels or, without labels, all probes speak against the choice."""
+        setting = self.recommendation.setting
         candidates = self.runs[self.runs["oracle"].eq(False)]
         adapted = candidates[~candidates["setting"].isin(candidates["baseline"])]
+        if candidates[f"target/{self.measure}"].notna().any():
+            gains = adapted.groupby("setting")[GAIN].mean()
+            is_worse = gains[setting] <= -MIN_GAIN if setting in gains else gains.max() >= MIN_GAIN
+            return ["the target labels disagree with this choice: see gain*"] if is_worse else []
         intervals = adapted.reindex(columns=["probe/low", "probe/high"]).dropna()
         alignments = map(name_alignment, intervals["probe/low"], intervals["probe/high"])
-        return {*alignments} == {"not aligned"}
+        if setting in candidates["baseline"].array or {*alignments} != {"not aligned"}:
+            return []
+        return ["not verified: the domains are not aligned; label some examples first"]
 
     def _describe_recommended(self):
         recommendation: Any = self.recommendation

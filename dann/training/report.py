@@ -15,9 +15,9 @@ from dann.selection import Outputs, ShareEstimate, estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
 
 WIDTH = 100  # columns of the console
+MIN_GAIN = 0.01  # smaller gains are noise
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
-_MIN_GAIN = 0.01  # gains below are noise
 # Titles of the measures of a run; those with * use target labels.
 TITLES = {
     "source/accuracy": "source",
@@ -154,12 +154,18 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
     The words are those of `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
     features of the model.
     """
-    if "probe/low" not in row:
+    alignment = _find_alignment(row)
+    if alignment is None:
         return "Alignment: unknown (no probe)"
-    alignment = name_alignment(row["probe/low"], row["probe/high"])
     advice = ": do not trust these predictions" if alignment == "not aligned" else ""
     probe = f"probe accuracy {row['probe/accuracy']:.0%}, chance 50%"
     return f"Alignment: {alignment} ({probe}){advice}"
+
+
+def _find_alignment(row):
+    if "probe/low" in row:
+        return name_alignment(row["probe/low"], row["probe/high"])
+    return None
 
 
 def describe_shares(
@@ -207,12 +213,11 @@ def recommend_classifier(row: Mapping[str, Any]) -> str:
     if row["source_only/probe/low"] <= 0.5:
         choice, reason = "source only", "a new probe sees no shift between the domains"
         advice = ""
-    elif "probe/low" in row:
-        if name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
-            choice, reason = "no classifier yet", "the domains are not aligned"
-            advice = ": label some examples first"
+    elif _find_alignment(row) == "not aligned":
+        choice, reason = "no classifier yet", "the domains are not aligned"
+        advice = ": label some examples first"
     if "source_only/target/accuracy" in row:
         gain = row["target/accuracy"] - row["source_only/target/accuracy"]
-        is_confirmed = abs(gain) < _MIN_GAIN or (gain > 0) == (choice == row["method"])
+        is_confirmed = abs(gain) < MIN_GAIN or (gain > 0) == (choice == row["method"])
         advice = f"; the target labels {'agree' if is_confirmed else 'disagree'}"
     return f"{choice}, because {reason}{advice}"

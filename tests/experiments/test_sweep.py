@@ -111,11 +111,18 @@ def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
     write_classes(sweep, **CLASSES)
     for run in ACCURACIES:
         change_probe(sweep / run, "", low=0.86)
+        change(sweep / run, **{"target/accuracy": np.nan})
     change_probe(sweep / "0", "source_only/")
-    words = ")\nnot verified: the domains are not aligned; label some examples first\nbecause:"
+    words = "\nnot verified: the domains are not aligned; label some examples first\nbecause:"
     assert words in rank_sweep(sweep, "info_max", OVERRIDES)
     change_probe(sweep / "2", "", low=0.84)
     assert "not verified" not in rank_sweep(sweep, "info_max", OVERRIDES)
+    accuracies = {"source_only/source/accuracy": 0.9, "source_only/target/accuracy": 0.9}
+    for accuracy, disagrees in ((0.895, False), (0.8, True)):
+        for run in ACCURACIES:
+            change(sweep / run, **accuracies, **{"target/accuracy": accuracy})
+        text = rank_sweep(sweep, "info_max", OVERRIDES)
+        assert ("labels disagree with this choice: see gain*" in text) == disagrees
 
 
 def test_new_network_learns_the_average_of_the_runs(sweep):
