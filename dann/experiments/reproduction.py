@@ -116,8 +116,8 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
       `target/balanced_accuracy` on the test sets, in [0, 1], or errors in regression, with the
       final weights
     - `seconds` and `cpu_seconds` of the training
-    - `score/<score>`: the label-free scores of the final weights, and `score/agreement` between the
-      seeds of a method
+    - `selection/<score>`: the label-free scores of the final weights, and `selection/agreement`
+      between the seeds of a method
     - for runs with an oracle curve, `oracle/best`, the best target accuracy of all epochs, and
       `chosen/<score>`, the target accuracy of the epoch with the best score
 
@@ -143,10 +143,10 @@ def collect_results(runs: Sequence[PlannedRun]) -> pandas.DataFrame:
         for name, value in summary.items():
             # A diverged run has scores of -inf, which a mean cannot include.
             if name.startswith("selection/") and math.isfinite(value):
-                measures[name.replace("selection/", "score/")] = value
+                measures[name] = value
         measures |= _measure_oracle(run)
         if run.directory.path in agreements:
-            measures["score/agreement"] = agreements[run.directory.path]
+            measures["selection/agreement"] = agreements[run.directory.path]
         rows.append(dict(zip(COLUMNS, values, strict=True)) | measures)
     # Six digits, so that the file does not change with the last bits.
     return pandas.DataFrame(rows, columns=None if rows else COLUMNS).round(6)

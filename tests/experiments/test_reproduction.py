@@ -108,8 +108,8 @@ def test_results_become_a_table(folder):
         "target/accuracy": 0.25,
         "seconds": 1.0,
         "cpu_seconds": 90.0,
-        "score/info_max": 0.5,
-        "score/agreement": 0.5,
+        "selection/info_max": 0.5,
+        "selection/agreement": 0.5,
     }
 
 
