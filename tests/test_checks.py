@@ -29,28 +29,40 @@ NUMBER, INTEGER = "Expected `x` to be a finite number", "Expected `k` to be an i
 LABELS = np.array([0, 2, 7, -1, 7, 3])
 
 
-@pytest.mark.parametrize(
-    ("check", "arguments", "options", "message"),
-    [
-        (check_number, ("x", -0.1), {"low": 0}, f"{NUMBER} >= 0. "),
-        (check_number, ("x", 1.1), {"high": 1}, f"{NUMBER} <= 1. "),
-        (check_number, ("x", 0), {"low": 0, "exclude_low": True}, f"{NUMBER} > 0. "),
-        (check_number, ("x", 1), {"high": 1, "exclude_high": True}, f"{NUMBER} < 1. "),
-        (check_number, ("x", math.nan), {}, f"{NUMBER}. Received: x=nan"),
-        (check_integer, ("k", 0), {"low": 1}, f"{INTEGER} >= 1. Received: k=0"),
-        (check_integer, ("k", 1), {"low": 2, "hint": "because"}, ">= 2, because. Received: k=1"),
-        (check_choice, ("mode", "c", ("a", "b")), {}, "one of 'a', 'b'. Received: mode='c'"),
-        (check_choice, ("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]), {}, "mean 'Net1'?"),
-        (check_choice, ("n", True, (1, 2)), {}, "one of 1, 2. Received: n=True"),
-        (check_shape, ("x", (3, 4), ["batch"]), {}, "shape (batch,). Received: shape (3, 4)"),
-        (check_value_range, ("r", (1, 0)), {}, "the smallest and the largest pixel value"),
-        (check_class_range, ("x", LABELS, 3), {}, "from 0 to 2, for 3 classes. Received: -1, 3, 7"),
-        (check_class_range, ("x", LABELS, 3), {"unknown": -1}, "or -1 if unknown. Received: 3, 7"),
-    ],
-)
-def test_invalid_value_is_refused(check, arguments, options, message):
+REFUSALS = {
+    "below": (lambda: check_number("x", -0.1, low=0), f"{NUMBER} >= 0. "),
+    "above": (lambda: check_number("x", 1.1, high=1), f"{NUMBER} <= 1. "),
+    "at low": (lambda: check_number("x", 0, 0, exclude_low=True), f"{NUMBER} > 0. "),
+    "at high": (lambda: check_number("x", 1, high=1, exclude_high=True), f"{NUMBER} < 1. "),
+    "NaN": (lambda: check_number("x", math.nan), f"{NUMBER}. Received: x=nan"),
+    "integer below": (lambda: check_integer("k", 0, low=1), f"{INTEGER} >= 1. Received: k=0"),
+    "hint": (lambda: check_integer("k", 1, 2, hint="because"), ">= 2, because. Received: k=1"),
+    "no choice": (lambda: check_choice("m", "c", ("a", "b")), "one of 'a', 'b'. Received: m='c'"),
+    "misspelt choice": (
+        lambda: check_choice("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]),
+        "mean 'Net1'?",
+    ),
+    "boolean choice": (lambda: check_choice("n", True, (1, 2)), "one of 1, 2. Received: n=True"),
+    "shape": (
+        lambda: check_shape("x", (3, 4), ["batch"]),
+        "shape (batch,). Received: shape (3, 4)",
+    ),
+    "value range": (lambda: check_value_range("r", (1, 0)), "the smallest and the largest pixel"),
+    "classes": (
+        lambda: check_class_range("x", LABELS, 3),
+        "from 0 to 2, for 3 classes. Received: -1, 3, 7",
+    ),
+    "classes or unknown": (
+        lambda: check_class_range("x", LABELS, 3, unknown=-1),
+        "or -1 if unknown. Received: 3, 7",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_invalid_value_is_refused(call, message):
     with pytest.raises(ValueError, match=re.escape(message)):
-        check(*arguments, **options)
+        call()
 
 
 @pytest.mark.parametrize("value", [True, "1", None])

@@ -47,15 +47,15 @@ def test_people_are_split_whole(recordings):
     assert len(train[0]) + len(test[0]) == sum(len(recordings["X"][i]) // 100 for i in used)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"source": [1, 11]}, r"different people of .*Received: \[1, 11\]"),
-        ({"source": [1, 6]}, "different people"),
-        ({"window": 0}, "`window`"),
-        ({"source": [1]}, "train set will be empty"),
-    ],
-)
+REFUSALS = {
+    "unknown person": ({"source": [1, 11]}, r"different people of .*Received: \[1, 11\]"),
+    "person of the target": ({"source": [1, 6]}, "different people"),
+    "empty window": ({"window": 0}, "`window`"),
+    "one person": ({"source": [1]}, "train set will be empty"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), REFUSALS.values(), ids=REFUSALS)
 def test_unusable_arguments_are_refused(recordings, arguments, words):
     with pytest.raises(ValueError, match=words):
         smartwatch_activities(**arguments)

@@ -103,17 +103,17 @@ def test_unknown_target_classes_stay_unknown(shapes):
     assert shapes(target_test_split="unknown").target_test[1] is None
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"target": "ac"}, "among .'a', 'b'.. Received: .'c'"),
-        ({"image_size": None}, "Images of several sizes need an `image_size`"),
-        ({"source": "unlabeled", "target": "ab"}, "to have a class label per image"),
-        ({"target": "nested"}, "to be a data set of images"),
-        ({"target_test_split": "test+unknown"}, "Received: -1"),
-        ({"source_test_split": "train"}, "different splits"),
-    ],
-)
+REFUSALS = {
+    "other class": ({"target": "ac"}, "among .'a', 'b'.. Received: .'c'"),
+    "several sizes": ({"image_size": None}, "Images of several sizes need an `image_size`"),
+    "unlabeled source": ({"source": "unlabeled", "target": "ab"}, "a class label per image"),
+    "nested keys": ({"target": "nested"}, "to be a data set of images"),
+    "unlabeled test image": ({"target_test_split": "test+unknown"}, "Received: -1"),
+    "equal splits": ({"source_test_split": "train"}, "different splits"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), REFUSALS.values(), ids=REFUSALS)
 def test_unusable_data_sets_are_refused(shapes, arguments, words):
     with pytest.raises(ValueError, match=words):
         shapes(**arguments)

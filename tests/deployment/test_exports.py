@@ -80,7 +80,7 @@ def test_foreign_files_and_folders_are_not_replaced(classifier, tmp_path):
         with pytest.raises(ValueError, match=f"earlier export with format={format}.*{name}"):
             export(classifier[0], tmp_path / name, format, classifier[1])
     celu = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="celu")])
-    with pytest.raises(PackError):
+    with pytest.raises(PackError, match="celu"):
         export(celu, tmp_path / "file.dann", "packed", np.zeros((2, 2)))
     assert read_files(tmp_path) == before
 

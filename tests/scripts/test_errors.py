@@ -56,6 +56,7 @@ def test_wrong_command_prints_one_line(command, words, tmp_path, run_here, check
         ("sweep/sweep.csv", "-m hydra.sweep.dir=sweep seed=0", "sweep.csv, which no sweep wrote"),
         ("file", "hydra.run.dir=file/run", "[Errno 20] Not a directory: "),
     ],
+    ids=["config of a run", "config of a sweep", "table of a sweep", "file instead of a folder"],
 )
 def test_unrelated_files_are_preserved(file, overrides, words, tmp_path, run_here, check_refused):
     (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)

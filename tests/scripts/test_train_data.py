@@ -115,14 +115,14 @@ def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_r
     check_refused(refused, "Received: a regression run")
 
 
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (["data.label=size", "trainer.oracle_curve=true"], "Received: numbers (regression)"),
-        (["network=cnn"], "network=tabular"),
-    ],
-)
+REFUSALS = {
+    "data.label=size trainer.oracle_curve=true": "Received: numbers (regression)",
+    "network=cnn": "network=tabular",
+}
+
+
+@pytest.mark.parametrize(("overrides", "words"), REFUSALS.items(), ids=REFUSALS)
 def test_unsuitable_settings_print_one_line(overrides, words, folder, run_here, check_refused):
-    arguments = [*SHORT, *FILES["csv"], *overrides, "hydra.run.dir=refused"]
+    arguments = [*SHORT, *FILES["csv"], *overrides.split(), "hydra.run.dir=refused"]
     check_refused(run_here("train.py", arguments, folder), words, silent=False)
     assert not (folder / "refused").exists()

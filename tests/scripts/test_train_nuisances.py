@@ -97,14 +97,14 @@ def test_sweep_over_strengths_draws_a_tradeoff(folder, run_here, monkeypatch):
         assert line == [strength, *(f"{value:.3f}" for value in values)]
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("method=dann", "method=invariant and data.nuisances=[...] go together"),
-        ("selection=default", "Use selection=none"),
-        ("callbacks=diagnostics", "Expected both domains"),
-    ],
-)
+REFUSALS = {
+    "method=dann": "method=invariant and data.nuisances=[...] go together",
+    "selection=default": "Use selection=none",
+    "callbacks=diagnostics": "Expected both domains",
+}
+
+
+@pytest.mark.parametrize(("override", "words"), REFUSALS.items(), ids=REFUSALS)
 def test_invalid_nuisances_print_one_line(override, words, folder, run_here, check_refused):
     arguments = [*SHORT, *CSV, "hydra.run.dir=other", "compare=false"]
     result = run_here("train.py", [*arguments, override], folder)

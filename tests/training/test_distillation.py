@@ -19,7 +19,7 @@ def make_data():
     return inputs, softmax(rng.normal(size=(10, 2)), axis=1)
 
 
-def test_first_step_is_the_step_of_adam_on_the_cross_entropy():
+def test_first_step_is_adam_on_the_cross_entropy():
     classifier, (inputs, probabilities) = make_classifier(), make_data()
     kernel, bias = classifier.get_weights()
     distill(classifier, inputs, probabilities, steps=1)
@@ -31,7 +31,7 @@ def test_first_step_is_the_step_of_adam_on_the_cross_entropy():
     assert getattr(classifier, "optimizer", None) is None  # files do not contain one
 
 
-def test_frozen_weights_do_not_change_and_order_depends_on_the_seed():
+def test_frozen_weights_stay_and_seed_sets_the_order():
     results = []
     for seed in (0, 0, 1):
         keras.utils.set_random_seed(0)

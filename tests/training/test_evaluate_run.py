@@ -7,7 +7,7 @@ from dann.training.evaluate_run import measure_labeled_accuracy, write_sample
 from dann.training.manifest import Manifest
 
 
-def test_table_has_one_row_per_score_in_order_of_regret(tmp_path):
+def test_regret_table_has_one_row_per_score(tmp_path):
     (tmp_path / "metrics.csv").write_text(
         "epoch,accuracy,selection/entropy,selection/mcc,selection/bnm\n"
         "0,0.9,-0.5,3.0,-inf\n"
@@ -90,18 +90,18 @@ def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
 HEADER = b"example,prediction,label\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (HEADER + b"69,yes,ja\n", "among no, yes. Received: ja in"),
-        (HEADER + b"69,yes,\n", "Received: none in"),
-        (HEADER + b"69,yes,no\n68,yes,no\n69,yes,yes\n", "Received: several of 69 in"),
-        (HEADER + b"-1,yes,yes\n", r"Expected examples of .*predictions.csv. Received: -1 in"),
-        (HEADER.replace(b",", b";"), "commas between cells. Received: the header e"),
-        (b"\x89PNG\r\n\x1a\n", "to be a CSV file in UTF-8 with the columns example, split and"),
-        (None, "to be a CSV file in UTF-8 .*Is a directory"),
-    ],
-)
+REFUSALS = {
+    "unknown class": (HEADER + b"69,yes,ja\n", "among no, yes. Received: ja in"),
+    "no label": (HEADER + b"69,yes,\n", "Received: none in"),
+    "two labels": (HEADER + b"69,yes,no\n68,yes,no\n69,yes,yes\n", "several of 69 in"),
+    "other example": (HEADER + b"-1,yes,yes\n", r"examples of .*predictions.csv. Received: -1 in"),
+    "semicolons": (HEADER.replace(b",", b";"), "commas between cells. Received: the header e"),
+    "image": (b"\x89PNG\r\n\x1a\n", "CSV file in UTF-8 with the columns example, split and"),
+    "folder": (None, "to be a CSV file in UTF-8 .*Is a directory"),
+}
+
+
+@pytest.mark.parametrize(("content", "words"), REFUSALS.values(), ids=REFUSALS)
 def test_wrong_labels_are_refused(content, words, predicted_run):
     path = predicted_run.path
     if content is not None:
@@ -117,7 +117,7 @@ def test_sample_needs_different_names(predicted_run):
         write_sample(predicted_run, 5)
 
 
-def test_data_of_a_recommended_classifier_are_those_of_all_runs(tmp_path):
+def test_recommended_classifier_has_the_data_of_its_runs(tmp_path):
     runs = [RunDirectory(tmp_path / name) for name in ("recommended", "first", "second")]
     recommended, first, second = runs
     for number, run in enumerate(runs):

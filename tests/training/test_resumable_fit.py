@@ -213,11 +213,14 @@ def test_nonfinite_weights_are_not_checkpointed(tmp_path):
     model, pairs = build()
     weight = model.trainable_variables[0]
     spoils = At(8, lambda: weight.assign(weight * np.nan))  # after the last loss of the epoch
-    with pytest.raises(FloatingPointError):
+    with pytest.raises(FloatingPointError, match="kernel has values that are NaN"):
         fit(model, pairs, tmp_path, callbacks=[spoils], **SETTINGS)
     assert {path.name for path in tmp_path.iterdir()} == {"step-4.npz", MANIFEST}
 
 
 def test_directory_is_locked_during_a_training(tmp_path):
-    with lock_directory(tmp_path / "checkpoints"), pytest.raises(BlockingIOError):
+    with (
+        lock_directory(tmp_path / "checkpoints"),
+        pytest.raises(BlockingIOError, match="checkpoints"),
+    ):
         run(tmp_path)

@@ -140,20 +140,21 @@ def test_run_starts_next_to_hydra_files_and_logs(run, name):
     run.check_free()
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "overwrite"),
-    [
-        ("figures/mine.png", "which contains figures", False),
-        ("thesis.tex", "keeps these files. Received: .*, which contains thesis.tex", False),
-        ("manifest.txt", "keeps these files. Received: .*, which contains manifest.txt", False),
-        ("summary.json", "summary.json, which no run wrote", True),
-        ("figures/samples.png", "figures/samples.png, which no run wrote", True),
-        ("oracle.csv", "oracle.csv, which no run wrote", True),
-        ("checkpoints/step-7.npz", "step-7.npz, which no training wrote", True),
-        (MANIFEST, "Expected a list of files that this package wrote. Move the file", True),
-    ],
-)
-def test_run_refuses_directory_of_unrelated_files(run, name, words, overwrite):
+UNRELATED_FILES = {
+    "figures/mine.png": ("which contains figures", False),
+    "thesis.tex": ("keeps these files. Received: .*, which contains thesis.tex", False),
+    "manifest.txt": ("keeps these files. Received: .*, which contains manifest.txt", False),
+    "summary.json": ("summary.json, which no run wrote", True),
+    "figures/samples.png": ("figures/samples.png, which no run wrote", True),
+    "oracle.csv": ("oracle.csv, which no run wrote", True),
+    "checkpoints/step-7.npz": ("step-7.npz, which no training wrote", True),
+    MANIFEST: ("Expected a list of files that this package wrote. Move the file", True),
+}
+
+
+@pytest.mark.parametrize("name", UNRELATED_FILES)
+def test_run_refuses_directory_of_unrelated_files(run, name):
+    words, overwrite = UNRELATED_FILES[name]
     (run.path / name).parent.mkdir(parents=True)
     (run.path / name).write_text("{}")
     for value in {overwrite, False}:  # the message must not offer `overwrite` in vain
@@ -165,7 +166,7 @@ def test_run_refuses_directory_of_unrelated_files(run, name, words, overwrite):
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-def test_run_does_not_start_in_the_directory_of_a_sweep(run, overwrite):
+def test_run_refuses_the_directory_of_a_sweep(run, overwrite):
     with Manifest(run.path, "sweep").write(run.path / "sweep.csv") as draft:
         draft.touch()
     with pytest.raises(FileExistsError, match="Expected the directory of a run.* of a sweep"):
