@@ -104,7 +104,7 @@ def test_mcd_loss_and_gradients_match_the_formula(mode):
     assert logs["strength"] == pytest.approx(STRENGTH)
 
 
-def test_both_heads_of_mcd_use_sample_weights_and_labeled_target():
+def test_mcd_heads_use_sample_weights_and_labeled_target():
     model = linear_critic(MCD)
     a, b, c = read_weights(model)
     inputs, labels = np.concatenate([SOURCE, TARGET]), np.concatenate([LABELS, LABELS])

@@ -92,7 +92,7 @@ def test_gradients_match_the_closed_form(function, grad_ys, expected):
     assert_same(expected, graph_gradient(function, grad_ys=grad_ys), tape, gradient)
 
 
-def test_second_derivative_takes_two_tapes_or_a_graph_in_a_tape():
+def test_second_derivative_needs_two_tapes_or_a_graph():
     tapes = [tape_gradient(lambda x, f=f: f(cubic, x)) for f in (tape_gradient, graph_gradient)]
     assert_same(6 * X, *tapes, graph_gradient(lambda x: tf.gradients(cubic(x), x)[0]))
 

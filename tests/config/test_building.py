@@ -107,7 +107,7 @@ def test_network_does_not_rescale_standardized_images(network):
     assert (layer.scale, layer.offset) == (1, 0)
 
 
-def test_experiment_of_the_paper_has_its_network_and_the_recipe():
+def test_paper_experiment_has_its_network_and_recipe():
     cfg = compose_config("experiment=mnist_to_mnist_m")
     optimizer = building.instantiate(cfg.optimizer)
     assert float(optimizer.learning_rate) == pytest.approx(0.03)

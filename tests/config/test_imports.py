@@ -50,7 +50,7 @@ def build_models():
 
 
 @pytest.mark.tensorflow
-def test_fresh_process_loads_models_in_safe_mode_without_data_packages(tmp_path):
+def test_fresh_process_loads_models_without_data_packages(tmp_path):
     paths, expected = [], []
     for model in build_models():
         paths.append(tmp_path / f"{type(model).__name__}.keras")

@@ -171,7 +171,7 @@ def test_c_version_identifies_the_code():
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 @pytest.mark.parametrize("language", [["-x", "c", "-std=c99"], ["-x", "c++", "-std=c++11"]])
-def test_two_networks_compile_as_c_and_cpp_and_are_their_headers(language, tmp_path):
+def test_two_networks_compile_as_c_and_cpp(language, tmp_path):
     flags = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     models = [spread_statistics(NETWORKS["pooled"](), seed) for seed in range(2)]
     sources, main, calls = "", "", ""

@@ -117,7 +117,7 @@ def test_declaration_decides_about_whole_floating_point_values():
     assert number.chance == 0.0
 
 
-def test_each_fold_uses_the_best_probe_of_the_other_folds(monkeypatch):
+def test_fold_uses_best_probe_of_the_other_folds(monkeypatch):
     """One probe is correct on the first fold except for one example, one on the other folds."""
     values, fold = np.arange(30) % 2, np.arange(30) // 10
     first, later = fold == 0, fold != 0
