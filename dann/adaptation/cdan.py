@@ -90,6 +90,7 @@ class CDAN(AdversarialModel):
     def domain_scores(self, batch, reversal, training):
         features = reversal(batch.domain_features, training=training)
         logits = ops.concatenate([batch.logits["source"], batch.logits["target"]])
+        # No gradient, as in the authors' code: the discriminator trains the features alone.
         predictions = ops.stop_gradient(ops.softmax(logits))  # (2 batch, classes)
         # (2 batch, min(features * classes, max_units))
         products = self.multilinear_map([features, predictions])
@@ -99,6 +100,7 @@ class CDAN(AdversarialModel):
         scores = self.domain_scores(batch, reversal, training)
         weights = None
         if self.entropy_conditioning:
+            # Each domain is normalized by its own mean, so both domains count equally.
             domains = batch.logits["source"], batch.logits["target"]
             weights = ops.concatenate([certainty_weights(logits) for logits in domains])
         return batch.domain_terms(scores, self.domain_label_smoothing, weights)

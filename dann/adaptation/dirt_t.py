@@ -124,7 +124,7 @@ class DIRTT(AdversarialModel):
         classifier = model.classifier if isinstance(model, AdversarialModel) else model
         for network in (self.classifier, self.teacher):
             network.set_weights(classifier.get_weights())
-        self.step.assign(0)
+        self.step.assign(0)  # the next training step begins a period of the teacher
         return self
 
     @property
@@ -143,6 +143,7 @@ class DIRTT(AdversarialModel):
                 "Expected pairs without a labeled target, because `DIRTT` uses no labels. "
                 "Received: a labeled target. Pass its labels to the first stage."
             )
+        # The source is only measured: in training mode it would change the moving statistics.
         return {
             "source": self.backbone(inputs["source"], training=False),
             "target": self.backbone(inputs["target"], training=training),

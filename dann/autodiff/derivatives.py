@@ -187,6 +187,7 @@ def hvp(function: Callable[..., Any], xs: Sequence[Any], vs: Sequence[Any]) -> l
         pairs = zip(xs, tensors, strict=True)
         return gradients(function, [x if isinstance(x, engine.VARIABLES) else t for x, t in pairs])
 
+    # H is symmetric, so `v^T H`, one backward pass, equals `H v`.
     return vjp(compute_gradients, xs, tensors_like(vs, "vs", xs))[1]
 
 
@@ -237,6 +238,7 @@ def jacobian(function: Callable[..., Any], xs: Any) -> Any:
     def row(number):
         return pull([unit_tensor(number, y_shape, tensors[0].dtype)])
 
+    # One tensor `(outputs, *x_shape)` per argument.
     rows = engine.map_range(row, math.prod(y_shape), [x.dtype for x in arguments])
     pairs = zip(rows, x_shapes, strict=True)
     jacobians = [ops.reshape(row, (*y_shape, *x_shape)) for row, x_shape in pairs]

@@ -72,6 +72,7 @@ def is_linear(x: Any, y: Any, pull: Callable) -> Any:
     rng = np.random.default_rng(0)
     sizes = [(t.shape[0] or 1, *t.shape[1:]) for t in (y, x)]  # the batch size may be unknown
     numbers = [ops.convert_to_tensor(rng.normal(size=size), x.dtype) for size in sizes]
+    # u has the shape of the outputs, v the shape of the inputs.
     u, v = (ops.broadcast_to(a, ops.shape(t)) for a, t in zip(numbers, (y, x), strict=True))
     dtype = keras.backend.result_type(x.dtype, "float32")
 
@@ -83,7 +84,7 @@ def is_linear(x: Any, y: Any, pull: Callable) -> Any:
     pushed = push([v])[0]
     tolerance = 1e-3 if keras.backend.standardize_dtype(x.dtype) == dtype else 0.05
 
-    def is_equal(u):
+    def is_equal(u):  # (J^T u) v = u (J v) for each example
         pulled = pull([u])[0]
         product = dot(pulled, v)
         difference = ops.abs(product - dot(u, pushed))

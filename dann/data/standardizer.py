@@ -158,4 +158,5 @@ def _compute_statistics(domains):
         for start in range(0, len(inputs), _CHUNK):
             rows = np.asarray(inputs[start : start + _CHUNK], np.float64)
             scaler.partial_fit(rows.reshape(-1, rows.shape[-1]))  # (rows * pixels, channels)
+    # scikit-learn replaces the deviation 0 of a constant column by 1.
     return np.stack([scaler.mean_, scaler.scale_])

@@ -55,5 +55,6 @@ def discriminator_vs_probe(
         }
     separation = probe_domains(outputs.features["source"], outputs.features["target"], probe, seed)
     measurements |= {f"probe/{name}": value for name, value in separation._asdict().items()}
+    # Proxy A-distance: 2 (1 - 2 error).
     distance = np.maximum(2 * (2 * separation.accuracy - 1), 0.0)  # NaN stays NaN
     return measurements | {"probe/a_distance": float(distance)}

@@ -108,6 +108,7 @@ def measure_sensitivity(
     """
     num_inputs = int(np.prod(inputs.shape[1:]))
     smaller = min(num_outputs, num_inputs)
+    # 4 bytes per float32 number, (batch, outputs, inputs)
     if 4 * len(inputs) * num_outputs * num_inputs <= _BUDGET and smaller <= _DENSE:
         jacobian = to_float64(batch_jacobian(network, inputs))
         matrices = jacobian.reshape(len(inputs), -1, num_inputs)

@@ -91,6 +91,7 @@ def minmax_spectrum(model: Any, data: Any, k: int = 3, seed: int = 0) -> dict[st
 
     values = [variable.value for variable in variables]
     eigenvalues: Any
+    # Automatic differentiation ignores tensors that a method holds constant; differences do not.
     eigenvalues, converged = spectrum(field, values, k, seed, differences=not is_explicit)
     if not len(eigenvalues):
         raise ValueError(
@@ -120,6 +121,7 @@ def find_stable_steps(eigenvalues: np.ndarray) -> np.ndarray:
     """Returns the learning rate where `|1 - step * mu| = 1`, for each eigenvector that attracts."""
     size = abs(eigenvalues)
     attracting = eigenvalues[(size > _NEUTRAL * size.max()) & (np.real(eigenvalues) > 0)]
+    # |1 - s mu|^2 = 1 - 2 s Re(mu) + s^2 |mu|^2
     return 2 * np.real(attracting) / abs(attracting) ** 2
 
 
@@ -140,7 +142,8 @@ def growth(
         nesterov: Whether the momentum is Nesterov's. Defaults to `False`.
     """
     scaled = step * np.asarray(eigenvalues, complex)
-    # The map of `(u, w)`, one 2x2 matrix per eigenvalue.
+    # The map of `(u, w)`, one 2x2 matrix per eigenvalue. Nesterov's second row adds m times the new
+    # `u`, so its entries are m^2 and 1 - (1 + m) step mu.
     maps = np.empty((len(scaled), 2, 2), complex)
     maps[:, 0, 0], maps[:, 0, 1] = momentum, -scaled
     maps[:, 1, 0] = momentum * (momentum if nesterov else 1.0)
@@ -187,6 +190,7 @@ def explicit_field(model: AdversarialModel, data: Any) -> Callable[..., list]:
     # The layer stores the strength of the last step, but the next step begins with a new one.
     strength = reversal.schedule(reversal.step.value) if reversal.schedule else reversal.strength
     strength = float(to_float64(strength))
+    # `get_players` puts the weights of the discriminator last.
     num_task = len(variables) - len(model.domain_head.trainable_variables)
 
     def compute_losses():

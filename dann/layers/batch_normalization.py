@@ -49,6 +49,7 @@ class BatchNormalization(keras.layers.BatchNormalization):
         return outputs
 
     def _can_be_fused(self, inputs, mask):
+        # The operation knows no mask, and normalizes the last axis of the examples of one process.
         rank = len(inputs.shape)
         return (
             keras.backend.backend() == "tensorflow"
@@ -92,6 +93,7 @@ def _normalize_fused(inputs, gamma, beta, epsilon):
     """Returns the normalized inputs, and the mean and variance of each channel."""
     import tensorflow as tf
 
+    # (batch * positions, 1, 1, channels) for inputs that are not images
     shape = tf.shape(inputs)
     images = inputs if len(inputs.shape) == 4 else tf.reshape(inputs, (-1, 1, 1, shape[-1]))
     outputs, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(

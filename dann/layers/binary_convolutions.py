@@ -66,11 +66,13 @@ class BinaryConvolution(BinaryLayer):
 
     def apply(self, inputs, kernel):
         padding = self.padding
+        # `ops.conv` has no causal padding and pads with zeros alone.
         if padding == "causal" or (padding == "same" and self.pad_values):
-            first = 1 if self.data_format == "channels_last" else 2
+            first = 1 if self.data_format == "channels_last" else 2  # of the spatial axes
             widths = [(0, 0)] * len(inputs.shape)
             for axis, length in enumerate(inputs.shape[first : first + len(self.kernel_size)]):
                 total = self._compute_total_padding(axis, length)
+                # If the total is odd, the end has one more, as with the padding SAME of TensorFlow.
                 start = total if padding == "causal" else total // 2
                 widths[first + axis] = (start, total - start)
             inputs = ops.pad(inputs, widths, constant_values=self.pad_values)
@@ -83,7 +85,7 @@ class BinaryConvolution(BinaryLayer):
         """Returns the padding at both ends of an axis together."""
         extent = (self.kernel_size[axis] - 1) * self.dilation_rate[axis]
         stride = self.strides[axis]
-        if stride == 1 or self.padding == "causal":
+        if stride == 1 or self.padding == "causal":  # for every length, which may be unknown
             return extent
         if length is None:
             raise ValueError(
@@ -176,6 +178,7 @@ class BinaryDepthwiseConv2D(BinaryConvolution, keras.layers.DepthwiseConv2D):
     True
     """
 
+    # (height, width, channels, depth_multiplier): each channel has its own output channels.
     channel_axes = (-2, -1)
     constraint = "depthwise_constraint"
     convolve = staticmethod(ops.depthwise_conv)

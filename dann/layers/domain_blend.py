@@ -80,6 +80,7 @@ class DomainBlend(keras.layers.Layer):
             return source
         examples = ops.arange(ops.shape(source)[0])
         target = ops.take(target, examples % ops.shape(target)[0], axis=0)
+        # Between a third and two thirds: objects in the center move to the edges.
         for axis in (1, 2) if self.roll else ():
             length = ops.shape(target)[axis]
             shift = keras.random.randint((), length // 3, 2 * length // 3 + 1, seed=self.generator)

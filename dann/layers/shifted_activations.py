@@ -126,4 +126,5 @@ class RPReLU(keras.layers.Layer):
 def _get_channel_shape(axis, input_shape):
     """Returns the shape of a weight with one number per channel, which broadcasts to inputs."""
     channel_axis = range(len(input_shape))[axis]  # not negative
+    # (1, 1, channels) for images with the channels last
     return [size if i == channel_axis else 1 for i, size in enumerate(input_shape)][1:]

@@ -39,6 +39,7 @@ class LayerFactory:
 
     def dense(self, units: int, first: bool = False, **kwargs: Any) -> keras.layers.Layer:
         """Returns a dense layer without bias."""
+        # Batch normalization follows, which would cancel a bias.
         return self._get_class(layers.Dense, BinaryDense, first)(
             int(units), use_bias=False, **kwargs
         )

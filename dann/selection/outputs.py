@@ -137,6 +137,7 @@ def draw_permutation_partners(count: int) -> np.ndarray:
     """Returns a random but fixed partner, another example, for each of `count` examples."""
     order = np.random.default_rng(0).permutation(count)
     partners = np.empty(count, int)
+    # One cycle through all examples, so that no example is its own partner.
     partners[order] = np.roll(order, 1)
     return partners
 
@@ -156,7 +157,7 @@ def _run_model(model, inputs, needs_features, batch_size):
                 f"Received: {type(model).__name__}"
             )
         features = check_finite_outputs("features", predict(model.backbone, inputs, batch_size))
-        if features.ndim == 2:
+        if features.ndim == 2:  # the backbone need not run again
             network, inputs = model.label_head, features.astype("float32")
     _check_one_label_per_example(model, network)
     logits = _to_logits(predict(network, inputs, batch_size).astype("float64"))

@@ -75,11 +75,13 @@ def compute_scores(
     """
     functions = resolve_scores(scores)
     check_unlabeled(target)
+    # Texts cannot be mixed, and a single example has no partner.
     mixed = {name for name in functions if _get_metadata(name, "needs_mixtures")}
     if mixed and (has_strings(target) or len(keras.tree.flatten(target)[0]) < 2):
         functions = {name: function for name, function in functions.items() if name not in mixed}
         mixed = set()
     check_source(functions, source)
+    # The scores in `SCORES` read no features; functions of the caller may read them.
     outputs = compute_outputs(
         model,
         source=source,
@@ -88,6 +90,7 @@ def compute_scores(
         mixed=bool(mixed),
         batch_size=batch_size,
     )
+    # Both are (examples, classes), or (examples, 1) in regression.
     logits = outputs.target_logits if outputs.source_logits is None else outputs.source_logits
     class_scores = [name for name in functions if name in SCORES]
     if class_scores and logits is not None and logits.shape[1] == 1:
@@ -121,6 +124,7 @@ def check_source(scores: Iterable[str], source: Any) -> None:
 
 
 def _get_metadata(name, key):
+    # Functions of the caller are not registered.
     return SCORES.metadata.get(name, {}).get(key)
 
 

@@ -229,6 +229,7 @@ def calibrate(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray
     def loss(parameters):
         scaled = logits / np.exp(parameters[0])
         log_probabilities = special.log_softmax(scaled + parameters[1:], axis=1)
+        # Derivatives by the logarithm of the temperature, then by each bias.
         residuals = np.exp(log_probabilities) - one_hot
         gradient = [-(residuals * scaled).sum(axis=1).mean(), *residuals.mean(axis=0)]
         return -(one_hot * log_probabilities).sum(axis=1).mean(), np.array(gradient)
@@ -248,11 +249,13 @@ def _estimate(source, labels, target, temperature, biases):
     # Calibration with biases makes the mean probabilities equal to the shares of the labels.
     shares = source_shares = np.maximum(source.mean(axis=0), np.finfo("float64").tiny)
     for _ in range(_MAX_STEPS):
+        # Saerens et al., equation 2.9: posteriors with the current shares, and their mean.
         weighted = target * (shares / source_shares)
         new_shares = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
         change, shares = np.abs(new_shares - shares).max(), new_shares
         if change < _TOLERANCE:
             break
+    # BBSE: C w = m, with the rows of C for predictions and its columns for labels.
     num_classes = source.shape[1]
     confusion = np.zeros((num_classes, num_classes))
     np.add.at(confusion, (source.argmax(axis=1), labels), 1 / len(labels))

@@ -43,9 +43,8 @@ class MCC(Regularizer):
     def losses(self, model, batch, reversal, training):
         logits = batch.logits["target"] / self.temperature
         p = ops.softmax(logits)
-        confusion = ops.matmul(
-            ops.transpose(p) * certainty_weights(logits), p
-        )  # (classes, classes)
+        # (classes, batch) @ (batch, classes)
+        confusion = ops.matmul(ops.transpose(p) * certainty_weights(logits), p)
         # The row of a class that is never predicted underflows and must not become NaN.
         shares = confusion / ops.maximum(ops.sum(confusion, axis=1, keepdims=True), 1e-30)
         return {"mcc/loss": (ops.sum(shares) - ops.trace(shares)) / ops.shape(shares)[0]}

@@ -52,6 +52,7 @@ class SwishSign(Estimator):
         self.beta = check_number("beta", beta, low=0, exclude_low=True)
 
     def gradient_mask(self, inputs: Any) -> Any:
+        # Near |beta x| = 87, `sigmoid(-|beta x|)` underflows in float32.
         return ops.abs(inputs) <= 80 / self.beta
 
     def slope(self, inputs: Any, *runtime_inputs: Any) -> Any:
@@ -100,6 +101,7 @@ class ScheduledEstimator(Estimator):
             sharpness = self.high
         if isinstance(sharpness, int | float):
             check_number("sharpness", sharpness, low=0, exclude_low=True)
+        # In half precision the sharpness would change in coarse steps.
         wide = keras.backend.result_type(inputs.dtype, "float32")
         return (ops.cast(ops.convert_to_tensor(sharpness), wide),)
 
@@ -136,12 +138,14 @@ class EDE(ScheduledEstimator):
         super().__init__(total_steps, low, high)
 
     def interpolate(self, progress: Any) -> Any:
+        # log t rises linearly.
         return self.low * (self.high / self.low) ** progress
 
     def gradient_mask(self, inputs: Any) -> Any:
-        return ops.abs(inputs) < float("inf")
+        return ops.abs(inputs) < float("inf")  # false for NaN too
 
     def slope(self, inputs: Any, t: Any) -> Any:
+        # k t = max(1, t) is the slope at 0, so small t do not shrink the gradient.
         return ops.maximum(1 / t, 1) * t * (1 - ops.square(ops.tanh(t * inputs)))
 
     def surrogate_curve(self, inputs: Any, t: Any) -> Any:
@@ -196,4 +200,5 @@ class ReSTE(ScheduledEstimator):
         is_outer = magnitude > self.inner_bound
         # The slope of the root is infinite at 0, and `where` alone would multiply it by 0: NaN.
         safe = ops.where(is_outer, magnitude, ops.full_like(magnitude, self.inner_bound))
+        # The chord from 0 to the inner bound b has the slope b^(1 / o) / b.
         return is_outer, safe, self.inner_bound ** ((1 - o) / o)

@@ -54,6 +54,7 @@ class Quantizer(StraightThrough):
                 "Expected a quantizer without weights, because each kernel and each input is "
                 f"quantized by a copy of it. Received: {function!r}"
             )
+        # Kernels of one bit are binary for the optimizers of `dann.optimizers`.
         self.bits = 1 if np.isin(values, (-1, 1)).all() else 32
 
     @property
@@ -94,6 +95,7 @@ def get_estimator(identifier: Any) -> Estimator:
         identifier = keras.saving.deserialize_keras_object(identifier)
     if isinstance(identifier, Estimator):
         return identifier
+    # A class is callable too, but `Htanh` instead of `Htanh()` is a mistake.
     if callable(identifier) and not isinstance(identifier, type):
         return Quantizer(identifier)
     return ESTIMATORS[check_choice("estimator", identifier, sorted(ESTIMATORS))]
