@@ -120,8 +120,8 @@ def summarize(classifier: keras.Model) -> pandas.DataFrame:
         - `output_shape`: shape of the output, without the batch
         - `bits`, `numbers`: number of weights that are stored in 1 bit and in 32 bits
         - `bytes`: size of both; the file pads rows of bits to whole words
-        - `binary_macs`, `float_macs`: multiply-accumulates of signs with signs, and all others, for
-          one input, over all calls of the layer; 0 for layers that cannot be packed
+        - `binary_macs`: multiply-accumulates of signs with signs, for one input, over all calls
+        - `float_macs`: all other multiply-accumulates; both are 0 for layers that cannot be packed
         - `reason`: the requirement of `pack` that the layer does not meet, or `""`
 
     Raises:
