@@ -1,5 +1,6 @@
 """Exports of a classifier to the formats that other programs load."""
 
+import functools
 import os
 import pathlib
 import tempfile
@@ -15,6 +16,7 @@ from dann.checks import check_choice
 from dann.deployment.c_file import compile_program, to_c
 from dann.deployment.packing import build_program, get_inputs, get_network, pack
 from dann.deployment.runtime import load
+from dann.layers.batch_normalization import with_keras_batch_normalization
 
 
 def export(
@@ -36,8 +38,10 @@ def export(
     Args:
         classifier: A built model, or a method of `dann.adaptation`, whose `classifier` is exported.
         path: Path of the file. An existing file, or the folder of a SavedModel, is replaced.
-        format: One of `FORMATS`: `"packed"`, `"c"`, `"saved_model"`, `"litert"` or `"onnx"`. The
-            last three use Keras's own export.
+        format: One of `FORMATS`: `"packed"`, `"c"`, `"keras"`, `"saved_model"`, `"litert"` or
+            `"onnx"`. The last three use Keras's own export. A `"keras"` file has
+            `keras.layers.BatchNormalization` instead of `dann.layers.BatchNormalization`, so it
+            loads without `dann` unless the network has other layers of `dann`.
         inputs: Inputs `(n, ...)` for the comparison.
         tolerance: Largest allowed difference of logits, as a share of the largest logit of the
             classifier. Defaults to `1e-3`.
@@ -105,6 +109,11 @@ def _c(model, path):
     return compile_program(build_program(model), path.read_bytes(), path.read_text).predict
 
 
+def _keras(model, path):
+    with_keras_batch_normalization(model).save(path)
+    return functools.partial(predict, keras.saving.load_model(path))
+
+
 def _saved_model(model, path):
     import tensorflow as tf
 
@@ -140,6 +149,7 @@ def _onnx(model, path):
 FORMATS: Mapping[str, tuple[str, Callable[[keras.Model, pathlib.Path], Callable]]] = {
     "packed": (".dann", _packed),
     "c": (".c", _c),
+    "keras": (".keras", _keras),
     "saved_model": ("", _saved_model),
     "litert": (".tflite", _litert),
     "onnx": (".onnx", _onnx),

@@ -13,9 +13,8 @@ from dann.data import DomainPair
 from dann.data.probes import Separation
 from dann.experiments.comparison import DISTILLED_AVERAGE, Comparison, recommend_distilled
 from dann.experiments.rows import read_predictions, read_rows
-from dann.layers import with_keras_batch_normalization
-from dann.selection import Recommendation
-from dann.selection.recommend import recommend_run
+from dann.layers.batch_normalization import with_keras_batch_normalization
+from dann.selection.recommend import Recommendation, recommend_run
 from dann.training.distillation import distill
 from dann.training.evaluation import (
     accuracy_columns,
@@ -38,7 +37,7 @@ def rank_sweep(
     """Ranks the runs of a sweep by a label-free score, and recommends one network.
 
     The score `"agreement"` compares runs that differ only in the seed, by
-    `dann.selection.agreement`. `dann.experiments.Comparison` explains the ranking, and
+    `dann.selection.agreement`. `dann.compare` explains the ranking, and
     `dann.selection.recommend` the recommendation, which compares the predictions for the target's
     training examples, so all runs must have the same target. A predicted class has the probability
     that `predictions.csv` contains, and the other classes share the rest equally.

@@ -1,9 +1,6 @@
 """Keras layers around the functions of `dann.gradients`, and layers that join domains."""
 
 from dann.layers.batch_normalization import BatchNormalization as BatchNormalization
-from dann.layers.batch_normalization import (
-    with_keras_batch_normalization as with_keras_batch_normalization,
-)
 from dann.layers.binary_convolutions import BinaryConv1D as BinaryConv1D
 from dann.layers.binary_convolutions import BinaryConv1DTranspose as BinaryConv1DTranspose
 from dann.layers.binary_convolutions import BinaryConv2D as BinaryConv2D

@@ -20,8 +20,9 @@ class BatchNormalization(keras.layers.BatchNormalization):
     `(batch, features)`, where the fused operation is no faster, for types other than float32, and
     with a mask, `synchronized=True`, `renorm=True` or an axis other than the last.
 
-    To load a file with this layer, import `dann` first. `with_keras_batch_normalization`
-    returns a network that loads without `dann`; the classifier of a run is saved in this form.
+    To load a file with this layer, import `dann` first. `dann.deployment.export` with the
+    format `"keras"` writes a file that loads without `dann`; the classifier of a run is saved in
+    this form.
 
     The arguments are the same as in `keras.layers.BatchNormalization`.
 

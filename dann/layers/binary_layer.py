@@ -60,9 +60,9 @@ class BinaryLayer(keras.layers.Layer):
     Args:
         *args: Positional arguments of the Keras layer.
         input_estimator: Quantizer of the inputs: a name or an object of
-            `dann.gradients.estimators`, a function or layer that quantizes, as in larq (see
-            `dann.gradients.estimators.Quantizer`), or `None` for inputs that are not quantized, as
-            in the first layer of a network. Defaults to `"htanh"`.
+            `dann.gradients.estimators`; a function registered with Keras or a layer without
+            weights that quantizes, as in larq; or `None` for inputs that are not quantized, as in
+            the first layer of a network. Defaults to `"htanh"`.
         kernel_estimator: Quantizer of the kernel: a name, an object, a function or a layer, but not
             `None`. Defaults to `"htanh"`.
         implementation: Implementation of the gradients: `"override"` (default), `"stop_gradient"`

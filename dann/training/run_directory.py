@@ -14,7 +14,7 @@ import pandas
 import dann.adaptation  # noqa: F401
 import dann.optimizers  # noqa: F401
 from dann.data import Standardizer
-from dann.layers import with_keras_batch_normalization
+from dann.layers.batch_normalization import with_keras_batch_normalization
 from dann.training.checkpoints import LAST_MODEL, LOCK, Checkpoints
 from dann.training.manifest import Manifest
 
@@ -35,7 +35,7 @@ class RunDirectory:
 
     Example:
 
-    >>> from dann.training import RunDirectory
+    >>> from dann.training.run_directory import RunDirectory
     >>> run = RunDirectory("run")
     >>> run.is_finished()
     False

@@ -9,7 +9,8 @@ from support.arrays import assert_all_close
 from support.closed_forms import central_differences
 from support.differentiate import value_and_gradients
 
-from dann.layers import BatchNormalization, with_keras_batch_normalization
+from dann.layers import BatchNormalization
+from dann.layers.batch_normalization import with_keras_batch_normalization
 
 SHAPES = {"images": (6, 3, 2, 4), "volumes": (2, 3, 2, 2, 4)}
 SHAPES["one pixel"] = (1, 1, 1, 4)  # has no variance
