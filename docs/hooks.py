@@ -5,8 +5,10 @@ Browsers render MathML natively, so the site needs no script for formulas.
 """
 
 import inspect
+import itertools
 import re
 import types
+import typing
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
@@ -57,8 +59,7 @@ def render_rows(package):
     if package is not dann:
         label = f"[{label}]({package.__name__.split('.')[1]}.md)"
     objects = public_objects(package)
-    names = [f"`{name}`" for name in dir(package) if name.isupper() and name not in objects]
-    rows = []
+    names, rows = [], []
     for name, member in objects.items():
         if isinstance(member, types.ModuleType):
             rows += render_rows(member)
@@ -75,7 +76,7 @@ def object_path(member):
 def render_package(package):
     """Returns a package's docstring and the directives for its public names, in Markdown."""
     parts = [inspect.cleandoc(package.__doc__)]
-    for name, member in (public_objects(package) | documented_bases(package)).items():
+    for name, member in (public_objects(package) | related_classes(package)).items():
         if isinstance(member, types.ModuleType):
             parts.append(f"## {member.__name__}\n\n{render_package(member)}")
         else:
@@ -98,13 +99,25 @@ def is_documented(member):
     return is_object and member.__module__.startswith("dann.") and member.__name__[0] != "_"
 
 
-def documented_bases(package):
-    """Returns the base classes with docstrings that public classes of the package inherit."""
-    public = [member for member in public_objects(package).values() if inspect.isclass(member)]
-    bases = {base for member in public for base in member.__mro__ if base not in public}
-    bases = [base for base in bases if base.__doc__ and is_documented(base)]
-    bases = [base for base in bases if base.__module__.startswith(f"{package.__name__}.")]
-    return {base.__name__: base for base in sorted(bases, key=lambda base: base.__name__)}
+def related_classes(package):
+    """Returns classes by name: results of the package's functions, and bases of its classes."""
+    classes, prefix = [], f"{package.__name__}."
+    for member in public_objects(package).values():
+        if inspect.isfunction(member):
+            classes += find_classes(inspect.signature(member).return_annotation)
+        elif inspect.isclass(member):
+            classes += member.__mro__
+    classes = [kind for kind in classes if kind.__doc__ and is_documented(kind)]
+    names = {kind.__name__: kind for kind in classes if kind.__module__.startswith(prefix)}
+    return dict(sorted(names.items()))
+
+
+def find_classes(annotation):
+    """Returns the classes in an annotation, such as `dict[str, Leakage]`, and in their fields."""
+    parts = typing.get_args(annotation)
+    if inspect.isclass(annotation) and is_documented(annotation):
+        parts = vars(annotation).get("__annotations__", {}).values()
+    return [annotation, *itertools.chain.from_iterable(map(find_classes, parts))]
 
 
 def to_mathml(match):

@@ -22,11 +22,12 @@ def main(cfg):
     from dann.adaptation import TargetOnly
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
-    from dann.diagnostics import DIAGNOSTICS, Diagnosis, measure, verdict
-    from dann.diagnostics.check import QUICK
-    from dann.training import RunDirectory
+    from dann.diagnostics.catalogue import DIAGNOSTICS
+    from dann.diagnostics.check import QUICK, Diagnosis, measure
+    from dann.diagnostics.verdict import verdict
     from dann.training.diagnose_run import write_diagnosis
     from dann.training.evaluate_run import find_data_run
+    from dann.training.run_directory import RunDirectory
 
     names = cfg.diagnostics or QUICK
     if cfg.full:

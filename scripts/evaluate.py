@@ -38,9 +38,10 @@ def main(cfg):
     from dann.adaptation.prediction import predict
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
-    from dann.training import RunDirectory, evaluate_run
+    from dann.training import evaluate_run
     from dann.training.evaluation import compute_accuracies, predict_target, to_predictions
     from dann.training.overrides import format_argument
+    from dann.training.run_directory import RunDirectory
 
     if sum(value is not None for value in (cfg.target, cfg.label, cfg.labels_file)) > 1:
         raise ConfigError(

@@ -22,7 +22,8 @@ def main(cfg):
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
     from dann.deployment.exports import FORMATS, export
-    from dann.training import RunDirectory, evaluate_run
+    from dann.training import evaluate_run
+    from dann.training.run_directory import RunDirectory
 
     run = RunDirectory(cfg.run)
     data_run = evaluate_run.find_data_run(run)

@@ -27,11 +27,13 @@ SOURCE_ONLY = {"_target_": "dann.SourceOnly", "_partial_": True}
 
 @script("train")
 def main(cfg):
-    from dann import training
     from dann.config import building, runs
-    from dann.training.devices import get_process_position
+    from dann.training.devices import Distribution, get_process_position
+    from dann.training.preparation import compile_model, start
+    from dann.training.run import train_run
+    from dann.training.run_directory import RunDirectory
 
-    distribution = training.Distribution(**cfg.distribution)
+    distribution = Distribution(**cfg.distribution)
     distribution.connect()
     if get_process_position()[0] != 0:  # process 0 writes the run
         temporary_directory = tempfile.TemporaryDirectory()
@@ -48,18 +50,18 @@ def main(cfg):
         if cfg.resume and selected.directory.has_checkpoints():
             for key, steps in runs.keep_schedules(cfg, selected.directory.path).items():
                 print(f"Resumes with {key}={steps}, as the run began")
-    training.start(cfg.seed, cfg.trainer.precision)
+    start(cfg.seed, cfg.trainer.precision)
     domains = building.build_domains(cfg)
     building.count_steps(cfg, domains)
     intervals = building.get_step_intervals(cfg)
 
     def build(method):
         # Each method starts from the same initial weights.
-        training.start(cfg.seed, cfg.trainer.precision, distribution)
+        start(cfg.seed, cfg.trainer.precision, distribution)
         with distribution.scope():
             model = building.build_model(cfg, method, domains)
             optimizer = building.build_optimizer(cfg, model)
-            return training.compile_model(model, optimizer, cfg.trainer, intervals)
+            return compile_model(model, optimizer, cfg.trainer, intervals)
 
     model = build(cfg.method)
     baseline = None
@@ -68,7 +70,7 @@ def main(cfg):
     if cfg.compare and adapts and "teacher" not in cfg.method:
         baseline_method = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
         baseline = runs.find_shared_baseline(cfg) or build(baseline_method)
-    training.train_run(
+    train_run(
         cfg.paths.run_dir,
         domains,
         cfg.trainer,
@@ -83,7 +85,7 @@ def main(cfg):
         name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
     if HydraConfig.get().mode == RunMode.RUN:
-        print_next_steps(training.RunDirectory(cfg.paths.run_dir), domains)
+        print_next_steps(RunDirectory(cfg.paths.run_dir), domains)
 
 
 def print_next_steps(run, domains):

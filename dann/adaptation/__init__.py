@@ -1,6 +1,5 @@
 """Methods of domain adaptation, one per file, and regularizers for any method."""
 
-from dann.adaptation.adversarial_model import METHODS as METHODS
 from dann.adaptation.adversarial_model import AdversarialModel as AdversarialModel
 from dann.adaptation.batch_norm import adapt_batch_norm as adapt_batch_norm
 from dann.adaptation.cdan import CDAN as CDAN
@@ -17,7 +16,6 @@ from dann.adaptation.regularizers.conditional_entropy import (
 )
 from dann.adaptation.regularizers.coral import CORAL as CORAL
 from dann.adaptation.regularizers.mcc import MCC as MCC
-from dann.adaptation.regularizers.regularizer import REGULARIZERS as REGULARIZERS
 from dann.adaptation.regularizers.regularizer import Regularizer as Regularizer
 from dann.adaptation.regularizers.self_ensembling import SelfEnsembling as SelfEnsembling
 from dann.adaptation.regularizers.virtual_adversarial import (

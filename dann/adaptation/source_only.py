@@ -56,7 +56,7 @@ class TargetOnly(SourceOnly):
     The oracle estimates the best accuracy that adaptation could reach with this network; the
     literature calls it "train on target". It learns like `SourceOnly`, from pairs whose labeled
     part is the target: `dann.data.DomainPair.oracle().batches(...)` returns such pairs, and
-    `dann.training.train_run` uses them.
+    `scripts/train.py` uses them.
 
     The arguments are the same as in `SourceOnly`. Only the augmentation layers of the target are
     applied.

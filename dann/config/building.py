@@ -19,16 +19,16 @@ import keras
 from omegaconf import DictConfig, OmegaConf
 
 from dann import networks
-from dann.adaptation import METHODS, Invariant
+from dann.adaptation import Invariant
+from dann.adaptation.adversarial_model import METHODS
 from dann.checks import check_integer, did_you_mean, has_tensorflow
 from dann.config.errors import ConfigError, iterate_entries
-from dann.data import READERS, DomainPair, join_sources
+from dann.data import DomainPair, join_sources
 from dann.data.pair import BATCH_SIZE
 from dann.data.standardizer import Standardizer
 from dann.networks.heads import scale_outputs
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
-from dann.training import RunDirectory
-from dann.training.run_directory import load_model
+from dann.training.run_directory import RunDirectory, load_model
 
 T = TypeVar("T")
 _PACKAGES = (
@@ -56,7 +56,17 @@ _UNSAFE = {
     "TFSMLayer",
     "TorchModuleWrapper",
 }
-READER_NAMES = frozenset(f"dann.data.{reader.__name__}" for reader in READERS)
+# Functions that `data._target_` of a config may name.
+READER_NAMES = {
+    "dann.data.csv_table",
+    "dann.data.digits_to_photos",
+    "dann.data.emoji",
+    "dann.data.image_folder",
+    "dann.data.npz",
+    "dann.data.sentiment",
+    "dann.data.smartwatch_activities",
+    "dann.data.tfds_pair",
+}
 
 
 @functools.cache

@@ -29,8 +29,9 @@ def prepare_distillation(directory: pathlib.Path) -> tuple[Any, Any, int]:
     """
     from dann.config.building import build_domains, build_model, count_steps
     from dann.config.runs import load_run_config
-    from dann.training import RunDirectory, start
     from dann.training.evaluate_run import find_data_run
+    from dann.training.preparation import start
+    from dann.training.run_directory import RunDirectory
 
     run = find_data_run(RunDirectory(directory))
     cfg = load_run_config(run.path)
@@ -89,7 +90,7 @@ class Ranking(Callback):
         """
         # A single run does not need these modules, which import Keras.
         from dann.experiments.sweep import rank_sweep, save_tradeoff
-        from dann.training import RunDirectory
+        from dann.training.run_directory import RunDirectory
 
         directory = pathlib.Path(config.hydra.sweep.dir)
         records = sorted((directory / ".jobs").glob(f"{self.sweep}-*.json"))

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 from dann.config.errors import ConfigError, iterate_entries
 from dann.config.schema import TrainConfig
-from dann.training import RunDirectory
+from dann.training.run_directory import RunDirectory
 
 # Settings that may change when a run resumes, because the results do not depend on them.
 _IGNORED_GROUPS = ("resume", "overwrite", "paths", "experiment", "debug", "distribution")

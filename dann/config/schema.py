@@ -8,7 +8,8 @@ from typing import Any
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING
 
-from dann.training import Distribution, Trainer  # imports no Keras
+from dann.training.devices import Distribution  # imports no Keras
+from dann.training.trainer import Trainer  # imports no Keras
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 # A wheel contains configs and scripts inside the package, a clone next to the package.

@@ -13,7 +13,7 @@ def as_array(values: Any, domain: str) -> Any:
     Args:
         values: Anything that `numpy.asarray` converts, such as a list of numbers, a pandas data
             frame or a tensor; or an array-like with `len`, `shape` and a NumPy `dtype` that returns
-            rows for an array of indices, such as a memory map or `dann.data.ImageFiles`.
+            rows for an array of indices, such as a memory map or `ImageFiles`.
         domain: Name of the domain in error messages.
 
     Raises:

@@ -39,10 +39,11 @@ def image_folder(
     folder may contain images and no folders, its list file only paths.
 
     The header of every file is read first. Unless `cache` is `True`, each batch decodes its own
-    images, so an image that is damaged after its header stops training at its batch. See
-    `dann.data.ImageFiles` for how images are resized. Only the test and oracles use the labels of
-    the target, which do not affect the split. A printed warning counts the images of a separate
-    test set whose files have the content of training images.
+    images, so an image that is damaged after its header stops training at its batch. Each image is
+    rotated by its EXIF orientation. Resizing is bilinear, antialiased when it shrinks, and does not
+    preserve the aspect ratio. Only the test and oracles use the labels of the target, which do not
+    affect the split. A printed warning counts the images of a separate test set whose files have
+    the content of training images.
 
     Args:
         root: Folder of the data set.

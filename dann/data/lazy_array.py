@@ -46,7 +46,7 @@ class LazyArray:
 def select_rows(values: Any, rows: np.ndarray) -> Any:
     """Returns rows of an array-like; copies only an array in memory.
 
-    For a memory map or `dann.data.ImageFiles`, the result reads the rows when they are indexed.
+    For a memory map or `ImageFiles`, the result reads the rows when they are indexed.
 
     Args:
         values: Array, or an array-like with `shape` and `dtype` that is indexed by row numbers.

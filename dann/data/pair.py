@@ -32,7 +32,7 @@ def pair(
     Inputs are an array, or a dict or list of arrays for a network with several inputs. Lists of
     numbers, pandas data frames and tensors are converted to arrays. An array can also be any object
     with `len`, `shape` and a NumPy `dtype` that returns rows for an array of indices, such as a
-    memory map or `dann.data.ImageFiles`; each batch then reads only its own rows.
+    memory map; each batch then reads only its own rows.
 
     Domains may differ in length or size, such as windows of 30 and of 20 steps. The method then
     needs `joint_forward=False`, and a network for any length without batch normalization.

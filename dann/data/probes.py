@@ -64,7 +64,7 @@ def probe_domains(
     Example:
 
     >>> import numpy as np
-    >>> from dann.selection import probe_domains
+    >>> from dann.data.probes import probe_domains
     >>> points = np.linspace(0, 1, 50)[:, None]
     >>> probe_domains(points, points + 9).accuracy
     1.0

@@ -129,8 +129,8 @@ def emoji(
     No concept occurs in more than one of the training and test sets.
 
     The styles are `noto`, `twemoji`, `openmoji`, `emojione`, `emojione_v1`, `fluent_flat` and
-    `fluent_high_contrast`; see `dann.data.builders.Emoji` for the origin of the drawings and the
-    split of the concepts.
+    `fluent_high_contrast`; see `dann.data.builders.emoji.Emoji` for the origin of the drawings and
+    the split of the concepts.
 
     Args:
         source: Style of the source.

@@ -1,13 +1,9 @@
 """Measurements of a model: does the reversal work, which player is winning, and many more."""
 
-from dann.diagnostics.catalogue import DIAGNOSTICS as DIAGNOSTICS
 from dann.diagnostics.certificate import certify as certify
-from dann.diagnostics.check import Diagnosis as Diagnosis
 from dann.diagnostics.check import Diagnostics as Diagnostics
 from dann.diagnostics.check import check as check
-from dann.diagnostics.check import measure as measure
 from dann.diagnostics.conflict import gradient_conflict as gradient_conflict
-from dann.diagnostics.confounding import ConfoundedClass as ConfoundedClass
 from dann.diagnostics.confounding import accuracy_by_nuisance as accuracy_by_nuisance
 from dann.diagnostics.confounding import find_confounded_classes as find_confounded_classes
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe as discriminator_vs_probe
@@ -15,7 +11,6 @@ from dann.diagnostics.feature_distance import feature_distance as feature_distan
 from dann.diagnostics.jacobians import jacobians as jacobians
 from dann.diagnostics.label_loss_baselines import label_loss_baselines as label_loss_baselines
 from dann.diagnostics.layer_outputs import layer_outputs as layer_outputs
-from dann.diagnostics.leakage import Leakage as Leakage
 from dann.diagnostics.leakage import leakage as leakage
 from dann.diagnostics.minmax_spectrum import minmax_spectrum as minmax_spectrum
 from dann.diagnostics.sharpness import sharpness as sharpness
@@ -23,5 +18,3 @@ from dann.diagnostics.signal_propagation import signal_propagation as signal_pro
 from dann.diagnostics.straight_through_health import (
     straight_through_health as straight_through_health,
 )
-from dann.diagnostics.verdict import Verdict as Verdict
-from dann.diagnostics.verdict import verdict as verdict

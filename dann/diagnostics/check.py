@@ -167,7 +167,7 @@ class Diagnostics(keras.callbacks.Callback):
     diverges, it logs NaN with a warning.
 
     Args:
-        diagnostics: Names in `dann.diagnostics.DIAGNOSTICS`, or functions `(model, data) -> {name:
+        diagnostics: Names of diagnostics, or functions `(model, data) -> {name:
             value}` by any name. Defaults to `("certify", "gradient_conflict")`, which cost a few
             backward passes.
         data: The batch to measure on, `({"source": inputs, "target": inputs}, labels)`, or pairs

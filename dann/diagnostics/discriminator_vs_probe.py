@@ -21,7 +21,7 @@ def discriminator_vs_probe(
       discriminator, averaged over both domains; `domain/spread`: standard deviation of its logits.
       They are missing for methods without a discriminator of the domains.
     - `probe/loss`, `probe/accuracy`: cross-entropy and accuracy of the probe, see
-      `dann.selection.probe_domains`; `probe/low`, `probe/high`: ends of Wilson's 95% interval of
+      `dann.data.probes.probe_domains`; `probe/low`, `probe/high`: ends of Wilson's 95% interval of
       the accuracy
     - `probe/a_distance`: the proxy A-distance `2 (1 - 2 e)` with the error `e = 1 - accuracy`, or 0
       if `e` exceeds 0.5

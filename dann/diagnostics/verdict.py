@@ -176,7 +176,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
     Example:
 
-    >>> from dann.diagnostics import verdict
+    >>> from dann.diagnostics.verdict import verdict
     >>> measurements = {"probe/accuracy": 0.78, "probe/low": 0.74, "probe/high": 0.82}
     >>> verdict(measurements).name
     'partly aligned'

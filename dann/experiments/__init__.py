@@ -1,4 +1,3 @@
 """Experiments with many runs: comparisons of methods, sweeps, and runs over seeds."""
 
 from dann.experiments.compare import compare as compare
-from dann.experiments.comparison import Comparison as Comparison

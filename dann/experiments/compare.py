@@ -16,7 +16,7 @@ import pandas
 from dann.adaptation.prediction import predict
 from dann.checks import check_integer
 from dann.data import DomainPair
-from dann.data.probes import FOLDS
+from dann.data.probes import FOLDS, probe_domains
 from dann.experiments.compared_runs import (
     BOOSTING,
     CLASSIFIERS,
@@ -40,7 +40,7 @@ from dann.experiments.comparison import (
     recommend_distilled,
 )
 from dann.experiments.rows import compute_agreement
-from dann.selection import info_max, probe_domains
+from dann.selection import info_max
 from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import recommend_run, to_probabilities
 from dann.training.evaluation import accuracy_columns, predict_target, to_predictions
@@ -66,8 +66,9 @@ def compare(
     Otherwise, if at least two runs adapt, the recommended network is `distilled_average`: a new one
     that `dann.training.distill` trains to predict the average of these runs.
 
-    Runs with the same seed start from the same weights and see the same batches. Each run is
-    `dann.training.start(seed)` and one plain `fit` on `domains.batches(batch_size, seed)`.
+    Runs with the same seed start from the same weights and see the same batches. Each run
+    clears the state of Keras, sets all seeds, and calls `fit` once, on
+    `domains.batches(batch_size, seed)`.
 
     Args:
         domains: The data, as `dann.data.arrays` and the other readers return it. Or an iterable of
@@ -77,14 +78,14 @@ def compare(
             pair is finished, so a generator does not keep all pairs in memory.
         methods: Names; or functions of `(backbone, num_classes)` that return a model, such as the
             classes; or a dict from names to such functions. `MDAN` receives the number of sources
-            of the data. Names are those in `dann.adaptation.METHODS`, with the default arguments of
+            of the data. Names are those of methods, such as `"cdan"`, with the default arguments of
             their classes, and
 
             - `"standardized"`: source only on inputs whose domains are standardized separately, as
               by `domains.standardize("each")`. Images of the target get the mean and variance of
               the source instead, because networks rescale pixels. It is never recommended, because
               its network needs standardized inputs.
-            - names in `dann.adaptation.REGULARIZERS`, such as `"coral"`: source only with this
+            - names of regularizers, such as `"coral"`: source only with this
               regularizer
             - `"control"`: DANN with its reversal off, `strength=0`; never recommended
             - `"adapted_shares"`: the source-only run, changed by `dann.adapt_shares`. It has no

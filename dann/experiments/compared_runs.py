@@ -10,17 +10,20 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from dann.adaptation import DANN, MDAN, REGULARIZERS, SourceOnly, TargetOnly
+from dann.adaptation import DANN, MDAN, SourceOnly, TargetOnly
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.prediction import predict
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
 from dann.data.conversion import has_strings
 from dann.experiments.comparison import DISTILLED_AVERAGE
 from dann.networks.heads import label_head, scale_outputs
-from dann.selection import Outputs, adapt_shares, compute_outputs, estimate_shares
-from dann.selection.outputs import check_finite_outputs
-from dann.training import Trainer, compile_model, distill, start
+from dann.selection import adapt_shares, compute_outputs, estimate_shares
+from dann.selection.outputs import Outputs, check_finite_outputs
+from dann.training import distill
+from dann.training.preparation import compile_model, start
+from dann.training.trainer import Trainer
 
 Method = Callable[[Any, int], Any]
 SOURCE_ONLY, TARGET_ONLY, CONTROL = "source_only", "target_only", "control"

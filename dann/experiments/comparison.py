@@ -14,9 +14,9 @@ from scipy import stats
 
 from dann.data import Standardizer
 from dann.diagnostics.catalogue import name_alignment
-from dann.selection import Recommendation
-from dann.training import RunDirectory
+from dann.selection.recommend import Recommendation
 from dann.training.report import MIN_GAIN, TITLES, WIDTH
+from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally

@@ -36,8 +36,7 @@ def binary_sign(
         implementation: `"override"`, `"stop_gradient"` or, on TensorFlow and for `"htanh"`,
             `"op_override"`; see `reverse_gradient`. All three agree in value and gradient, also at
             the infinities. Defaults to `"override"`.
-        estimator: A name in `dann.gradients.estimators.ESTIMATORS`, or an object of that package.
-            Defaults to `"htanh"`.
+        estimator: An object of `dann.gradients.estimators`, or its name. Defaults to `"htanh"`.
         sharpness: `t` of `"ede"` or `o` of `"reste"`: a number above 0, a tensor or a variable.
             Defaults to the last values of their schedules, 10 and 3.
         seed: Source of the random numbers of `"stochastic"`: an integer or a

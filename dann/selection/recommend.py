@@ -61,7 +61,8 @@ def recommend(
     Example:
 
     >>> import numpy as np
-    >>> from dann.selection import Outputs, recommend
+    >>> from dann.selection import recommend
+    >>> from dann.selection.outputs import Outputs
     >>> x = np.random.default_rng(0).normal(size=(400, 3))
     >>> similar = Outputs(x, target_features=x, source_features=x)
     >>> recommend({"source_only": [similar], "dann": [Outputs(x)]}).setting
@@ -93,7 +94,7 @@ def recommend_run(
     """Returns the recommendation of `recommend` from its measurements.
 
     Args:
-        probe: Result of `dann.selection.probe_domains` on the features of the source-only model.
+        probe: Result of `dann.data.probes.probe_domains` on the features of the source-only model.
             If it is `None`, a shift is assumed.
         probabilities: Class probabilities of the target `(n, num_classes)`, or numbers `(n, 1)`
             in regression, by name of the candidate and run.

@@ -1,6 +1,6 @@
 """Label-free scores of a checkpoint by name.
 
-A score is a function of `dann.selection.Outputs` that returns a number; higher is better. It is
+A score is a function of `Outputs` that returns a number; higher is better. It is
 registered in `SCORES` with this metadata: `reads`, the examples it needs (`"target"`,
 `"labeled source"` or `"labeled source, target"`); and `needs_mixtures=True` if it needs the logits
 of mixtures.
@@ -52,8 +52,9 @@ def compute_scores(
         source: Inputs and labels of source examples that training does not see, or `None` if no
             score needs them.
         target: Inputs of the target, without labels. A few thousand examples are enough.
-        scores: Names in `SCORES`, or functions of `Outputs` by any name. Defaults to all scores.
-            Functions of your own get features if the model has a backbone.
+        scores: Names of scores; or functions, by any name, of the outputs that `compute_outputs`
+            returns. Defaults to all scores. Functions of your own get features if the model has a
+            backbone.
         batch_size: Number of examples per batch. Defaults to `256`.
 
     Returns:
@@ -139,8 +140,8 @@ class SelectionScores(keras.callbacks.Callback):
     The scores use all examples of `source` and `target`. A few thousand are enough.
 
     Args:
-        scores: Names in `dann.selection.SCORES`, `("all",)`, or functions of
-            `dann.selection.Outputs` by any name. Defaults to `("info_max",)`.
+        scores: Names of scores, `("all",)`, or functions as in `compute_scores`. Defaults to
+            `("info_max",)`.
         source: Inputs and labels of source examples that training does not see. Defaults to `None`,
             for scores that read only the target.
         target: Inputs of the target, without labels.

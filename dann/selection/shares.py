@@ -27,8 +27,8 @@ class ShareEstimate(NamedTuple):
             the calibrated probabilities of the classes are linearly dependent.
         temperature: Divisor of the logits that calibrates the classifier on the source.
         biases: Addends of the divided logits that calibrate it, `(num_classes,)`.
-        probe: Result of `dann.selection.probe_domains` on the target and on source examples that
-            have the class shares of the target.
+        probe: Accuracy of a probe, a new classifier of the domains, on the target and on source
+            examples that have the class shares of the target.
     """
 
     source: np.ndarray
@@ -109,7 +109,8 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
     Example:
 
     >>> import numpy as np
-    >>> from dann.selection import Outputs, estimate_shares
+    >>> from dann.selection import estimate_shares
+    >>> from dann.selection.outputs import Outputs
     >>> rng = np.random.default_rng(0)
     >>> y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
     >>> x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))

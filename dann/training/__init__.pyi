@@ -1,10 +1,3 @@
-from .devices import Distribution as Distribution
 from .distillation import distill as distill
-from .preparation import compile_model as compile_model
-from .preparation import start as start
 from .resumable_fit import fit as fit
-from .run import train_run as train_run
 from .run_callbacks import EpochTable as EpochTable
-from .run_directory import RunDirectory as RunDirectory
-from .stops import StopOnNonFinite as StopOnNonFinite
-from .trainer import Trainer as Trainer

@@ -22,11 +22,11 @@ class Distribution:
     TensorFlow and `keras.distribution.DataParallel` on JAX.
 
     With `"multi_host"`, only on JAX, the devices belong to several processes that run the same
-    program. `dann.training.fit` and `train_run` give each process its part of every batch. Each
-    process needs its own directory; the directory of process 0 contains the result.
+    program. `dann.training.fit` gives each process its part of every batch. Each process needs its
+    own directory; the directory of process 0 contains the result.
 
     Call `connect()` before anything else uses the backend. Pass the object to
-    `dann.training.start`, and create and compile the model in `scope()`.
+    `dann.training.preparation.start`, and create and compile the model in `scope()`.
 
     Args:
         kind: `None` (default), one device; `"data_parallel"`, the devices of this machine; or

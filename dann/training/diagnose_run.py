@@ -2,7 +2,7 @@
 
 import pathlib
 
-from dann.diagnostics import Diagnosis
+from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.page import Picture, draw, page
 from dann.training.run_directory import RunDirectory
 

@@ -30,8 +30,8 @@ def distill(
         classifier: Functional Keras model from inputs to logits `(n, num_classes)`, such as
             `dann.SourceOnly(backbone, num_classes).classifier`.
         inputs: Inputs of the target `(n, ...)`, or a list or dict of arrays.
-        probabilities: Class probabilities of these inputs, `(n, num_classes)`, such as
-            `dann.selection.Recommendation.average`.
+        probabilities: Class probabilities of these inputs, `(n, num_classes)`, such as the
+            `average` that `dann.selection.recommend` returns.
         steps: Number of steps, at least 1.
         seed: Seed of the order of the examples, at least 0. Defaults to `0`.
 

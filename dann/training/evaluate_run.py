@@ -11,7 +11,6 @@ from scipy.stats import binomtest
 from sklearn.metrics import classification_report, confusion_matrix
 
 from dann.checks import check_integer
-from dann.selection import regret
 from dann.training.evaluation import compute_accuracies
 from dann.training.manifest import Manifest
 from dann.training.run_directory import RunDirectory
@@ -56,8 +55,9 @@ def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
     Returns:
         A frame with one row per score, the smallest regret first. Its columns are `step`, the last
         step of the epoch with the best score; `score`, the score of this epoch; `accuracy`, its
-        target accuracy; and `regret`, the best accuracy of all epochs minus `accuracy`. Scores
-        without a finite value are omitted.
+        target accuracy; and `regret`, the best accuracy of all epochs minus `accuracy`. The
+        earliest of equal scores is the best, and NaN never. Scores without a finite value are
+        omitted.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -65,16 +65,19 @@ def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
     """
     run = RunDirectory(directory)
     metrics, curve = run.metrics(), run.oracle_curve()
-    scores = {
-        name.removeprefix("selection/"): metrics[name].tolist()
-        for name in metrics
-        if name.startswith("selection/")
-    }
-    rows = []
-    for name, choice in regret(scores, curve["target/accuracy"].tolist()).items():
-        epoch = int(choice["choice"])
-        step, score = curve["step"].tolist()[epoch], scores[name][epoch]
-        rows.append((name, step, score, choice["accuracy"], choice["regret"]))
+    if len(metrics) != len(curve):
+        raise ValueError(
+            "Expected the same epochs in metrics.csv and oracle.csv. Received: "
+            f"{len(metrics)} and {len(curve)} epochs in {run}"
+        )
+    steps, accuracies, rows = curve["step"], curve["target/accuracy"], []
+    for name in metrics.columns[metrics.columns.str.startswith("selection/")]:
+        scores = metrics[name].to_numpy("float64")
+        if np.isfinite(scores).any():
+            epoch = int(np.nanargmax(scores))  # the earliest of equal scores
+            regret = accuracies.max() - accuracies[epoch]
+            score = name.removeprefix("selection/")
+            rows.append((score, steps[epoch], scores[epoch], accuracies[epoch], regret))
     columns = ["selection", "step", "score", "accuracy", "regret"]
     return pandas.DataFrame(rows, columns=columns).set_index("selection").sort_values("regret")
 

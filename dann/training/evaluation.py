@@ -114,7 +114,7 @@ def _measure_accuracy(domains, predicted):
 def _measure_leakage(model, domains, seed):
     """Measures the leakage of each nuisance on at most 5,000 test examples of the source.
 
-    Returns the attributes of `dann.diagnostics.Leakage` by nuisance and, if the model has
+    Returns the attributes of `Leakage` by nuisance and, if the model has
     `condition_on_label`, by `<name> given the label`. Splits do not divide groups, except for a
     nuisance whose values each occur in a single group, such as the name of a person. A nuisance
     that cannot be measured causes a warning.

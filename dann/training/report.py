@@ -9,10 +9,13 @@ import pandas
 
 from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
-from dann.diagnostics import Leakage, find_confounded_classes
+from dann.diagnostics import find_confounded_classes
 from dann.diagnostics.catalogue import name_alignment
-from dann.selection import Outputs, ShareEstimate, estimate_shares
+from dann.diagnostics.leakage import Leakage
+from dann.selection import estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
+from dann.selection.outputs import Outputs
+from dann.selection.shares import ShareEstimate
 
 WIDTH = 100  # columns of the console
 MIN_GAIN = 0.01  # smaller gains are noise

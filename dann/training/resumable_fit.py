@@ -39,8 +39,8 @@ def fit(
     and NumPy. To write a table of the epochs, use `dann.training.EpochTable`: Keras's `CSVLogger`
     would start a new file.
 
-    SIGTERM ends the process after the current step, with exit status 143.
-    `dann.training.StopOnNonFinite` checks losses and weights every 50 steps.
+    SIGTERM ends the process after the current step, with exit status 143. Losses and weights are
+    checked for NaN and infinity every 50 steps.
 
     On JAX, several processes can train together. Each makes the same call with its own directory,
     and all resume from the checkpoint of process 0.

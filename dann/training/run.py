@@ -55,7 +55,7 @@ def train_run(
     `source/balanced_accuracy`, `target/balanced_accuracy`, and the label-free scores as
     `selection/<name>`. With a baseline, the summary also contains the times, accuracies and InfoMax
     of the baseline under `source_only/`. With `selection`, the summary also contains the results of
-    `dann.selection.probe_domains`: `probe/<name>` for the features of the model, and
+    `dann.data.probes.probe_domains`: `probe/<name>` for the features of the model, and
     `source_only/probe/<name>` for the features of the baseline.
 
     Accuracies are fractions in [0, 1] on the test sets, computed with the final weights. Target
@@ -80,7 +80,7 @@ def train_run(
             Instead of a model, it may be the summary of another run, from which the keys
             `source_only/...` are copied. Defaults to `None`: no baseline.
         callbacks: Keras callbacks for training `model`.
-        selection: Object with the attributes `scores`, names of `dann.selection.SCORES` that are
+        selection: Object with the attributes `scores`, names of label-free scores that are
             computed after every epoch of `model`; `samples`, the largest number of examples per
             domain that the scores use; and `keep`, the score whose best epoch has the final
             weights, or `None` for the last epoch. The scores use the test set of the source and

@@ -14,7 +14,8 @@ from dann.adaptation.prediction import final_weights, predict, to_numpy
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
 from dann.data.probes import FOLDS, probe_domains
-from dann.selection import Outputs, compute_outputs, info_max
+from dann.selection import compute_outputs, info_max
+from dann.selection.outputs import Outputs
 from dann.selection.scores import compute_scores_or_worst, resolve_scores
 from dann.training.manifest import Manifest
 

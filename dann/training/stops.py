@@ -48,7 +48,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
     Example:
 
     >>> import keras
-    >>> from dann.training import StopOnNonFinite
+    >>> from dann.training.stops import StopOnNonFinite
     >>> checkpoint = keras.callbacks.ModelCheckpoint("newest.keras")
     >>> callbacks = [StopOnNonFinite(every_n_steps=10), checkpoint]
     """

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from dann.autodiff import gradients
 from dann.gradients import binary_sign
-from dann.gradients.estimators import ESTIMATORS, MagnitudeAware
+from dann.gradients.estimators import MagnitudeAware
+from dann.gradients.estimators.estimator import ESTIMATORS
 
 SHARPNESS = {"ede": ("t", (0.001, 1, 3)), "reste": ("o", (1, 2, 3))}
 STYLES = ("-", "--", ":")

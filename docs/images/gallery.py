@@ -18,6 +18,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 import dann
+from dann.training.preparation import start
 from dann.training.run_figures import compute_panel, save_features, save_samples
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -115,7 +116,7 @@ def compare(domains, methods, backbone, steps=500, optimizer=None):
 
 def predict(domains, method, backbone, steps=500):
     """Returns the classes that seed 0 of a comparison predicts for the target's test set."""
-    dann.training.start(0)
+    start(0)
     model = method(backbone(domains.input_shape), domains.num_classes)
     model.compile("adam")
     model.fit(domains.batches(64, seed=0), steps_per_epoch=steps, verbose=0)
@@ -176,7 +177,7 @@ def oscillation(data, runs):
     figure = Figure(figsize=(4.8, 3.2), dpi=160, layout="constrained")
     axes = figure.subplots()
     for beta, style, color in ((0.9, "-", WRONG), (0.5, "--", "#1b4f8f")):
-        dann.training.start(0)
+        start(0)
         backbone = dann.networks.mlp_backbone(domains.input_shape, hidden_units=(128, 128))
         model = dann.DANN(backbone, domains.num_classes)
         model.compile(keras.optimizers.Adam(beta_1=beta))

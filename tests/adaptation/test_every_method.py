@@ -12,10 +12,10 @@ from support.training_step import step
 
 import dann
 from dann.adaptation import DANN, MCC, AdversarialModel, Regularizer
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 
 pytestmark = pytest.mark.tensorflow
 
-REGULARIZERS = dann.adaptation.REGULARIZERS
 SLOW_POLICY = pytest.param("mixed_bfloat16", marks=pytest.mark.slow)
 STOCHASTIC_METHODS = {"wdgrl", "dirt_t"}  # their losses draw random numbers
 
@@ -36,9 +36,9 @@ def subclasses(cls):
 def test_methods_and_regularizers_are_registered():
     methods = subclasses(AdversarialModel) - {dann.Invariant}  # which accepts no pairs
     regularizers = subclasses(Regularizer)
-    assert set(dann.adaptation.METHODS.values()) == methods
+    assert set(small_methods.CLASSES.values()) == methods
     regularizers = {cls for cls in regularizers if not cls.__name__.startswith("_")}
-    assert set(dann.adaptation.REGULARIZERS.values()) == regularizers
+    assert set(REGULARIZERS.values()) == regularizers
     for cls in methods | regularizers:
         assert getattr(dann, cls.__name__) is getattr(dann.adaptation, cls.__name__) is cls
     names = {(cls.name, cls.name) for cls in regularizers}

@@ -9,7 +9,8 @@ from support.networks import linear, two_heads
 
 import dann
 from dann import DANN, Invariant, SourceOnly
-from dann.adaptation import METHODS, REGULARIZERS
+from dann.adaptation.adversarial_model import METHODS
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 
 
 def make(method, **kwargs):

@@ -6,7 +6,8 @@ from support.arrays import assert_all_equal
 from support.small_methods import INPUTS, LABELS, METHODS, VARIANTS, backbone
 
 import dann
-from dann.adaptation import DANN, REGULARIZERS, Invariant
+from dann.adaptation import DANN, Invariant
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 from dann.layers import DomainBlend
 from dann.registry import Registry
 from dann.schedules import GaninSchedule
@@ -40,10 +41,6 @@ def with_nuisances():
     return Invariant(backbone(), 3, nuisances={"site": 2, "age": "number"}, **settings)
 
 
-def with_regularizer(name):
-    return DANN(backbone(), 3, regularizers=[REGULARIZERS[name](**CHANGED[name])])
-
-
 RANDOM = {"dropout": with_dropout, "augmentation": with_random_augmentation}
 CASES = [pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS else n for n in METHODS]
 CASES += ["nuisances", *REGULARIZERS, *(pytest.param(n, marks=pytest.mark.jax) for n in RANDOM)]
@@ -51,7 +48,7 @@ CASES += ["nuisances", *REGULARIZERS, *(pytest.param(n, marks=pytest.mark.jax) f
 
 def build_model(name):
     if name in REGULARIZERS:
-        return with_regularizer(name)
+        return DANN(backbone(), 3, regularizers=[REGULARIZERS[name](**CHANGED[name])])
     return {**METHODS, **RANDOM, "nuisances": with_nuisances}[name]()
 
 

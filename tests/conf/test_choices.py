@@ -7,9 +7,9 @@ from omegaconf import OmegaConf
 from support.configs import CONF, compose_config, minimal_domains
 
 import dann
-from dann.adaptation import METHODS, REGULARIZERS
+from dann.adaptation.adversarial_model import METHODS
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 from dann.config import building
-from dann.data import READERS
 from dann.optimizers import Bop
 from dann.schedules import Constant
 
@@ -132,7 +132,7 @@ def test_every_reader_has_a_config_that_shows_its_command():
     texts = [path.read_text() for path in CONF.glob("data/*.yaml")]
     nodes = [OmegaConf.create(text) for text in texts]
     called = {node["_target_"] for node in nodes}
-    assert called == {f"dann.data.{reader.__name__}" for reader in READERS}
+    assert called == building.READER_NAMES
     for text, node in zip(texts, nodes, strict=True):
         required = [f"data.{key}=" for key in node if OmegaConf.is_missing(node, key)]
         assert all(key in text for key in required)

@@ -12,8 +12,8 @@ from support.configs import compose_config
 
 from dann.config import runs
 from dann.config.errors import ConfigError
-from dann.training import RunDirectory
 from dann.training.checkpoints import Checkpoints
+from dann.training.run_directory import RunDirectory
 
 FIXED = ["schedule=constant", "optimizer=adam"]  # nothing depends on the number of steps
 

@@ -34,7 +34,7 @@ CALLS = """
     keras.layers.TorchModuleWrapper keras.callbacks.LambdaCallback keras.callbacks.RemoteMonitor
     keras.src.layers.core.lambda_layer.Lambda keras.callbacks.CSVLogger.on_train_begin
     dann.config.script dann.config.building.instantiate dann.config.building.importlib.import_module
-    dann.config.script.os.getcwd dann.training.RunDirectory dann.registry.Registry
+    dann.config.script.os.getcwd dann.training.run_directory.RunDirectory dann.registry.Registry
     hydra.utils.instantiate hydra.utils.get_method functools.partial dann keras
     keras.saving.register_keras_serializable keras.layers.deserialize keras.optimizers.get
     dann.layers.deserialize dann.data.npz.np.load dann.networks.keras.models.load_model

@@ -6,7 +6,7 @@ import pytest
 from support.arrays import assert_same_inputs, collect_inputs
 
 from dann.data import csv_table
-from dann.selection import probe_domains
+from dann.data.probes import probe_domains
 
 HEADER = ["age", "city", "income", "label"]
 CITIES = ["", "bergen", "hamar", "oslo"]

@@ -5,7 +5,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from dann.selection import probe_domains
+from dann.data.probes import probe_domains
 
 SOURCE, TARGET = np.random.default_rng(5).normal(size=(2, 60, 2))
 

@@ -8,7 +8,8 @@ from linear_models import DATA
 from support.arrays import ALL_INPUTS, LABELS, PAIR
 from support.networks import linear_dann
 
-from dann.diagnostics import check, measure, straight_through_health
+from dann.diagnostics import check, straight_through_health
+from dann.diagnostics.check import measure
 from dann.layers import BinaryDense, BinarySign
 
 X = DATA[0]["source"]

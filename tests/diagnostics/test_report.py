@@ -8,11 +8,12 @@ import pytest
 from linear_models import DATA
 from support.networks import network
 
-from dann.adaptation import METHODS, WDGRL
-from dann.diagnostics import Diagnosis, measure, verdict
+from dann.adaptation import WDGRL
+from dann.adaptation.adversarial_model import METHODS
 from dann.diagnostics.catalogue import RANGES, evidence
+from dann.diagnostics.check import Diagnosis, measure
 from dann.diagnostics.page import Picture, draw, page
-from dann.diagnostics.verdict import STATES, VERDICTS
+from dann.diagnostics.verdict import STATES, VERDICTS, verdict
 
 MEASUREMENTS = {
     "reversal/state": "working",

@@ -7,7 +7,8 @@ from support.arrays import assert_all_equal
 from support.shifted_classes import linear_backbone
 
 import dann
-from dann.diagnostics import check, measure, verdict
+from dann.diagnostics.check import check, measure
+from dann.diagnostics.verdict import verdict
 from dann.networks import label_head
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.io import savemat
 
 import dann.adaptation
-from dann.adaptation import METHODS
+from dann.adaptation.adversarial_model import METHODS
 from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 

@@ -11,7 +11,8 @@ import pages
 import pytest
 
 import dann
-from dann.adaptation import METHODS, REGULARIZERS
+from dann.adaptation.adversarial_model import METHODS
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 
 PAGES = ["README.md", *sorted(glob.glob("docs/**/*.md", root_dir=pages.ROOT, recursive=True))]
 TEXTS = {path: (pages.ROOT / path).read_text() for path in [*PAGES, "CONTRIBUTING.md"]}

@@ -14,8 +14,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from support.arrays import assert_all_equal
 
 import dann
-from dann.experiments import Comparison
-from dann.selection import agreement, compute_outputs, info_max, probe_domains
+from dann.experiments.comparison import Comparison
+from dann.selection import agreement, compute_outputs, info_max
 from dann.selection.recommend import find_closest_to_average
 
 STEPS, SEEDS = 8, [0, 1]
@@ -50,7 +50,7 @@ METHODS["mine"] = functools.partial(dann.CDAN, strength=0.5)
 def train_by_hand(setting, seed):
     """Repeats the training of a row."""
     data = make_domains(True)
-    dann.training.start(seed)
+    dann.training.preparation.start(seed)
     model = METHODS[setting](backbone(), data.num_classes)
     model.compile(keras.optimizers.Adam(beta_1=0.5 if setting == "mine" else 0.9))
     pairs = data.oracle() if setting == "target_only" else data
@@ -66,7 +66,7 @@ def models():
 def test_optimizer_argument_trains_every_method():
     settings = SHORT | {"optimizer": lambda: keras.optimizers.SGD(0.0)}
     comparison = dann.compare(make_domains(False), ["dann"], **settings)
-    dann.training.start(0)
+    dann.training.preparation.start(0)
     initial = dann.SourceOnly(backbone(), 3).classifier
     assert comparison.recommendation.key[0] == "dann"
     assert_all_equal(comparison.classifier.weights, initial.weights)
@@ -102,11 +102,11 @@ def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path
     outputs = compute_outputs(
         models["mine", closest], source=data.source_test, target=data.target_train, mixed=False
     )
-    probe = probe_domains(outputs.source_features, outputs.target_features)
+    probe = dann.data.probes.probe_domains(outputs.source_features, outputs.target_features)
     probed = candidates.dropna(subset="probe/low").iloc[0]
     assert (probed["setting"], probed["seed"]) == ("mine", closest)
     assert (probed["probe/low"], probed["probe/high"]) == pytest.approx(probe[1:3])
-    dann.training.start(closest)
+    dann.training.preparation.start(closest)
     classifier = dann.SourceOnly(backbone(), data.num_classes).classifier
     dann.training.distill(classifier, data.target_train, np.mean(probabilities, axis=0), STEPS)
     inputs = data.target_train[:]

@@ -11,7 +11,8 @@ import pytest
 
 import dann
 from dann.experiments.sweep import rank_sweep
-from dann.training import RunDirectory, distill
+from dann.training import distill
+from dann.training.run_directory import RunDirectory
 
 ACCURACIES = {"0": (1.5, 0.70), "1": (1.9, 0.80), "2": (1.7, 0.95)}  # score and target accuracy
 OVERRIDES = {str(run): [f"seed={run}", "method=dann"] for run in range(4)}

@@ -12,7 +12,8 @@ from support import differentiate
 from support.differentiate import BACKEND, DTYPES, as_array, bits, tensor, value_and_gradients
 
 from dann.gradients import binary_sign
-from dann.gradients.estimators import EDE, ESTIMATORS, ReSTE, SwishSign
+from dann.gradients.estimators import EDE, ReSTE, SwishSign
+from dann.gradients.estimators.estimator import ESTIMATORS
 from dann.gradients.estimators.identifiers import get_estimator
 
 # Eager for all, in a graph without further parameters, and by XLA one of each kind of arithmetic.

@@ -11,7 +11,7 @@ import pytest
 from support.arrays import assert_all_equal
 
 from dann.layers import BinaryDense
-from dann.training import RunDirectory
+from dann.training.run_directory import RunDirectory
 
 DATA = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp"]
 SHORT = [*DATA, "debug=fast", "compare=false"]

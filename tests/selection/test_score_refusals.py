@@ -9,7 +9,7 @@ from references import SOURCE, TARGET, build_checkpoint, identity_model
 
 import dann
 from dann import selection
-from dann.selection import Outputs
+from dann.selection.outputs import Outputs
 
 SIGMOIDS = keras.losses.BinaryCrossentropy(from_logits=True)
 
@@ -88,7 +88,6 @@ REFUSALS = {
     "callback without target": (lambda: selection.SelectionScores(), "without labels"),
     "agreement of one run": (lambda: selection.agreement([np.arange(3)]), "at least two runs"),
     "agreement of NaN": (lambda: selection.agreement([np.eye(2), np.nan * np.eye(2)]), "finite"),
-    "regret": (lambda: selection.regret({"short": [1.0]}, [0.5, 0.25]), "'short' and the oracle"),
     "no source only": (lambda: selection.recommend({"dann": [Outputs(np.eye(3))]}), "source_only"),
 }
 

@@ -16,8 +16,9 @@ import dann
 from dann import selection
 from dann.adaptation import DANN
 from dann.networks import mlp_backbone
-from dann.selection import SCORES, Outputs, SelectionScores, compute_outputs, compute_scores
-from dann.selection.outputs import NotFiniteError
+from dann.selection import SelectionScores, compute_outputs, compute_scores
+from dann.selection.outputs import NotFiniteError, Outputs
+from dann.selection.scores import SCORES
 
 NAMES = sorted(SCORES)
 

@@ -7,8 +7,9 @@ from scipy import special
 
 import dann
 from dann.networks import mlp_backbone
-from dann.selection import Outputs, adapt_shares, estimate_shares
-from dann.selection.expected_accuracy import estimate_accuracy
+from dann.selection import adapt_shares, estimate_shares
+from dann.selection.expected_accuracy import AccuracyEstimate, estimate_accuracy
+from dann.selection.outputs import Outputs
 
 SHARES = [0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9]
 
@@ -136,7 +137,7 @@ def test_confidence_is_calibrated_and_corrected_for_its_error():
     assert estimate.high == pytest.approx(0.8413 - 0.039, abs=0.01)
     words = "Expected target accuracy: cannot tell (90% interval 42% to 80%, too wide: label 50"
     assert words in str(estimate)
-    narrow = dann.selection.AccuracyEstimate(0.8, 0.75, 0.85)
+    narrow = AccuracyEstimate(0.8, 0.75, 0.85)
     assert str(narrow) == "Expected target accuracy: 80% (90% interval 75% to 85%)"
     # A classifier that always predicts equal probabilities.
     flat = estimate_accuracy(Outputs(0 * logits, source_logits=0 * logits, source_labels=labels))

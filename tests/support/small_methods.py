@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from dann import adaptation
+from dann.adaptation import SourceOnly, adversarial_model
 from dann.networks import mlp_backbone
 from dann.schedules import GaninSchedule
 
@@ -38,18 +38,18 @@ EXTRA = {
 
 def build_small_model(name, **kwargs):
     """Returns a small model of a registered method."""
-    metadata, kind = adaptation.METHODS.metadata[name], adaptation.METHODS[name]
+    metadata, kind = METADATA[name], CLASSES[name]
     arguments = {"backbone": backbone(), "num_classes": 3}
     arguments |= {**metadata.get("arguments", {}), **metadata.get("example_arguments", {})}
     return kind(**{**arguments, **EXTRA.get(name, dict)(), **kwargs})
 
 
-METADATA, CLASSES = adaptation.METHODS.metadata, dict(adaptation.METHODS)
+METADATA, CLASSES = adversarial_model.METHODS.metadata, dict(adversarial_model.METHODS)
 METHODS = {name: functools.partial(build_small_model, name) for name in sorted(CLASSES)}
 SCHEDULED = {"strength": GaninSchedule(100), "joint_forward": False}
 METHODS["dann_schedule"] = functools.partial(build_small_model, "dann", **SCHEDULED)
 VARIANTS = {"dann_schedule", *(name for name in METADATA if "arguments" in METADATA[name])}
-BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, adaptation.SourceOnly)}
+BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, SourceOnly)}
 # One method per kind of step. Shared code is tested with these, and in slow tests with all.
 FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
 

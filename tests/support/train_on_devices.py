@@ -20,14 +20,16 @@ from collections.abc import Callable
 
 import keras
 import numpy as np
-from support.small_methods import build_small_model
+from support.small_methods import CLASSES, build_small_model
 
 import dann
-from dann.adaptation import DANN, MDAN, METHODS, REGULARIZERS
+from dann.adaptation import DANN, MDAN
 from dann.adaptation.prediction import final_weights, predict
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 from dann.networks import mlp_backbone
-from dann.training import Distribution, fit, start
-from dann.training.devices import get_process_position
+from dann.training import fit
+from dann.training.devices import Distribution, get_process_position
+from dann.training.preparation import start
 
 BATCH, STEPS, RATE = 12, 3, 0.1
 RNG = np.random.default_rng(0)
@@ -78,7 +80,7 @@ def layered():
     return plain_model(keras.layers.BatchNormalization(), keras.layers.Dropout(0.5, seed=1))
 
 
-CASES = {name: Case(functools.partial(build_small_model, name)) for name in sorted(METHODS)}
+CASES = {name: Case(functools.partial(build_small_model, name)) for name in sorted(CLASSES)}
 for _name in sorted(REGULARIZERS):
     CASES[f"{_name} (regularizer)"] = Case(functools.partial(regularizer_model, _name))
 CASES |= {

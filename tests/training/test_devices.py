@@ -12,7 +12,7 @@ import pytest
 
 from dann.adaptation import DANN
 from dann.data import pair
-from dann.training import devices, start
+from dann.training import devices, preparation
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ TOLERANCES = {"float32": 4e-3, "mixed_bfloat16": 3e-2, "mixed_float16": 4e-3}
 
 def train_step(precision, initial=None, run_eagerly=False):
     """Returns the initial weights, and what one step of gradient descent adds to them."""
-    start(0, precision)
+    preparation.start(0, precision)
     # Smooth everywhere: at a kink, rounding can select another slope.
     layers = [keras.layers.Conv2D(8, 3, strides=2, activation="tanh"), keras.layers.Flatten()]
     layers = [keras.Input(SOURCE.shape[1:]), *layers, keras.layers.Dense(32, activation="tanh")]

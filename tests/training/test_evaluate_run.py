@@ -2,17 +2,17 @@ import numpy as np
 import pandas
 import pytest
 
-from dann.training import RunDirectory, evaluate_run
-from dann.training.evaluate_run import measure_labeled_accuracy, write_sample
+from dann.training import evaluate_run
 from dann.training.manifest import Manifest
+from dann.training.run_directory import RunDirectory
 
 
 def test_regret_table_has_one_row_per_score(tmp_path):
     (tmp_path / "metrics.csv").write_text(
         "epoch,accuracy,selection/entropy,selection/mcc,selection/bnm\n"
-        "0,0.9,-0.5,3.0,-inf\n"
+        "0,0.9,,3.0,-inf\n"
         "1,0.9,-0.2,1.0,-inf\n"
-        "2,0.9,-0.3,2.0,-inf\n"
+        "2,0.9,-0.2,2.0,-inf\n"
     )
     (tmp_path / "oracle.csv").write_text(
         "step,cpu_seconds,target/accuracy\n100,1.0,0.6\n200,2.0,0.8\n300,3.0,0.75\n"
@@ -22,6 +22,9 @@ def test_regret_table_has_one_row_per_score(tmp_path):
     columns = ["step", "score", "accuracy", "regret"]
     assert table.loc["entropy", columns].tolist() == [200, -0.2, 0.8, 0.0]
     assert table.loc["mcc", columns].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
+    (tmp_path / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n100,1.0,0.6\n")
+    with pytest.raises(ValueError, match="3 and 1 epochs"):
+        evaluate_run.tabulate_regret(tmp_path)
 
 
 @pytest.fixture
@@ -34,7 +37,7 @@ def predicted_run(tmp_path):
 
 
 def test_sample_has_the_shares_of_the_predicted_classes(predicted_run):
-    path = write_sample(predicted_run, 20)
+    path = evaluate_run.write_sample(predicted_run, 20)
     table = pandas.read_csv(path, keep_default_na=False)
     assert path.name == "label_20.csv"
     assert list(table) == ["example", "split", "prediction", "label"]
@@ -42,15 +45,15 @@ def test_sample_has_the_shares_of_the_predicted_classes(predicted_run):
     assert table["example"].is_unique
     assert ((table["example"] < 70) == (table["prediction"] == "yes")).all()
     assert set(table["label"]) == {""}
-    draws = [pandas.read_csv(write_sample(predicted_run, 1 + n, n)) for n in range(18)]
+    draws = [pandas.read_csv(evaluate_run.write_sample(predicted_run, 1 + n, n)) for n in range(18)]
     assert len({table["example"][0] for table in draws}) > 10  # no fixed rows
 
 
 def test_sample_replaces_no_file_and_fits_the_predictions(predicted_run):
-    path = write_sample(predicted_run, 5)
+    path = evaluate_run.write_sample(predicted_run, 5)
     path.write_text("filled")
     with pytest.raises(FileExistsError, match=r"may contain labels.*label_5\.csv"):
-        write_sample(predicted_run, 5)
+        evaluate_run.write_sample(predicted_run, 5)
     assert path.read_text() == "filled"
     predicted_run.discard_results()  # as overwrite=true does
     assert path.exists()
@@ -66,7 +69,7 @@ def fill(run, labels):
 
 def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
     path = fill(predicted_run, ["yes"] * 42 + ["no "] * 8 + [""] * 3)
-    estimate = measure_labeled_accuracy(predicted_run, path, ("no", "yes"))
+    estimate = evaluate_run.measure_labeled_accuracy(predicted_run, path, ("no", "yes"))
     z, n, p = 1.959964, 50, 0.84
     center = (p + z**2 / (2 * n)) / (1 + z**2 / n)
     margin = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -76,15 +79,15 @@ def test_accuracy_of_a_sample_has_wilsons_interval(predicted_run):
     table = predicted_run.predictions().replace({"class": {"yes": "1", "no": "2"}})
     predicted_run.write_predictions(table)
     path = fill(predicted_run, ["1.0", "2"])
-    assert measure_labeled_accuracy(predicted_run, path, ["1", "2"]).accuracy == 0.5
+    assert evaluate_run.measure_labeled_accuracy(predicted_run, path, ["1", "2"]).accuracy == 0.5
     test_rows = table.assign(split="test").replace({"class": {"1": "2", "2": "1"}})
     predicted_run.write_predictions(pandas.concat([table, test_rows]))  # same row numbers
-    path = write_sample(predicted_run, 200)
+    path = evaluate_run.write_sample(predicted_run, 200)
     pandas.read_csv(path).assign(label=1).to_csv(path, index=False)
-    assert measure_labeled_accuracy(predicted_run, path, ["1", "2"])[::3] == (0.5, 200)
+    assert evaluate_run.measure_labeled_accuracy(predicted_run, path, ["1", "2"])[::3] == (0.5, 200)
     table = pandas.read_csv(path)
     table[table["split"] == "test"].to_csv(path, index=False)
-    assert measure_labeled_accuracy(predicted_run, path, ["1", "2"]).accuracy == 0.3
+    assert evaluate_run.measure_labeled_accuracy(predicted_run, path, ["1", "2"]).accuracy == 0.3
 
 
 HEADER = b"example,prediction,label\n"
@@ -108,13 +111,13 @@ def test_wrong_labels_are_refused(content, words, predicted_run):
         path = path / "filled.csv"
         path.write_bytes(content)
     with pytest.raises(ValueError, match=words):
-        measure_labeled_accuracy(predicted_run, path, ("no", "yes"))
+        evaluate_run.measure_labeled_accuracy(predicted_run, path, ("no", "yes"))
 
 
 def test_sample_needs_different_names(predicted_run):
     predicted_run.write_predictions(predicted_run.predictions().assign(example="a"))
     with pytest.raises(ValueError, match="Received: a for several examples"):
-        write_sample(predicted_run, 5)
+        evaluate_run.write_sample(predicted_run, 5)
 
 
 def test_recommended_classifier_has_the_data_of_its_runs(tmp_path):

@@ -24,14 +24,13 @@ import numpy as np
 import pytest
 
 import dann
-from dann import training
 from dann.data import DomainPair
 from dann.networks import binary_mlp_backbone
 from dann.optimizers import Bop, PerVariable
 from dann.schedules import GaninDecay, GaninSchedule
-from dann.training import checkpoints
+from dann.training import EpochTable, checkpoints, preparation, run, run_directory, stops, trainer
 
-TRAINER = training.Trainer(steps=12, steps_per_epoch=4, batch_size=6, oracle_curve=True)
+TRAINER = trainer.Trainer(steps=12, steps_per_epoch=4, batch_size=6, oracle_curve=True)
 SELECTION = types.SimpleNamespace(scores=["info_max"], samples=20, keep="info_max")
 
 
@@ -72,7 +71,7 @@ KINDS = {
 # The function in which the process dies, and in which call.
 MOMENTS = {
     "the second step of the second epoch": (
-        training.StopOnNonFinite,
+        stops.StopOnNonFinite,
         "on_train_batch_end",
         lambda number, *_: number == 6,
     ),
@@ -82,8 +81,8 @@ MOMENTS = {
         "replace",
         lambda number, draft, path: path.name == "step-8.npz",
     ),
-    "the classifier": (training.RunDirectory, "save_classifier", lambda *_: True),
-    "the summary": (training.RunDirectory, "write_summary", lambda *_: True),
+    "the classifier": (run_directory.RunDirectory, "save_classifier", lambda *_: True),
+    "the summary": (run_directory.RunDirectory, "write_summary", lambda *_: True),
 }
 
 
@@ -104,11 +103,11 @@ def train(folder, kind):
     builders, optimizer = KINDS[kind]
     models = []
     for build_model in builders:
-        training.start(1)
-        models.append(training.compile_model(build_model(), optimizer(), TRAINER))
-    callbacks = [training.EpochTable(folder / "metrics.csv")]
+        preparation.start(1)
+        models.append(preparation.compile_model(build_model(), optimizer(), TRAINER))
+    callbacks = [EpochTable(folder / "metrics.csv")]
     settings = {"selection": SELECTION, "resume": True}
-    training.train_run(folder, domains(), TRAINER, 1, *models, callbacks=callbacks, **settings)
+    run.train_run(folder, domains(), TRAINER, 1, *models, callbacks=callbacks, **settings)
     variables = [v for model in models for v in (*model.variables, *model.optimizer.variables)]
     np.savez(folder / "end.npz", *map(keras.ops.convert_to_numpy, variables))
 

@@ -5,8 +5,7 @@ import pytest
 from dann.adaptation import DANN
 from dann.data import pair
 from dann.networks import domain_head
-from dann.training import StopOnNonFinite
-from dann.training.stops import describe_broken_weights
+from dann.training.stops import StopOnNonFinite, describe_broken_weights
 
 INPUTS = np.random.default_rng(0).normal(size=(16, 3)).astype("float32")
 LABELS = (INPUTS[:, 0] > 0).astype(int)

@@ -12,15 +12,16 @@ from keras.callbacks import LambdaCallback
 from small_runs import TRAINER, build_model, train_small
 from support.arrays import assert_all_close
 
-from dann import training
 from dann.adaptation import DANN, MDD, SourceOnly, TargetOnly
 from dann.config.schema import SelectionConfig
 from dann.data import pair
 from dann.networks.heads import label_head, scale_outputs
 from dann.selection import compute_scores
-from dann.training import Distribution, RunDirectory, run_figures
+from dann.training import preparation, run_figures
+from dann.training.devices import Distribution
 from dann.training.manifest import Manifest
-from dann.training.run_callbacks import RunScores
+from dann.training.run_callbacks import EpochTable, RunScores
+from dann.training.run_directory import RunDirectory
 
 SELECTION = SelectionConfig(scores=["source_accuracy", "info_max"], samples=8)
 
@@ -69,12 +70,12 @@ def test_baseline_shares_initial_weights_and_source_batches(domains, tmp_path):
     """At strength 0 and without batch statistics, both models learn the same."""
 
     def make(method, **arguments):
-        training.start(seed=1)
+        preparation.start(seed=1)
         inputs = keras.Input((8, 8, 1))
         pixels = keras.layers.Rescaling(1 / 255)(inputs)
         features = keras.layers.Dense(5)(keras.layers.Flatten()(pixels))
         model = method(keras.Model(inputs, features), num_classes=3, **arguments)
-        return training.compile_model(model, keras.optimizers.SGD(1e-4), TRAINER)
+        return preparation.compile_model(model, keras.optimizers.SGD(1e-4), TRAINER)
 
     model, baseline = make(DANN, strength=0.0), make(SourceOnly)
     train_small(tmp_path, domains, model, baseline)
@@ -88,7 +89,7 @@ def test_regression_loss_is_divided_by_the_variance():
     head = label_head(3, 1, hidden_units=())
     mean, scale = labels.mean(), labels.std()
     model = DANN(features, label_head=scale_outputs(head, labels))
-    training.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
+    preparation.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
     numbers = mean + scale * head.predict(features.predict(inputs, verbose=0), verbose=0)[:, 0]
     np.testing.assert_allclose(model.predict(inputs, verbose=0)[:, 0], numbers, rtol=1e-5)
     pairs = pair((inputs, labels), inputs, batch_size=4)
@@ -98,7 +99,7 @@ def test_regression_loss_is_divided_by_the_variance():
     np.testing.assert_allclose(logs["mae"], np.abs(numbers - labels).mean(), rtol=1e-5)
     model = MDD(features, label_head=head, disparity="absolute_error")
     with pytest.raises(ValueError, match="a method other than MDD"):
-        training.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
+        preparation.compile_model(model, keras.optimizers.SGD(0.0), TRAINER)
 
 
 def test_nonfinite_logits_raise(domains, tmp_path):
@@ -143,7 +144,7 @@ def test_summary_has_the_scores_of_the_final_weights(keep, averages, domains, tm
     weights = []
     record = LambdaCallback(on_epoch_end=lambda *_: weights.append(model.classifier.get_weights()))
     selection = dataclasses.replace(SELECTION, keep=keep)
-    callbacks = [training.EpochTable(tmp_path / "metrics.csv"), record]
+    callbacks = [EpochTable(tmp_path / "metrics.csv"), record]
     summary = train_small(tmp_path, domains, model, callbacks=callbacks, selection=selection)
     table = csv.DictReader((tmp_path / "metrics.csv").read_text().splitlines())
     names = selection.scores

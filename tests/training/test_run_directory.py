@@ -9,12 +9,12 @@ import keras
 import pandas
 import pytest
 
-from dann.diagnostics import Diagnosis, verdict
-from dann.training import RunDirectory
+from dann.diagnostics.check import Diagnosis
+from dann.diagnostics.verdict import verdict
 from dann.training.checkpoints import Checkpoints, lock_directory
 from dann.training.diagnose_run import write_diagnosis
 from dann.training.manifest import MANIFEST, Manifest, atomic_write
-from dann.training.run_directory import LARGEST_FILE
+from dann.training.run_directory import LARGEST_FILE, RunDirectory
 
 
 @pytest.fixture

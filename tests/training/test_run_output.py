@@ -19,10 +19,12 @@ from dann import selection
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair, arrays, csv_table
-from dann.training import RunDirectory, report, run_figures
+from dann.data.probes import probe_domains
+from dann.training import report, run_figures
 from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
 from dann.training.run_callbacks import EpochLines
+from dann.training.run_directory import RunDirectory
 
 ACCURACIES = "source/accuracy", "target/accuracy"
 COMPILED = dataclasses.replace(TRAINER, run_eagerly=False)
@@ -126,7 +128,7 @@ def test_class_shares_are_estimated_if_only_shares_differ():
     y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
     x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
     source, target = (np.hstack([0 * part, 3 * part - 4.5]) for part in (x, x_target))
-    outputs = selection.Outputs(target, source_logits=source, source_labels=y)
+    outputs = selection.outputs.Outputs(target, source_logits=source, source_labels=y)
     predicted, changed = (pandas.Series(s, ["no", "yes"]) for s in ([0.5, 0.5], [0.2, 0.8]))
     line = report.describe_shares(predicted, predicted, selection.estimate_shares(outputs))
     words = r"^Estimated class shares .*: no (79|80|81)%, yes .* \(source 50%, 50%\); they"
@@ -171,7 +173,7 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     outputs = selection.compute_outputs(baseline, source=pair.source_test, target=pair.target_train)
     score = summary["source_only/selection/info_max"]
     assert score == pytest.approx(selection.info_max(outputs), rel=1e-4)
-    probe = selection.probe_domains(outputs.source_features, outputs.target_features)
+    probe = probe_domains(outputs.source_features, outputs.target_features)
     for name, value in probe._asdict().items():
         assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
     assert "source examples; the target has no labels\n" in printed.out

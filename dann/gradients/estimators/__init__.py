@@ -4,10 +4,7 @@ from dann.gradients.estimators.curves import EDE as EDE
 from dann.gradients.estimators.curves import ApproxSign as ApproxSign
 from dann.gradients.estimators.curves import ReSTE as ReSTE
 from dann.gradients.estimators.curves import SwishSign as SwishSign
-from dann.gradients.estimators.estimator import ESTIMATORS as ESTIMATORS
 from dann.gradients.estimators.estimator import Estimator as Estimator
-from dann.gradients.estimators.identifiers import Quantizer as Quantizer
-from dann.gradients.estimators.identifiers import get_estimator as get_estimator
 from dann.gradients.estimators.straight_through import DoReFa as DoReFa
 from dann.gradients.estimators.straight_through import Htanh as Htanh
 from dann.gradients.estimators.straight_through import Identity as Identity

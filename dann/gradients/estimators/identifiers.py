@@ -87,7 +87,7 @@ def get_estimator(identifier: Any) -> Estimator:
 
     Example:
 
-    >>> from dann.gradients.estimators import get_estimator
+    >>> from dann.gradients.estimators.identifiers import get_estimator
     >>> get_estimator("swish_sign")
     SwishSign(beta=5.0)
     """
