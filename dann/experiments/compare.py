@@ -66,9 +66,8 @@ def compare(
     Otherwise, if at least two runs adapt, the recommended network is `distilled_average`: a new one
     that `dann.training.distill` trains to predict the average of these runs.
 
-    Runs with the same seed start from the same weights and see the same batches. Each run
-    clears the state of Keras, sets all seeds, and calls `fit` once, on
-    `domains.batches(batch_size, seed)`.
+    Runs with the same seed start from the same weights and see the same batches. Each run clears
+    the state of Keras, sets all seeds, and calls `fit` on `domains.batches(batch_size, seed)`.
 
     Args:
         domains: The data, as `dann.data.arrays` and the other readers return it. Or an iterable of
@@ -85,8 +84,7 @@ def compare(
               by `domains.standardize("each")`. Images of the target get the mean and variance of
               the source instead, because networks rescale pixels. It is never recommended, because
               its network needs standardized inputs.
-            - names of regularizers, such as `"coral"`: source only with this
-              regularizer
+            - names of regularizers, such as `"coral"`: source only with this regularizer
             - `"control"`: DANN with its reversal off, `strength=0`; never recommended
             - `"adapted_shares"`: the source-only run, changed by `dann.adapt_shares`. It has no
               row if the estimated shares are rejected.
@@ -206,8 +204,9 @@ def compare(
     (row,) = (row for row in rows if (row["setting"], row["run"]) == recommendation.key)
     probed = {}
     if probe is not None and recommendation.setting not in (SOURCE_ONLY, SHARES):
-        inputs = domains.source_test[0], domains.target_train
-        separation = probe_domains(*(predict(run.backbone, x) for x in inputs))
+        source = predict(run.backbone, domains.source_test[0])
+        target = predict(run.backbone, domains.target_train)
+        separation = probe_domains(source, target)
         probed = {"probe/low": separation.low, "probe/high": separation.high}
     if recommendation.average is not None and recommendation.setting != SHARES:
         begin = time.perf_counter()
