@@ -27,6 +27,7 @@ def test_valid_values_become_python_numbers():
 
 NUMBER, INTEGER = "Expected `x` to be a finite number", "Expected `k` to be an integer"
 LABELS = np.array([0, 2, 7, -1, 7, 3])
+MANY_CHOICES = ["Net1", *"abcdefghijklmnopqrst"]
 
 
 REFUSALS = {
@@ -38,24 +39,12 @@ REFUSALS = {
     "integer below": (lambda: check_integer("k", 0, low=1), f"{INTEGER} >= 1. Received: k=0"),
     "hint": (lambda: check_integer("k", 1, 2, hint="because"), ">= 2, because. Received: k=1"),
     "no choice": (lambda: check_choice("m", "c", ("a", "b")), "one of 'a', 'b'. Received: m='c'"),
-    "misspelt choice": (
-        lambda: check_choice("n", "net1", ["Net1", *"abcdefghijklmnopqrst"]),
-        "mean 'Net1'?",
-    ),
+    "misspelt choice": (lambda: check_choice("n", "net1", MANY_CHOICES), "mean 'Net1'?"),
     "boolean choice": (lambda: check_choice("n", True, (1, 2)), "one of 1, 2. Received: n=True"),
-    "shape": (
-        lambda: check_shape("x", (3, 4), ["batch"]),
-        "shape (batch,). Received: shape (3, 4)",
-    ),
+    "shape": (lambda: check_shape("x", (3, 4), ["batch"]), "(batch,). Received: shape (3, 4)"),
     "value range": (lambda: check_value_range("r", (1, 0)), "the smallest and the largest pixel"),
-    "classes": (
-        lambda: check_class_range("x", LABELS, 3),
-        "from 0 to 2, for 3 classes. Received: -1, 3, 7",
-    ),
-    "classes or unknown": (
-        lambda: check_class_range("x", LABELS, 3, unknown=-1),
-        "or -1 if unknown. Received: 3, 7",
-    ),
+    "classes": (lambda: check_class_range("x", LABELS, 3), "for 3 classes. Received: -1, 3, 7"),
+    "unknown": (lambda: check_class_range("x", LABELS, 3, unknown=-1), "unknown. Received: 3, 7"),
 }
 
 

@@ -71,7 +71,7 @@ def test_identity_differs_for_other_examples_alone():
 CLASSES = np.arange(20) % 2
 TARGET = np.full((20, 3), 9.0), CLASSES
 VALUES = np.arange(24, dtype="uint8").reshape(6, 2, 2)
-ROWS = np.array([4, 0, 3, 1, 2])
+ROWS = np.array([4, 0, 3, 1, 2, 5])
 LAZY = LazyArray(VALUES.shape, VALUES.dtype, VALUES.__getitem__)
 JOINED = concatenate([VALUES[:3], select_rows(LAZY, np.array([3])), VALUES[4:]])
 
@@ -105,7 +105,10 @@ def test_joined_pairs_have_no_standardizer():
     assert join_sources(pairs).standardizer is None
 
 
-@pytest.mark.parametrize("index", [1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int)])
+INDICES = 1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int), np.arange(6) % 2 == 0
+
+
+@pytest.mark.parametrize("index", INDICES)
 @pytest.mark.parametrize(
     ("lazy", "expected"), [(select_rows(LAZY, ROWS), VALUES[ROWS]), (JOINED, VALUES)]
 )

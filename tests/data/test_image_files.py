@@ -28,18 +28,6 @@ def decoded(path, image, size=(2, 2), channels=3, **options):
     return ImageFiles([path], size, channels)[0]
 
 
-@pytest.mark.parametrize(
-    "index", [2, -1, slice(1, 4), slice(0, 0), np.array([4, 0, 0]), np.arange(5) % 2 == 0], ids=str
-)
-def test_images_are_indexed_like_an_array(paths, index):
-    images = ImageFiles(paths, SIZE)
-    assert (images.shape, images.dtype, len(images)) == (PIXELS.shape, np.dtype("uint8"), 5)
-    np.testing.assert_array_equal(images[index], PIXELS[index])
-    assert images[index].dtype == np.uint8
-    with pytest.raises(IndexError):
-        images[5]
-
-
 @pytest.mark.parametrize("suffix", EXTENSIONS)
 def test_every_format_is_read(tmp_path, suffix):
     jpeg = {"quality": 100, "subsampling": 0}

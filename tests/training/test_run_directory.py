@@ -199,14 +199,6 @@ def test_failed_write_keeps_the_old_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_lock_is_exclusive_and_leaves_no_file(tmp_path):
-    with lock_directory(tmp_path), pytest.raises(BlockingIOError, match="Received: "):
-        lock_directory(tmp_path).__enter__()
-    with lock_directory(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
 PROBE = {"probe/accuracy": 0.7, "probe/low": 0.6, "probe/high": 0.8}
 GAME = {"game/eigenvalues/real": [1.0, 2.0], "game/eigenvalues/imag": [0.5, 0.0]}
 
