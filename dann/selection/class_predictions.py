@@ -141,12 +141,12 @@ def mcc(outputs: Outputs, temperature: float = 2.5) -> float:
     check_number("temperature", temperature, 0, exclude_low=True)
     log_probabilities = special.log_softmax(outputs.target_logits / temperature, axis=1)
     probabilities = np.exp(log_probabilities)  # (n, classes)
-    # Equation 3: examples with a low entropy count up to twice as much.
+    # Examples with a low entropy count up to twice as much.
     certainty = 1 + np.exp(-special.entr(probabilities).sum(axis=1))
     weighted = certainty[:, None] * probabilities / certainty.mean()
-    # Equation 4. Dividing a row by its sum cancels any factor of the row, so each class is scaled
-    # to a maximum of 1: a class that is never predicted then does not underflow to 0 / 0.
+    # Dividing a row by its sum cancels any factor of the row, so each class is scaled to a maximum
+    # of 1: a class that is never predicted then does not underflow to 0 / 0.
     scaled = np.exp(log_probabilities - log_probabilities.max(axis=0))
     confusion = scaled.T @ weighted  # (classes, classes)
-    confusion /= confusion.sum(axis=1, keepdims=True)  # equation 6
+    confusion /= confusion.sum(axis=1, keepdims=True)
     return float(np.trace(confusion) / len(confusion) - 1)

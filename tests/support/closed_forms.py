@@ -84,7 +84,7 @@ def certainty_weights(p):
 
 
 def confusion(p, weights):
-    """Computes MCC's equations 2, 3, 5 and 6, element by element."""
+    """Computes the loss of MCC, element by element."""
     classes = range(p.shape[1])
     c = [[np.sum(weights * p[:, j] * p[:, k]) for k in classes] for j in classes]
     between = sum(c[j][k] / sum(c[j]) for j in classes for k in classes if j != k)
