@@ -230,6 +230,6 @@ def _average_domains(source_values, target_values, source_one_hot):
     shape = (-1, *(1 for _ in axes[1:]), source_values.shape[-1])
     source_one_hot = ops.reshape(ops.cast(source_one_hot, source_values.dtype), shape)
     weights = ops.ones_like(source_values) * source_one_hot
-    total = ops.maximum(ops.sum(weights, axis=axes), 1.0)
+    total = ops.maximum(ops.sum(weights, axis=axes), 1.0)  # (num_sources,), 1 if absent
     source_means = ops.sum(weights * source_values, axis=axes) / total
     return (source_means + ops.mean(target_values, axis=axes)) / 2

@@ -82,6 +82,7 @@ def probe_domains(
     features = np.concatenate(features)
     if not np.isfinite(features).all():
         return Separation(*[np.nan] * 4)
+    # One divisor for all columns, so that columns of small variance stay small.
     features = (features - features.mean(axis=0)) / (np.sqrt(features.var(axis=0).mean()) or 1.0)
     # scikit-learn sums the losses of all training examples; `_DECAY` belongs to their mean.
     alpha, domain = _DECAY * 2 * count * (1 - 1 / FOLDS), np.repeat([0, 1], count)
@@ -93,6 +94,7 @@ def probe_domains(
     probabilities = predict_held_out(classifier, features, domain, folds, method="predict_proba")
     correct = int(np.count_nonzero(probabilities.argmax(axis=1) == domain))
     interval = stats.binomtest(correct, 2 * count).proportion_ci(method="wilson")
+    # A certain mistake has a finite loss.
     loss = -np.log(np.maximum(probabilities[np.arange(2 * count), domain], 1e-12)).mean()
     return Separation(correct / (2 * count), float(interval.low), float(interval.high), float(loss))
 

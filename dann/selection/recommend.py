@@ -108,7 +108,7 @@ def recommend_run(
         )
     baselines = [key for key in probabilities if key[0] in source_only]
     adapted = [key for key in probabilities if key[0] not in source_only]
-    runs = adapted or baselines
+    runs = adapted or baselines  # runs on the source alone do not join the average of others
     if probe is not None and probe.low <= 0.5:
         reasons[0] += f": there is no visible shift, so keep {source_only[0]}"
         runs, adapted = baselines, []
@@ -143,5 +143,6 @@ def find_closest_to_average(probabilities: Sequence[np.ndarray]) -> int:
     stacked = np.stack(probabilities)  # (runs, n, classes)
     if stacked.shape[2] == 1:
         return int(np.square(stacked - stacked.mean(axis=0)).mean(axis=(1, 2)).argmin())
+    # (runs, n): whether a run predicts the class of the average
     agrees = stacked.argmax(axis=2) == stacked.mean(axis=0).argmax(axis=1)
     return int(agrees.mean(axis=1).argmax())

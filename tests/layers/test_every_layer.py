@@ -156,13 +156,10 @@ def test_each_call_in_a_step_has_its_sharpness(name):
     def twice(x):
         return sign(x, training=True) + 3.0 * sign(0.5 * x, training=True)
 
-    def add_functions(x):
-        first, second = (estimator.sharpness_at(step) for step in (0, 1))
-        return binary_sign(x, estimator=estimator, sharpness=first) + 3.0 * binary_sign(
-            0.5 * x, estimator=estimator, sharpness=second
-        )
+    def at_step(x, step):
+        return binary_sign(x, estimator=estimator, sharpness=estimator.sharpness_at(step))
 
     _, (gradient,) = value_and_gradients(twice, inputs)
-    _, (expected,) = value_and_gradients(add_functions, inputs)
+    _, (expected,) = value_and_gradients(lambda x: at_step(x, 0) + 3 * at_step(x / 2, 1), inputs)
     np.testing.assert_allclose(gradient, expected, rtol=1e-6)
     assert np.any(gradient)
