@@ -53,7 +53,7 @@ def main(cfg):
     start(cfg.seed, cfg.trainer.precision)
     domains = building.build_domains(cfg)
     building.count_steps(cfg, domains)
-    intervals = building.get_step_intervals(cfg)
+    intervals = runs.get_step_intervals(cfg)
 
     def build(method):
         # Each method starts from the same initial weights.

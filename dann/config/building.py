@@ -251,15 +251,6 @@ def count_steps(cfg: DictConfig, domains: DomainPair) -> None:
         cfg.trainer.steps = cfg.trainer.epochs * cfg.trainer.steps_per_epoch
 
 
-def get_step_intervals(cfg: DictConfig) -> list[int]:
-    """Returns the numbers of steps after which callbacks of `cfg` act within an epoch."""
-    nodes = [node for node in cfg.callbacks.values() if OmegaConf.is_dict(node)]
-    keys = "every_n_steps", "save_freq", "update_freq"
-    values = [node.get(key) for node in nodes for key in keys]
-    values = [1 if value == "batch" else value for value in values]  # for TensorBoard and Keras
-    return [value for value in values if isinstance(value, int) and value > 0]
-
-
 def build_callbacks(cfg: DictConfig, model: Any) -> list[keras.callbacks.Callback]:
     """Builds the callbacks of `cfg` that are not null, and checks them against the model."""
     callbacks = [

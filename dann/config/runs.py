@@ -208,6 +208,15 @@ def _get_baseline_settings(cfg):
     return {k: v for k, v in settings.items() if k.partition(".")[0] not in _METHOD_SETTINGS}
 
 
+def get_step_intervals(cfg: Any) -> list[int]:
+    """Returns the numbers of steps after which callbacks of `cfg` act within an epoch."""
+    nodes = [node for node in cfg.callbacks.values() if OmegaConf.is_dict(node)]
+    keys = "every_n_steps", "save_freq", "update_freq"
+    values = [node.get(key) for node in nodes for key in keys]
+    values = [1 if value == "batch" else value for value in values]  # for TensorBoard and Keras
+    return [value for value in values if isinstance(value, int) and value > 0]
+
+
 def serialize_config(cfg: Any) -> dict[str, str]:
     """Returns the config and the overrides of a run as YAML, by Hydra's file names."""
     parts = {"config": cfg, "overrides": HydraConfig.get().overrides.task}
