@@ -26,10 +26,9 @@ def explain_error(error: Exception) -> str:
     first = str(error).partition("\n")[0]
     cause: Any = error.__cause__
     if isinstance(error, errors.OverrideParseException):
-        hint = " Write $HOME instead of ~." if "=~" in error.override else ""
         return (
             "Expected arguments key=value, without spaces after commas, and quotes around text "
-            f"with special characters: 'key=\"a, (b)\"'. Received: {error.override}{hint}"
+            f"with special characters: 'key=\"a, (b)\"'. Received: {error.override}"
         )
     if isinstance(error, errors.MissingConfigException):
         group, _, name = str(error.missing_cfg_file).rpartition("/")
@@ -44,13 +43,16 @@ def explain_error(error: Exception) -> str:
     for key_error in (error, cause):
         if isinstance(key_error, ConfigKeyError | ConfigAttributeError):
             key, full_key = str(key_error.key), str(key_error.full_key)
-            near = find_similar_keys(key, key_error.parent_node)
+            parent: Any = key_error.parent_node
+            near = find_similar_keys(key, parent)
             group = full_key.removesuffix(key)
             names = ", ".join(group + name for name in near)
             hint = f"Did you mean {names}?" if near else "See --help."
             if not near and group:
-                names = ", ".join(str(name) for name in key_error.parent_node if name != "_target_")
-                hint = f"Keys of {group[:-1]}: {names}. A new key needs +{full_key}=..."
+                names = ", ".join(str(name) for name in parent if name != "_target_")
+                hint = f"Keys of {group[:-1]}: {names}."
+            if "_target_" in parent:  # it may have arguments that the config does not list
+                hint += f" A new key needs +{full_key}=..."
             return f"{first.rstrip('.')}. {hint}"
     if first.startswith("Ambiguous value"):
         argument = first.partition("'")[2].rstrip("'")

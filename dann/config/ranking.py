@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, flag_override
 
 from dann.config.script import format_command
 from dann.training.manifest import Manifest
@@ -53,6 +53,15 @@ class Ranking(Callback):
 
     def __init__(self) -> None:
         self.sweep = uuid.uuid4().hex  # equal in all copies
+
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Adds the folders that Hydra will create to the config; see `dann.config.script`."""
+        # `None` for a wrong reference, which Hydra reports next.
+        folder = OmegaConf.select(config, "hydra.run.dir", throw_on_resolution_failure=False)
+        path = pathlib.Path(folder or ".").absolute()
+        with flag_override(config.hydra.runtime, ["readonly", "struct"], False):
+            new_folders = [str(p) for p in (path, *path.parents) if not p.exists()]
+            config.hydra.runtime.new_folders = new_folders
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Ends the script if the sweep would overwrite a file that no sweep wrote."""

@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import pathlib
+import re
 import signal
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from typing import Any
 import hydra
 from hydra import compose, errors, initialize_config_dir
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -24,6 +26,8 @@ from dann.config.schema import CONF, IS_INSTALLED
 # Errors that a user can fix; any other error prints its traceback.
 _USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
 _USER_ERRORS += (errors.HydraException, OmegaConfBaseException)
+# `~` at the start of a value or of an element of a list.
+_HOME = re.compile(r"""(?<=[=,\[])(["']?)~(?=[/"',\]]|$)""")
 _HYDRA_FLAGS = (
     *("help", "hydra-help", "version", "cfg", "resolve", "package", "run", "multirun", "info"),
     *("shell-completion", "config-path", "config-name", "config-dir", "experimental-rerun"),
@@ -60,12 +64,13 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
             user_errors = () if os.environ.get("HYDRA_FULL_ERROR") == "1" else _USER_ERRORS
             failures: list[Exception] = []
             os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises its errors
+            home = os.path.expanduser("~")  # Hydra would create a folder of the name ~
+            words = [_HOME.sub(lambda match: match[1] + home, word) for word in sys.argv[1:]]
             # -m comes first, because argparse takes no values on both sides of a flag.
-            sys.argv[1:] = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))
+            sys.argv[1:] = sorted(words, key=lambda word: word not in ("-m", "--multirun"))
 
             def job(cfg) -> bool | None:
-                folder = pathlib.Path(HydraConfig.get().runtime.output_dir)
-                with _remove_if_empty(folder), _print_errors(user_errors, failures):
+                with _remove_empty_folders(), _print_errors(user_errors, failures):
                     check_config(cfg)
                     work(cfg)
                     return True  # `Ranking` reads it
@@ -207,16 +212,15 @@ def _hide_native_logs() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _remove_if_empty(directory) -> Iterator[None]:
-    """Removes the directory that Hydra created for a run if nothing was written to it.
-
-    The parent is removed, too, unless the user named the directory.
-    """
+def _remove_empty_folders() -> Iterator[None]:
+    """Removes the folders that Hydra created for a run if nothing was written to them."""
+    hydra = HydraConfig.get()
+    folders = hydra.runtime.get("new_folders", [])
+    if hydra.mode == RunMode.MULTIRUN:
+        folders = [hydra.runtime.output_dir]
     try:
         yield
     finally:
-        is_named = any(".dir=" in text for text in HydraConfig.get().overrides.hydra)
-        for folder in (directory,) if is_named else (directory, directory.parent):
-            with contextlib.suppress(OSError):
-                if folder != pathlib.Path.cwd():
-                    folder.rmdir()
+        with contextlib.suppress(OSError):  # raised by a folder that is not empty
+            for folder in folders:
+                os.rmdir(folder)
