@@ -64,7 +64,10 @@ def check_network(name: str, network: Any) -> Any:
         TypeError: If the argument is anything else.
     """
     if not isinstance(network, keras.Layer):
-        raise TypeError(f"Expected `{name}` to be a Keras model or layer. Received: {network!r}")
+        raise TypeError(
+            f"Expected `{name}` to be a Keras model or layer. Received: {network!r}. "
+            "`keras.saving.load_model` reads saved models"
+        )
     return network
 
 

@@ -12,10 +12,9 @@ from dann.adaptation.batch import is_pair
 from dann.adaptation.networks import get_graph
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients, vjp
-from dann.data.pairs import Pairs
 from dann.diagnostics.model_reversal import find_reversals, measure_model
 from dann.diagnostics.passes import (
-    PAIR_SAMPLES,
+    as_batch,
     as_tensors,
     as_vector,
     check_method,
@@ -107,18 +106,7 @@ def certify(
     Reference:
         - [Ganin et al., 2016](https://jmlr.org/papers/v17/15-239.html), equations 13 to 18.
     """
-    if isinstance(model, AdversarialModel):
-        model.check_columns(data)
-    if isinstance(data, Pairs):
-        data = data.take(PAIR_SAMPLES)
-    if isinstance(model, AdversarialModel) and not (isinstance(data, tuple | list) and data[1:]):
-        raise ValueError(
-            "Expected one batch, `({'source': xs, 'target': xt}, ys)`, or the pairs that "
-            f"`dann.data.pair` returns. Received: {type(data).__name__}"
-        )
-    data = as_tensors(data)
-    if any(tuple(tensor.shape)[:1] == (0,) for tensor in keras.tree.flatten(data)):
-        raise ValueError("Expected `data` with at least one example. Received: none")
+    data = as_tensors(as_batch(model, data))
     if isinstance(model, AdversarialModel):
         return _measure_method(model, data, mode)
     inputs = data[0] if isinstance(data, tuple) else data

@@ -11,11 +11,9 @@ import keras
 import numpy as np
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.batch import is_pair
 from dann.checks import check_choice
-from dann.data.pairs import Pairs
 from dann.diagnostics.catalogue import DIAGNOSTICS, Diagnostic
-from dann.diagnostics.passes import PAIR_SAMPLES, check_method, modes
+from dann.diagnostics.passes import as_batch, check_method, modes
 from dann.diagnostics.straight_through_health import straight_through_health
 from dann.diagnostics.verdict import Verdict, verdict
 from dann.layers import BinarySign
@@ -217,33 +215,6 @@ def get_functions(diagnostics: Sequence[str] | Mapping[str, Callable]) -> dict[s
         return dict(diagnostics)
     names = [check_choice("diagnostic", name, sorted(DIAGNOSTICS)) for name in diagnostics]
     return {name: DIAGNOSTICS[name].function for name in names}
-
-
-def as_batch(model: Any, data: Any) -> Any:
-    """Returns data as one batch of arrays: `(inputs, labels)`, or the inputs alone.
-
-    Args:
-        model: The model that takes the batch.
-        data: A batch `({"source": xs, "target": xt}, ys)`; or pairs of `dann.data.pair`, whose
-            first 256 examples of each domain are used. Sample weights are ignored. For a model that
-            is not from `dann.adaptation` its inputs, with or without labels.
-
-    Raises:
-        ValueError: If `data` has no pair of domains with source labels.
-    """
-    if isinstance(model, AdversarialModel):
-        model.check_columns(data)
-    if isinstance(data, Pairs):
-        data = data.take(PAIR_SAMPLES)
-    if not isinstance(model, AdversarialModel):
-        return data[:2] if isinstance(data, tuple) else data
-    if not isinstance(data, tuple | list) or len(data) not in (2, 3) or not is_pair(data[0]):
-        raise ValueError(
-            "Expected both domains, `({'source': inputs, 'target': inputs}, labels)`, or the pairs "
-            f"that `dann.data.pair` returns. Received: {type(data).__name__}"
-        )
-    arrays = keras.tree.map_structure(keras.ops.convert_to_numpy, tuple(data[:2]))
-    return arrays[0], np.asarray(arrays[1])
 
 
 def take_first(data: Any, count: int) -> tuple[dict[str, Any], np.ndarray]:

@@ -7,9 +7,9 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.networks import get_graph
+from dann.adaptation.networks import check_network, get_graph
 from dann.adaptation.preserve_state import preserve_state
-from dann.diagnostics.passes import DOMAINS, is_floating, to_float64
+from dann.diagnostics.passes import DOMAINS, as_batch, is_floating, to_float64
 from dann.diagnostics.straight_through_health import has_single
 
 _SAMPLES = 16  # examples of each domain, because the outputs of all layers are in memory at once
@@ -48,8 +48,7 @@ def layer_outputs(model: Any, data: Any) -> dict[str, str]:
     >>> layer_outputs(keras.Sequential([keras.Input((3,)), layer]), np.ones((4, 3)))
     {'layers/dead_units': "2 of 2 in layer 'hidden'"}
     """
-    if not isinstance(model, keras.Layer):
-        raise TypeError(f"Expected a Keras model or layer. Received: {type(model).__name__}")
+    data = as_batch(check_network("model", model), data)
     is_method = isinstance(model, AdversarialModel)
     network: Any = model.backbone if is_method else model
     x = data[0] if isinstance(data, tuple) else data

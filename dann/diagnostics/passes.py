@@ -8,9 +8,10 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation import AdversarialModel
-from dann.adaptation.batch import sum_losses
+from dann.adaptation.batch import is_pair, sum_losses
 from dann.adaptation.preserve_state import preserve_state
 from dann.checks import check_choice
+from dann.data.pairs import Pairs
 
 PAIR_SAMPLES = 256  # examples of each domain that are taken from pairs
 DOMAINS: tuple[str, ...] = ("source", "target")
@@ -149,13 +150,42 @@ def losses_at(
     model: AdversarialModel, variables: Sequence[keras.Variable], data: Any
 ) -> Callable[..., Losses]:
     """Returns the losses of a step on a batch as a function of the values of `variables`."""
-    model.check_columns(data)
-    data, training = as_tensors(data), trains_backbone(model)
+    data, training = as_tensors(as_batch(model, data)), trains_backbone(model)
     return at_weights(
         model,
         variables,
         lambda: step_losses(model, data, extract_features(model, data[0], training), training),
     )
+
+
+def as_batch(model: Any, data: Any) -> Any:
+    """Returns data as one batch of arrays: `(inputs, labels)`, or the inputs alone.
+
+    Args:
+        model: The model that takes the batch.
+        data: A batch `({"source": xs, "target": xt}, ys)`; or pairs of `dann.data.pair`, whose
+            first 256 examples of each domain are used. Sample weights are ignored. For a model that
+            is not from `dann.adaptation` its inputs, with or without labels.
+
+    Raises:
+        ValueError: If `data` has no pair of domains with source labels, or no examples.
+    """
+    is_method = isinstance(model, AdversarialModel)
+    if is_method:
+        model.check_columns(data)
+    if isinstance(data, Pairs):
+        data = data.take(PAIR_SAMPLES)
+    if is_method:
+        if not isinstance(data, tuple | list) or len(data) not in (2, 3) or not is_pair(data[0]):
+            raise ValueError(
+                "Expected both domains, `({'source': inputs, 'target': inputs}, labels)`, or the "
+                f"pairs that `dann.data.pair` returns. Received: {type(data).__name__}"
+            )
+        arrays = keras.tree.map_structure(ops.convert_to_numpy, tuple(data[:2]))
+        data = arrays[0], np.asarray(arrays[1])
+    if any(tuple(np.shape(array))[:1] == (0,) for array in keras.tree.flatten(data)):
+        raise ValueError("Expected `data` with at least one example. Received: none")
+    return data[:2] if isinstance(data, tuple) else data
 
 
 def as_tensors(data: Any) -> Any:

@@ -8,10 +8,10 @@ from keras import ops
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.batch import select_parts
-from dann.adaptation.networks import get_graph
+from dann.adaptation.networks import check_network, get_graph
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
-from dann.diagnostics.passes import as_tensors, to_float64
+from dann.diagnostics.passes import as_batch, as_tensors, to_float64
 from dann.layers import BinarySign
 
 
@@ -49,9 +49,7 @@ def straight_through_health(model: keras.Layer, data: Any) -> dict[str, float]:
     Reference:
         - [Hubara et al., 2016](https://arxiv.org/abs/1602.02830), section 1.3, for saturation.
     """
-    if not isinstance(model, keras.Layer):
-        raise TypeError(f"Expected a Keras model or layer. Received: {type(model).__name__}")
-    data = as_tensors(data)
+    data = as_tensors(as_batch(check_network("model", model), data))
     x = data[0] if isinstance(data, tuple) else data
     if not model.built:
         model(x)
