@@ -143,7 +143,12 @@ class NamedFunction:
             getattr(part, "__name__", type(part).__name__) for part in parts
         )
 
-    def __call__(self, *inputs):
+    def __call__(self, *inputs, **settings):
+        if settings:
+            raise TypeError(
+                f"Expected the inputs of `{self.__name__}` by position. Received: "
+                f"{', '.join(settings)} by name. Apply `functools.partial` to both functions first"
+            )
         return self.function(*inputs)
 
     def get_config(self):
