@@ -17,17 +17,18 @@ def as_array(values: Any, domain: str) -> Any:
         domain: Name of the domain in error messages.
 
     Raises:
-        TypeError: If `values` is a dict.
+        TypeError: If `values` is a dict, or a sparse matrix of SciPy.
         ValueError: If values are NaN, infinite, masked or complex, rows differ in length, or
             objects are neither all numbers nor all strings.
     """
+    if isinstance(values, dict) or hasattr(values, "toarray"):
+        raise TypeError(
+            f"Expected the {domain} to be a single array. Received: {type(values).__name__}. "
+            "Several inputs need `dann.data.pair`, which accepts dicts of arrays; a sparse matrix "
+            "needs `.toarray()`"
+        )
     if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
         return values
-    if isinstance(values, dict):
-        raise TypeError(
-            f"Expected the {domain} to be a single array. Received: a dict. Several inputs need "
-            "`dann.data.pair`, which accepts dicts of arrays"
-        )
     if np.ma.is_masked(values):  # `np.asarray` would ignore the mask
         raise ValueError(
             f"Expected the {domain} to have no missing values. Received: a masked array"

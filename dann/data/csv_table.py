@@ -1,5 +1,6 @@
 """Reader of CSV tables."""
 
+import gzip
 import io
 import os
 from collections.abc import Mapping, Sequence
@@ -203,7 +204,7 @@ def _read_table(table_or_path, delimiter) -> Any:
         if isinstance(file, io.StringIO):
             file.seek(0)
         table = pandas.read_csv(file, dtype=str, **csv_options)
-    except ValueError as error:  # empty, or not in UTF-8
+    except (EOFError, gzip.BadGzipFile, ValueError) as error:  # empty, or not in UTF-8
         raise ValueError(
             f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
         ) from error
@@ -214,7 +215,7 @@ def _read_table(table_or_path, delimiter) -> Any:
             f"{names[names.duplicated()].iloc[0]!r}. Rename or remove the others"
         )
     header = table.columns.str.strip()
-    if len(header) == 1 and (delimiters := [text for text in ";\t" if text in header[0]]):
+    if len(header) == 1 and (delimiters := [text for text in ";\t|" if text in header[0]]):
         raise ValueError(
             f"Expected {path} to have cells separated by {delimiter!r}. Set `delimiter` to "
             f"{delimiters[0]!r} (data.delimiter). Received: the header {header[0]!r}"

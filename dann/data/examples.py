@@ -57,11 +57,12 @@ class Examples:
         if "weights" in columns:
             self.columns["weights"] = self._check_weights()
         counts = {np.shape(array)[:1] for array in keras.tree.flatten(self.columns)}
-        if len(counts) != 1 or counts <= {(), (0,)}:
+        is_empty = any(0 in np.shape(array) for array in keras.tree.flatten(self.columns))
+        if len(counts) != 1 or counts == {()} or is_empty:
             shapes = keras.tree.map_structure(np.shape, self.columns)
             expected, hint = "arrays of one length, such as one label per input", ""
-            if counts == {(0,)}:
-                expected = "at least one example"
+            if len(counts) == 1 and is_empty:
+                expected = "at least one example, of at least one number"
             elif () in counts:
                 hint = ". Use `dataset.batch(64)` for a dataset of single examples"
             elif isinstance(self.columns["inputs"], tuple):

@@ -178,13 +178,19 @@ def load_or_decode(path: pathlib.Path, shape: Sequence[int], chunks: Iterable[An
 
     Raises:
         OSError: If the disk is full, or a file has the name of the folder.
+        ValueError: If the file is damaged.
     """
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
         with filelock.FileLock(path.with_suffix(".lock")):
             if not path.is_file():
                 _write(path, shape, chunks)
-    return np.load(path, mmap_mode="r")
+    try:
+        return np.load(path, mmap_mode="r")
+    except (EOFError, ValueError) as error:
+        raise ValueError(
+            f"Expected decoded images. Received: {path}, which is damaged. Delete this file"
+        ) from error
 
 
 def _write(path, shape, chunks):

@@ -52,15 +52,12 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
     signatures = [
         (p.target, p.input_shape, p.num_classes, p.class_names, *p.columns) for p in pairs
     ]
-    if not signatures or signatures.count(signatures[0]) < len(signatures):
+    is_joined = any(pair.source_domain is not None for pair in pairs)
+    if is_joined or not signatures or signatures.count(signatures[0]) < len(signatures):
         raise ValueError(
-            "Expected pairs with the same target name, input shape, number of classes, class names "
-            f"and data frame columns. Received: {signatures}. {NAME_CLASSES}"
-        )
-    if any(pair.source_domain is not None for pair in pairs):
-        raise ValueError(
-            "Expected pairs with a single source. Received: a pair of joined sources. Join all "
-            "pairs in one call"
+            "Expected pairs of a single source with the same target name, input shape, number of "
+            "classes, class names and data frame columns. Received: the sources "
+            f"{[pair.source for pair in pairs]} with {signatures}. {NAME_CLASSES}"
         )
     first = pairs[0]
     for pair in pairs[1:]:

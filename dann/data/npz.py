@@ -52,7 +52,7 @@ def npz(
     columns, parts = {"inputs": "x", "labels": "y", "groups": groups}, {}
     for part, path in paths.items():
         try:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:
                 parts[part] = select_columns(part, file, columns, kinds)
                 if "x_test" in file and part != "target new":
                     test = f"{part} test"

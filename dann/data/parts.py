@@ -156,9 +156,7 @@ def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
                 f"Expected the {part} to be the path of a file; for `csv_table` also a data frame "
                 f"that contains the labels in a column. Received: {type(file).__name__}"
             )
-        path = paths[part] = pathlib.Path(file).expanduser()
-        if path.is_dir():
-            raise IsADirectoryError(f"Expected the {part} to be a file. Received: {path}, a folder")
+        paths[part] = pathlib.Path(file).expanduser()
     check_disjoint(paths, os.path.samefile, "files")
     return paths
 

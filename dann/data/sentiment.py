@@ -69,10 +69,8 @@ def sentiment(
           social media text, ICWSM.
     """
     check_choice("output_mode", output_mode, (None, "tf_idf"))
-    for name, domain in (("source", source), ("target", target)):
-        check_choice(name, domain, _FILES)
-    if source == target:
-        raise ValueError(f"Expected source and target to differ. Received: {source} for both")
+    check_choice("source", source, _FILES)
+    check_choice("target", target, [name for name in _FILES if name != source])
     folder = pathlib.Path(data_dir or ".").expanduser().absolute()
     path = next((p for p in (folder / _ARCHIVE, folder / "real" / _ARCHIVE) if p.is_file()), None)
     if path is None:

@@ -73,9 +73,9 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
             )
         elif source.min() > target.max() or source.max() < target.min():
             messages.append(
-                f"column {name!r} reveals the domain: it is {source.min():g} to {source.max():g} "
-                f"in the source, {target.min():g} to {target.max():g} in the target. If it "
-                "contains ids or dates,"
+                f"column {name!r} reveals the domain: it is {source.min():.9g} to "
+                f"{source.max():.9g} in the source, {target.min():.9g} to {target.max():.9g} in "
+                "the target. If it contains ids or dates,"
             )
         elif _may_be_ids(source) and (target.empty or _may_be_ids(target)):
             messages.append(

@@ -81,9 +81,7 @@ def tfds_pair(
     shape = _choose_common_shape(shapes, image_size)
     classes: Any = {name: features[name][key].names for name, (_, key) in keys.items() if key}
     if source not in classes:
-        raise ValueError(
-            f"Expected {source} to have a class label per image. Received: no class labels"
-        )
+        raise ValueError(f"Expected {source} to have a class label per image. Received: none")
     parts = {}
     for part, name in names.items():
         images, numbers = _read_split(builders[name], splits[part], keys[name], shape)
@@ -184,9 +182,7 @@ def _choose_common_shape(shapes: dict[str, Any], image_size: Any):
     if image_size is None:
         sizes = [shape[:2] for shape in shapes.values()]
         if any(None in size for size in sizes):
-            raise ValueError(
-                f"Images of several sizes need an `image_size`. Received: {shapes} without one"
-            )
+            raise ValueError(f"Images of several sizes need an `image_size`. Received: {shapes}")
         image_size = np.max(sizes, axis=0)
     channels = max(shape[-1] for shape in shapes.values())
     return *check_image_size(image_size), check_choice("channels", channels, (1, 3))

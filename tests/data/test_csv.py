@@ -168,7 +168,7 @@ def test_booleans_are_one_category_and_one_label(column, second_column, names, w
     ("column", "target_column", "words"),
     [
         (range(60), range(60, 120), "'x' reveals the domain: it is 0 to 59 in the source, 60 to"),
-        (range(60, 120), range(60), "it is 60 to 119 in the source, 0 to 59 in the target"),
+        (np.arange(60) + 20200101, range(60), "it is 20200101 to 20200160 in the source, 0 to 59"),
         (np.arange(60) * 7, np.arange(60)[::-1] * 7 + 1, "'x' has a different whole number in"),
         (np.arange(60) / 7, np.where(np.arange(60) % 3, np.nan, 2.5), "source's cells and 67% of"),
         (np.arange(60) / 7, [np.nan] * 60, "0% of the source's cells and 100% of"),

@@ -141,3 +141,7 @@ def test_interrupted_cache_starts_again(cache, tmp_path, monkeypatch):
             cache()
     assert {path.suffix for path in (tmp_path / "cache").iterdir()} <= {".lock"}
     np.testing.assert_array_equal(cache()[0], PIXELS)
+    (path,) = tmp_path.glob("cache/*.npy")
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(ValueError, match=f"{path.name}, which is damaged. Delete this file"):
+        cache()
