@@ -18,6 +18,10 @@ _MIN_COMPILED_BATCHES = 8
 _COMPILED: weakref.WeakKeyDictionary[Any, Callable] = weakref.WeakKeyDictionary()
 
 
+class NotFiniteError(ValueError, FloatingPointError):
+    """Raised if outputs of a network are NaN or infinite."""
+
+
 def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
     """Returns the outputs of a network in inference mode, computed batch by batch.
 
@@ -46,6 +50,17 @@ def predict(network: Any, inputs: Any, batch_size: int = 256) -> np.ndarray:
         values = [ops.convert_to_tensor(to_numpy(variable)) for variable in network.variables]
         outputs = [to_numpy(run(values, batch)) for (batch,) in batches]
     return np.concatenate(outputs)
+
+
+def check_finite_outputs(name: str, values: np.ndarray) -> np.ndarray:
+    """Returns outputs `(n, ...)` in float64, and raises `NotFiniteError` if one is not finite."""
+    num_nonfinite = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
+    if num_nonfinite:
+        raise NotFiniteError(
+            f"Expected finite {name}. Received: NaN or infinite values for {num_nonfinite} of "
+            f"{len(values)} inputs. The model has probably diverged; lower the learning rate"
+        )
+    return values.astype("float64")
 
 
 def _run(network, values, batch):

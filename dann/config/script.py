@@ -214,7 +214,7 @@ def _hide_native_logs() -> Iterator[None]:
 @contextlib.contextmanager
 def _remove_empty_folders() -> Iterator[None]:
     """Removes the folders that Hydra created for a run if nothing was written to them."""
-    hydra = HydraConfig.get()
+    hydra: Any = HydraConfig.get()
     folders = hydra.runtime.get("new_folders", [])
     if hydra.mode == RunMode.MULTIRUN:
         folders = [hydra.runtime.output_dir]

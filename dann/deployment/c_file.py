@@ -55,7 +55,7 @@ def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -
         The size of the file in bytes.
 
     Raises:
-        PackError: If a layer cannot be packed; the error names the layer.
+        PackError: If a layer cannot be packed, which the error names, or a weight is not finite.
         TypeError: If `name` is not text.
         ValueError: If `name` is not an identifier in C.
     """
@@ -65,8 +65,10 @@ def to_c(classifier: keras.Model, path: str | os.PathLike, name: str = "dann") -
         raise ValueError(
             f"Expected `name` to be a letter followed by letters, digits or _. Received: {name!r}"
         )
-    text = generate_c(build_program(classifier), name)
-    return pathlib.Path(path).write_text(text)
+    steps = build_program(classifier)
+    if not all(np.isfinite(array).all() for step in steps for array in step.arrays.values()):
+        raise PackError("Expected finite weights. Received: NaN or infinity")
+    return pathlib.Path(path).write_text(generate_c(steps, name))
 
 
 def generate_c(steps: Sequence[Step], name: str = "dann") -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from dann.adaptation.prediction import predict
+from dann.adaptation.prediction import check_finite_outputs, predict
 from dann.checks import check_choice
 from dann.deployment.c_file import compile_program, to_c
 from dann.deployment.packing import build_program, get_inputs, get_network, pack
@@ -56,8 +56,9 @@ def export(
         OSError: If the format is `"c"` and there is no working compiler, `cc` or the compiler in
             `$CC`; `to_c` does not need a compiler.
         PackError: If a layer cannot be packed.
-        ValueError: If too many examples have another class or different logits, or if `path`
-            is a file or folder that this format does not write.
+        ValueError: If too many examples have another class or different logits; logits are NaN or
+            infinite; the classifier has several inputs or outputs; or `path` is a file or folder
+            that this format does not write.
     """
     network, path = get_network(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
@@ -67,16 +68,19 @@ def export(
             f"Expected a new path, or the path of an earlier export with format={format}. "
             f"Received: path='{path}'. Choose another path"
         )
+    counts = len(get_inputs(network)), len(getattr(network, "outputs", [network]))
+    if counts != (1, 1):
+        raise ValueError(f"Expected 1 input and 1 output. Received: {counts[0]} and {counts[1]}")
     inputs = np.asarray(inputs, get_inputs(network)[0].dtype)
     # Before the export, because Keras exports to ONNX only models that were called.
-    expected = predict(network, inputs)
+    expected = check_finite_outputs("logits", predict(network, inputs))
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=path.parent) as folder:
         draft = pathlib.Path(folder, f"draft{path.suffix}")
         with warnings.catch_warnings(action="ignore"):  # deprecations within the converters
             run = write(network, draft)
         outputs, limit = run(inputs), tolerance * np.abs(expected).max(initial=1.0)
-        is_equal = np.isclose(outputs, expected, rtol=0, atol=limit, equal_nan=True).all(axis=-1)
+        is_equal = np.isclose(outputs, expected, rtol=0, atol=limit).all(axis=-1)
         is_equal &= outputs.argmax(axis=-1) == expected.argmax(axis=-1)
         is_equal = is_equal.reshape(len(is_equal), -1).all(axis=1)  # (examples,)
         examples, different = len(is_equal), int((~is_equal).sum())

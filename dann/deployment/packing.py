@@ -14,6 +14,7 @@ import numpy as np
 import pandas
 
 from dann.adaptation import AdversarialModel
+from dann.adaptation.networks import check_network
 from dann.deployment.folding import Program
 from dann.deployment.kernel_rules import as_array
 from dann.deployment.layer_rules import translate_call
@@ -85,12 +86,7 @@ def get_inputs(network: keras.Model) -> list[keras.KerasTensor]:
         TypeError: If it is not a Keras model or layer.
         PackError: If the model is not built.
     """
-    if not isinstance(network, keras.Layer):
-        raise TypeError(
-            f"Expected a Keras model. Received: {network!r}. Load a file with "
-            "`keras.saving.load_model(path)`"
-        )
-    inputs = getattr(network, "inputs", None)
+    inputs = getattr(check_network("classifier", network), "inputs", None)
     if inputs is None:  # a subclassed model, or one that is not built
         shape = (network.get_build_config() or {}).get("input_shape")
         inputs = [keras.KerasTensor(shape)] if isinstance(shape, tuple | list) else []

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import pandas
 
-from dann.adaptation.prediction import predict
+from dann.adaptation.prediction import NotFiniteError, predict
 from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.data.probes import FOLDS, probe_domains
@@ -41,7 +41,6 @@ from dann.experiments.comparison import (
 )
 from dann.experiments.rows import compute_agreement
 from dann.selection import info_max
-from dann.selection.outputs import NotFiniteError
 from dann.selection.recommend import recommend_run, to_probabilities
 from dann.training.evaluation import accuracy_columns, predict_target, to_predictions
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from dann.adaptation import DANN, MDAN, SourceOnly, TargetOnly
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
-from dann.adaptation.prediction import predict
+from dann.adaptation.prediction import check_finite_outputs, predict
 from dann.adaptation.regularizers.regularizer import REGULARIZERS
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
@@ -20,7 +20,7 @@ from dann.data.conversion import has_strings
 from dann.experiments.comparison import DISTILLED_AVERAGE
 from dann.networks.heads import label_head, scale_outputs
 from dann.selection import adapt_shares, compute_outputs, estimate_shares
-from dann.selection.outputs import Outputs, check_finite_outputs
+from dann.selection.outputs import Outputs
 from dann.training import distill
 from dann.training.preparation import compile_model, start
 from dann.training.trainer import Trainer

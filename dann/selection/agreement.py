@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.metrics import cohen_kappa_score
 
-from dann.selection.outputs import check_finite_outputs
+from dann.adaptation.prediction import check_finite_outputs
 
 
 def agreement(predictions: Sequence[np.ndarray]) -> list[float]:

@@ -7,7 +7,8 @@ import numpy as np
 
 from dann.adaptation import AdversarialModel
 from dann.adaptation.labels import MULTI_LABEL_LOSSES
-from dann.adaptation.prediction import predict
+from dann.adaptation.networks import check_network
+from dann.adaptation.prediction import check_finite_outputs, predict
 from dann.checks import check_class_range
 from dann.data.conversion import frames_to_arrays, to_class_indices
 from dann.data.examples import check_frame_columns
@@ -15,10 +16,6 @@ from dann.data.lazy_array import LazyArray
 
 _MIXTURE_WEIGHT = 0.55  # of an example; its partner has the rest
 _REGRESSION_LOSSES = "mse", "mae", "mean_squared_error", "mean_absolute_error", "huber", "log_cosh"
-
-
-class NotFiniteError(ValueError):
-    """Raised if outputs of a model are NaN or infinite."""
 
 
 class Outputs(NamedTuple):
@@ -144,12 +141,7 @@ def draw_permutation_partners(count: int) -> np.ndarray:
 
 def _run_model(model, inputs, needs_features, batch_size):
     """Returns the features, or `None`, and the logits `(n, num_classes)`, in float64."""
-    network, features = getattr(model, "classifier", model), None
-    if not isinstance(network, keras.Layer):
-        raise TypeError(
-            f"Expected a Keras model. Received: {type(network).__name__}. "
-            "`keras.models.load_model` reads saved models"
-        )
+    network, features = check_network("model", getattr(model, "classifier", model)), None
     if needs_features:
         if not isinstance(model, AdversarialModel):
             raise TypeError(
@@ -193,14 +185,3 @@ def _to_logits(values):
     if sums_to_one and values.min() >= 0:
         return np.log(np.maximum(values, np.finfo("float32").tiny))  # a probability may be 0
     return values
-
-
-def check_finite_outputs(name: str, values: np.ndarray) -> np.ndarray:
-    """Returns outputs `(n, ...)` in float64, and raises `NotFiniteError` if one is not finite."""
-    num_nonfinite = int((~np.isfinite(values).reshape(len(values), -1).all(axis=1)).sum())
-    if num_nonfinite:
-        raise NotFiniteError(
-            f"Expected finite {name}. Received: NaN or infinite values for {num_nonfinite} of "
-            f"{len(values)} inputs. The model has probably diverged."
-        )
-    return values.astype("float64")

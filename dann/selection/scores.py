@@ -11,10 +11,11 @@ from typing import Any
 
 import keras
 
+from dann.adaptation.prediction import NotFiniteError
 from dann.checks import check_choice
 from dann.data.conversion import has_strings
 from dann.registry import Registry
-from dann.selection.outputs import NotFiniteError, Outputs, check_unlabeled, compute_outputs
+from dann.selection.outputs import Outputs, check_unlabeled, compute_outputs
 
 Score = Callable[[Outputs], float]
 SCORES: Registry[Score] = Registry()

@@ -6,9 +6,10 @@ import keras
 import numpy as np
 from scipy import optimize, special
 
+from dann.adaptation.prediction import check_finite_outputs
 from dann.checks import check_classifier
 from dann.data.probes import FOLDS, Separation, probe_domains
-from dann.selection.outputs import Outputs, check_finite_outputs, convert_source_labels
+from dann.selection.outputs import Outputs, convert_source_labels
 
 _MAX_STEPS, _TOLERANCE = 1000, 1e-6  # of the EM algorithm
 _REPETITIONS = 20  # of the bootstrap

@@ -9,7 +9,7 @@ import pandas
 from scipy.special import softmax
 from sklearn.metrics import mean_absolute_error, r2_score, recall_score
 
-from dann.adaptation.prediction import predict
+from dann.adaptation.prediction import check_finite_outputs, predict
 from dann.data import DomainPair
 from dann.diagnostics import accuracy_by_nuisance, leakage
 
@@ -52,11 +52,7 @@ def predict_test_sets(classifier: Any, domains: DomainPair) -> dict[str, np.ndar
         inputs, labels = getattr(domains, f"{domain}_test")
         if labels is not None:
             logits = predict(classifier, inputs)
-            if not np.isfinite(logits).all():
-                raise FloatingPointError(
-                    f"Expected finite logits on the test set of the {domain}. Received: NaN or "
-                    "infinite logits. Lower the learning rate or the strength of the reversal."
-                )
+            check_finite_outputs(f"logits on the test set of the {domain}", logits)
             predicted[domain] = to_predictions(logits)
     return predicted
 

@@ -67,8 +67,7 @@ REFUSALS = {
     "no source": (lambda: score(source=None), "held-out source examples"),
     "label out of range": (lambda: score(source=(X, Y + 1)), "labels of the source"),
     "fewer labels": (lambda: expect_accuracy(source=(X, Y[:-1])), "one label for each of the"),
-    "path": (lambda: expect_accuracy("run"), "Keras model. Received: str.*load_model"),
-    "accuracy without source": (lambda: expect_accuracy(source=None), "without source_logits"),
+    "path": (lambda: expect_accuracy("run"), "Keras model or layer. Received: 'run'.*load_model"),
     "accuracy of a number": (
         lambda: expect_accuracy(identity_model(classes=1), source=(X[:, :1], Y), target=X[:, :1]),
         "2 or more classes",
@@ -77,7 +76,6 @@ REFUSALS = {
     "shares without source": (lambda: estimate(source_logits=None), "without source_logits"),
     "shares of class -1": (lambda: estimate(source_labels=np.array([-1, 0])), "from 0 to 1.*: -1"),
     "shares of texts": (lambda: estimate(source_labels=np.array(["a", "b"])), "return_inverse"),
-    "shares of floats": (lambda: estimate(source_labels=np.array([0, 0.5])), "one class number"),
     "shares of NaN": (lambda: estimate(target_logits=np.full((2, 2), np.nan)), "finite target"),
     "shares of other classes": (lambda: estimate(target_logits=np.eye(3)), "both domains.*3, 3"),
     "features": (lambda: selection.compute_outputs(identity_model(), target=X), "dann.adaptation"),

@@ -15,9 +15,10 @@ from support.arrays import assert_all_equal
 import dann
 from dann import selection
 from dann.adaptation import DANN
+from dann.adaptation.prediction import NotFiniteError
 from dann.networks import mlp_backbone
 from dann.selection import SelectionScores, compute_outputs, compute_scores
-from dann.selection.outputs import NotFiniteError, Outputs
+from dann.selection.outputs import Outputs
 from dann.selection.scores import SCORES
 
 NAMES = sorted(SCORES)
