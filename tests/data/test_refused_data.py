@@ -143,7 +143,6 @@ REFUSALS = {
     "sources: one pair": (lambda _: join_sources(OTHER), "Received: DomainPair"),
     "sources: unknown target": (leave_out(Y), "target=5"),
     "sources: NaN domains": (leave_out(MISSING, 2), "NaN or None for 20 of 60"),
-    "pair: missing target": (pair_call(target=None), "the target to contain finite numbers"),
     "pair: too few labels": (pair_call((X, Y[:3])), "such as one label per input. Received: shape"),
     "pair: no source labels": (pair_call(X), "Received: ndarray without labels"),
     "pair: no numbers": (pair_call(target=X[..., :0]), "at least one example, of at least one num"),
