@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from dann.adaptation.prediction import check_finite_outputs, predict
-from dann.checks import check_choice
+from dann.checks import check_choice, check_number
 from dann.deployment.c_file import compile_program, to_c
 from dann.deployment.packing import build_program, get_inputs, get_network, pack
 from dann.deployment.runtime import load
@@ -62,6 +62,7 @@ def export(
     """
     network, path = get_network(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
+    check_number("tolerance", tolerance, low=0)
     model_file = path / "saved_model.pb" if format == "saved_model" else path
     if path.exists() and not model_file.is_file():
         raise ValueError(

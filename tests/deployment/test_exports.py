@@ -49,6 +49,8 @@ def test_unsuitable_classifiers_are_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             export(model, tmp_path / "model.onnx", "onnx", examples)
+    with pytest.raises(ValueError, match=">= 0. Received: tolerance=-1"):
+        export(constants, tmp_path / "model.c", "c", examples, tolerance=-1)
     with pytest.raises(PackError, match="finite weights"):
         to_c(diverged, tmp_path / "model.c")
     assert list(tmp_path.iterdir()) == []
