@@ -23,9 +23,8 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
     On TensorFlow the function is also correct under `tf.autodiff.ForwardAccumulator`, where a bare
     `tf.custom_gradient` silently returns the derivative of `forward`. TensorFlow silently loses
     every overridden gradient if a tape outside `tf.vectorized_map` watches its inputs: open the
-    tape inside the mapped function, or use `surrogate_gradient`.
-
-    On JAX the function has no forward mode (`jax.jvp`, `jax.jacfwd`): JAX raises an error there.
+    tape inside the mapped function, or use `surrogate_gradient`. In forward mode (`jax.jvp`,
+    `jax.jacfwd`), JAX raises an error.
 
     Args:
         forward: Function of one or more tensors that returns one tensor. It must take trainable
@@ -82,8 +81,7 @@ def override_gradient(forward: Callable, backward: Callable, name: str | None = 
 def override_pure_gradient(forward: Callable, backward: Callable) -> Callable:
     """Overrides the gradient of a function that depends only on its inputs. For internal use.
 
-    Unlike `override_gradient`, this function does not search for variables that `forward` reads. On
-    TensorFlow, all calls share the traces of one graph, in eager mode too.
+    Does not search for variables that `forward` reads. On TensorFlow, all calls share one graph.
 
     Args:
         forward: Function of one or more tensors that returns one tensor.
