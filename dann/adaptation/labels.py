@@ -14,6 +14,11 @@ from dann.data.pairs import Pairs
 # Losses of multi-label problems: a sigmoid per output.
 MULTI_LABEL_LOSSES = keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy
 ONE_HOT_LOSSES = keras.losses.CategoricalCrossentropy, keras.losses.CategoricalFocalCrossentropy
+_LOSS_ADVICE = (
+    "For class numbers leave out `loss`, or use `SparseCategoricalCrossentropy(from_logits=True)` "
+    "of `keras.losses`; for one-hot labels `CategoricalCrossentropy(from_logits=True)`, for "
+    "multi-label data `BinaryCrossentropy(from_logits=True)`."
+)
 
 
 def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
@@ -53,8 +58,7 @@ def get_logits_loss(loss: Any, model: Any, shape: Any) -> Any:
     if (is_keras and takes_probabilities) or not getattr(function, "from_logits", True):
         raise ValueError(
             "Expected a `loss` of logits, because the label head returns logits. Received: "
-            f"loss={loss!r}, a loss of probabilities. Use `keras.losses.CategoricalCrossentropy("
-            "from_logits=True)`, or `BinaryCrossentropy(from_logits=True)` for multi-label data."
+            f"loss={loss!r}, a loss of probabilities. {_LOSS_ADVICE}"
         )
     if isinstance(loss, MULTI_LABEL_LOSSES):
         require_exclusive_classes(model, f"{type(loss).__name__}, a multi-label loss")
@@ -115,9 +119,7 @@ def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
         raise ValueError(
             "Expected class numbers with `SparseCategoricalCrossentropy`, the default loss, or "
             f"labels with {outputs} values per example with another loss. Received: loss={loss!r} "
-            f"and labels of shape {tuple(labels.shape)}. For one-hot labels use `compile(loss="
-            "keras.losses.CategoricalCrossentropy(from_logits=True))`, for multi-label data "
-            "`keras.losses.BinaryCrossentropy(from_logits=True)`."
+            f"and labels of shape {tuple(labels.shape)}. {_LOSS_ADVICE}"
         )
 
 

@@ -145,7 +145,7 @@ CALLS = {
     "teacher twice": (lambda: make(DANN, regularizers=TEACHER), "a new `SelfEnsembling"),
     "no radius of VAT": (lambda: dann.VirtualAdversarial(), "`radius`"),
     "loss of numbers": (lambda: make(DANN, label_head=linear(4, 1)).compile("sgd"), "'mse'"),
-    "probabilities": (lambda: make(DANN).compile(loss="categorical_crossentropy"), "from_logits"),
+    "string": (lambda: make(DANN).compile("sgd", "sparse_categorical_crossentropy"), "leave out `"),
     "sigmoids": (lambda: make(DANN).compile(loss=keras.losses.BinaryCrossentropy()), "from_logits"),
     "one loss of two labels": (lambda: two_labels("mse"), r"keys \['kind', 'size'\]"),
     "misspelt loss": (lambda: two_labels({"kind": "mse", "sice": "mse"}), "'size'"),
