@@ -188,7 +188,8 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None or not is_known(labels).any() or self.target_test[1] is None:
             raise ValueError(
-                f"Expected labels of the target for the oracle. Received: none of {self.target}"
+                "Expected training and test examples of the target to have labels, for the oracle. "
+                f"Received: none of {self.target}"
             )
         rows = np.flatnonzero(is_known(labels))
         inputs = self.target_train if len(rows) == len(labels) else self.target_train[rows]
@@ -284,7 +285,8 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None or self.is_regression:
             raise ValueError(
-                f"Expected target classes for `target_labeled`. Received: none of {self.target}"
+                "Expected class labels of the target's training examples, such as class folders or "
+                f"a column of labels, for `target_labeled`. Received: none of {self.target}"
             )
         rows = draw_per_class(labels, per_class, seed)
         examples = self.target_train[rows], labels[rows].astype(np.int64)

@@ -135,9 +135,9 @@ def _warn_about_copies(images: Mapping[str, Collection[str]]) -> None:
         copies = [path for path in paths if _compute_digest(path) in train_digests]
         if copies:
             print(
-                f"warning: {len(copies)} images of the {part} have the same content as training "
-                f"images, such as {copies[0]}. Remove them, because test data must not be used for "
-                "training",
+                f"warning: {len(copies)} images of the {part.replace('target new', 'new target')} "
+                f"are also training images, such as {os.path.basename(copies[0])}; accuracies on "
+                "them are too high",
                 file=sys.stderr,
             )
 

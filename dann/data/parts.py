@@ -190,9 +190,11 @@ def select_columns(
     roles = {role: f"{name}{suffix}" for role, name in roles.items()}
     for role, name in roles.items():
         if name not in table and role != ("names" if is_source else "labels"):
+            setting = {"labels": "label", "names": "id", "groups": "groups"}.get(role, "nuisances")
             raise ValueError(
                 f"Expected the {part} to have {role} in {name!r}.{did_you_mean(name, list(table))} "
-                f"Received: {list(table)}"
+                f"Received: {list(table)}. Rename a column or, in a CSV file, set `{setting}` "
+                f"(data.{setting}) to one of these columns"
             )
     return {role: np.asarray(table[name]) for role, name in roles.items() if name in table}
 

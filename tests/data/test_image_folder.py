@@ -101,8 +101,7 @@ def test_copies_of_training_images_are_counted(load, root, capsys):
     for number, domain in enumerate((1, 1, 2)):  # two files equal images of sketch
         draw(root / f"new/{number}.png", (50 * domain, 2, number))
     assert len(load(target_new=root / "new").target_test[0]) == 3
-    words = "2 images of the target new have the same content as training images, such as "
-    assert f"{words}{root / 'new/0.png'}" in capsys.readouterr().err
+    assert "2 images of the new target are also training images" in capsys.readouterr().err
     (root / "new/0.png").unlink()
     (root / "new/1.png").unlink()
     load(target_new=root / "new")
