@@ -47,9 +47,11 @@ class Leakage(NamedTuple):
         return self.low > self.chance
 
     def __str__(self) -> str:
-        interval = f"95% interval {self.low:.2g} to {self.high:.2g}"
-        result = "detected" if self.is_detected else "not detected"
-        return f"{self.name}: {self.score:.2g} (chance {self.chance:.2g}, {interval}): {result}"
+        template = "balanced accuracy {:.0%} (chance {:.0%}, 95% interval {:.0%} to {:.0%})"
+        if self.chance == 0:  # only for a number
+            template = "R² {:.2f} (chance {:.0f}, 95% interval {:.2f} to {:.2f})"
+        values = template.format(self.score, self.chance, self.low, self.high)
+        return f"{self.name}: {values}: {'detected' if self.is_detected else 'not detected'}"
 
 
 def leakage(
@@ -279,11 +281,9 @@ def _predict(features, values, groups, is_number, seed):
         linear = LogisticRegression(max_iter=1000)
         probes = linear, RandomForestClassifier(**forest), MLPClassifier(**network)
     pipelines = [Pipeline([("scale", StandardScaler()), ("probe", probe)]) for probe in probes]
-    options: Any = {"params": {"probe__sample_weight": weights}}
+    params = {"probe__sample_weight": weights}
     folds = PredefinedSplit(fold)
-    predictions = [
-        predict_held_out(probe, features, values, folds, **options) for probe in pipelines
-    ]
+    predictions = [predict_held_out(p, features, values, folds, params=params) for p in pipelines]
     return np.stack(predictions), fold
 
 

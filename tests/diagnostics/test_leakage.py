@@ -36,7 +36,8 @@ def test_present_nuisances_are_detected_and_absent_ones_not():
     assert results["age"].probes["linear"] > 0.99
     assert all(result.low <= result.score <= result.high for result in results.values())
     score = results["site"].score
-    assert str(results["site"]).startswith(f"site: {score:.2g} (chance 0.33, 95% interval")
+    assert str(results["site"]).startswith(f"site: balanced accuracy {score:.0%} (chance 33%, 95%")
+    assert str(results["age"]).startswith(f"age: R² {results['age'].score:.2f} (chance 0, 95%")
     assert str(results["parity"]).endswith("not detected")
 
 
