@@ -209,9 +209,10 @@ RANGES = (
     HealthyRange(
         "domain/loss",
         lambda m: (-math.inf, m["probe/loss"] + 0.3),
-        "Loss of the discriminator; if the loss of a new probe is much smaller, the discriminator "
-        "is weak.",
-        "Make it larger, or raise its learning rate (`dann.optimizers.faster_heads`).",
+        "Loss of the discriminator in inference mode, far above the loss of a new probe.",
+        "If it is as high in training (metrics.csv), the discriminator is weak: make it larger, or "
+        "raise its learning rate (`dann.optimizers.faster_heads`). Otherwise train longer, until "
+        "batch normalization has the same statistics in inference as in training.",
     ),
     HealthyRange(
         "game/growth",
@@ -255,7 +256,7 @@ RANGES = (
         "probe/accuracy",
         (-math.inf, MAX_ALIGNED_ACCURACY),
         "Accuracy of a new domain probe; 50% means aligned. The verdict uses its 95% interval.",
-        "Train longer or raise the strength; see `dann.selection.recommend`.",
+        "Train longer or raise the strength; label some target examples (`evaluate label=50`).",
     ),
     HealthyRange(
         "conflict/ratio",

@@ -194,6 +194,6 @@ def test_reasons_include_findings_that_do_not_decide():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
     result = verdict(ALIGNED | change | {"domain/loss": 1.25, "label/loss": 0.65})
     assert result.name == "labels not learned"
-    for number in ("`label/loss`", "`reversal/ratio`", "`domain/loss`"):
-        assert number in " ".join(result.reasons)
+    for words in ("`label/loss`", "`reversal/ratio`", "`domain/loss`", "in inference mode"):
+        assert words in " ".join(result.reasons)
     assert max(map(len, str(result).splitlines())) <= 100
