@@ -15,7 +15,7 @@ from scipy import stats
 from dann.data import Standardizer
 from dann.diagnostics.catalogue import name_alignment
 from dann.selection.recommend import Recommendation
-from dann.training.report import MIN_GAIN, TITLES, WIDTH
+from dann.training.report import NOT_ALIGNED, TITLES, WIDTH, format_gain
 from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
@@ -24,6 +24,7 @@ GAIN = "gain"
 DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {**TITLES, GAIN: "gain*"}
+_MIN_GAIN = 0.01  # smaller gains are noise
 
 
 class Comparison:
@@ -183,14 +184,16 @@ class Comparison:
         candidates = self.runs[self.runs["oracle"].eq(False)]
         adapted = candidates[~candidates["setting"].isin(candidates["baseline"])]
         if candidates[f"target/{self.measure}"].notna().any():
-            gains = adapted.groupby("setting")[GAIN].mean()
-            is_worse = gains[setting] <= -MIN_GAIN if setting in gains else gains.max() >= MIN_GAIN
-            return ["the target labels disagree with this choice: see gain*"] if is_worse else []
+            gains = adapted.groupby("setting")[GAIN].mean().dropna()
+            is_adapted = setting in gains
+            shown = gains[[setting]] if is_adapted else gains.nlargest(1)
+            is_wrong = shown <= -_MIN_GAIN if is_adapted else shown >= _MIN_GAIN
+            return [format_gain(name, gain) for name, gain in shown[is_wrong].items()]
         intervals = adapted.reindex(columns=["probe/low", "probe/high"]).dropna()
         alignments = map(name_alignment, intervals["probe/low"], intervals["probe/high"])
         if setting in candidates["baseline"].array or {*alignments} != {"not aligned"}:
             return []
-        return ["not verified: the domains are not aligned; label some examples first"]
+        return [NOT_ALIGNED]
 
     def _describe_recommended(self):
         recommendation: Any = self.recommendation

@@ -18,7 +18,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.shares import ShareEstimate
 
 WIDTH = 100  # columns of the console
-MIN_GAIN = 0.01  # smaller gains are noise
+NOT_ALIGNED = "not verified: the domains are not aligned; label some examples first"
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
 # Titles of the measures of a run; those with * use target labels.
@@ -203,24 +203,26 @@ def describe_shares(
 def recommend_classifier(row: Mapping[str, Any]) -> str:
     """Returns in words which classifier of a run to use; see `dann.selection.recommend`.
 
-    The choice reads no target labels; with labels, the text says whether they agree with it, where
-    a gain of less than one point agrees with any choice. No measurement without labels can show
-    that each class of the target is aligned with the same class of the source; `label=50` of
-    `scripts/evaluate.py` measures the accuracy.
+    The choice reads no target labels; the text contains the gain that they measure. No measurement
+    without labels can show that each class of the target is aligned with the same class of the
+    source; `label=50` of `scripts/evaluate.py` measures the accuracy.
 
     Args:
         row: Summary of a run with a baseline and its probe, `source_only/probe/low`.
     """
-    choice, reason = row["method"], "the domains differ"
-    advice = "; not verified: label examples or compare seeds"
+    text, doubt = f"{row['method']}, because the domains differ", ""
     if row["source_only/probe/low"] <= 0.5:
-        choice, reason = "source only", "a new probe sees no shift between the domains"
-        advice = ""
+        text = "source only, because a new probe sees no shift between the domains"
     elif _find_alignment(row) == "not aligned":
-        choice, reason = "no classifier yet", "the domains are not aligned"
-        advice = ": label some examples first"
+        doubt = NOT_ALIGNED
+    else:
+        doubt = "not verified: label some examples, or compare seeds"
     if "source_only/target/accuracy" in row:
         gain = row["target/accuracy"] - row["source_only/target/accuracy"]
-        is_confirmed = abs(gain) < MIN_GAIN or (gain > 0) == (choice == row["method"])
-        advice = f"; the target labels {'agree' if is_confirmed else 'disagree'}"
-    return f"{choice}, because {reason}{advice}"
+        doubt = format_gain(row["method"], gain)
+    return "; ".join(filter(None, [text, doubt]))
+
+
+def format_gain(name: str, gain: float) -> str:
+    """Returns in words which gain target labels measure."""
+    return f"by target labels, the gain of {name} is {100 * gain:+.1f} points"

@@ -123,7 +123,7 @@ def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
         for run in ACCURACIES:
             change(sweep / run, **accuracies, **{"target/accuracy": accuracy})
         text = rank_sweep(sweep, "info_max", OVERRIDES)
-        assert ("labels disagree with this choice: see gain*" in text) == disagrees
+        assert ("\nby target labels, the gain of all seeds is -10.0 points" in text) == disagrees
 
 
 def test_new_network_learns_the_average_of_the_runs(sweep):
