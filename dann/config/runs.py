@@ -96,6 +96,8 @@ def find_run(cfg: Any) -> SelectedRun:
             return SelectedRun(run, is_done=False)
     differences, is_longer = _compare_settings(cfg, run)
     if differences:
+        if len(differences) > 5:
+            differences[5:] = [f"and {len(differences) - 5} more"]
         raise ConfigError(
             f"Expected the settings of the run in {run}. Received: {'; '.join(differences)}. "
             "Choose another hydra.run.dir, or start again with resume=false overwrite=true, which "

@@ -48,9 +48,9 @@ def start(tmp_path, hydra):
 
 OTHER_SETTINGS = [
     ([], ["seed=3"], "seed=3 instead of 0"),
-    ([], ["method=cdan"], "method._target_=dann.CDAN instead of dann.DANN"),
+    ([], ["network=binary_lenet"], "; and 10 more"),
     ([], ["trainer.batch_size=8"], "trainer.batch_size=8 instead of None"),
-    ([], ["regularizer=mcc"], "regularizers.mcc.weight=1.0 instead of None"),
+    ([], ["regularizer=mcc"], "regularizers.mcc._target_=dann.MCC instead of None"),
     ([], ["trainer.steps=900"], "trainer.steps=900 instead of 2000"),
     ([], ["schedule.total_steps=3000"], "schedule.total_steps=3000 instead of 2000"),
     (FIXED, [*FIXED, "trainer.steps=900"], "trainer.steps=900 instead of 2000"),
