@@ -12,6 +12,12 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from dann.checks import did_you_mean
 from dann.config.schema import CONF
 
+# Advice if a choice of the group does not exist.
+_ADVICE = {
+    "hydra/launcher": " For joblib, ray or submitit: `pip install hydra-<name>-launcher`.",
+    "network": " For `keras.applications`: network=keras_application network.name=ResNet50.",
+}
+
 
 class ConfigError(ValueError):
     """Raised for an invalid config. The message names the key and what to change, on one line."""
@@ -33,8 +39,13 @@ def explain_error(error: Exception) -> str:
     if isinstance(error, errors.MissingConfigException):
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         options = error.options or [path.stem for path in (CONF / group).glob("*.yaml")]
-        choices = f" Choose from {', '.join(sorted(options))}."
-        return f"{first.rstrip('.')}.{did_you_mean(name.lower(), options) or choices}"
+        hint = did_you_mean(name.lower(), options) or f" Choose from {', '.join(sorted(options))}."
+        paths = sorted(path for path in CONF.glob("*/*.yaml") if path.stem == name.lower())
+        if len(paths) in (1, 2):  # many groups have a choice such as `none`
+            hint = f" Did you mean {' or '.join(f'{p.parent.name}={p.stem}' for p in paths)}?"
+        return f"{first.rstrip('.')}.{hint}{_ADVICE.get(group, '')}"
+    if isinstance(error, ModuleNotFoundError) and error.name in ("jax", "torch"):
+        return f"KERAS_BACKEND={error.name} needs `pip install {error.name}`"
     if isinstance(error, errors.InstantiationException) and cause is not None:
         _, has_key, full_key = str(error).partition("full_key: ")
         if isinstance(cause, FileNotFoundError) and cause.filename:

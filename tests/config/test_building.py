@@ -86,6 +86,10 @@ def test_invalid_part_is_named_by_its_key(key, overrides):
     assert explain_error(raised.value).startswith((f"{key}: ", f"{key} must name"))
 
 
+def test_missing_backend_names_its_package():
+    assert "`pip install jax`" in explain_error(ModuleNotFoundError("No module", name="jax"))
+
+
 def test_default_is_dann_with_its_schedule_over_the_run():
     model = build("trainer.steps=70")
     assert type(model) is DANN

@@ -13,7 +13,9 @@ SHORT = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "d
 SHORT += ["compare=false", "selection=none", "hydra.run.dir=run"]
 REFUSALS = {
     "train.py methd=cdan": "Could not override 'methd'. Did you mean method?",
-    "train.py method=DANN": "Could not find 'method/DANN'. Did you mean dann, ",
+    "train.py method=MCC": "Could not find 'method/MCC'. Did you mean regularizer=mcc?",
+    "train.py network=resnet50": "For `keras.applications`: network=keras_application network.name",
+    "train.py hydra/launcher=basics": "ray or submitit: `pip install hydra-<name>-launcher`",
     "train.py data=images": "Could not find 'data/images'. Choose from csv, digits_to_photos, ",
     "train.py regularizer=[mcc,vta]": "Could not load 'regularizer/vta'. Did you mean vat",
     "train.py lr=0.01": "Did you mean network.learning_rate, optimizer.learning_rate?",
