@@ -21,17 +21,17 @@ def main(cfg):
 
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
-    from dann.deployment.exports import FORMATS, export
+    from dann.deployment.exports import FORMATS, check_packages, export
     from dann.training import evaluate_run
     from dann.training.run_directory import RunDirectory
 
+    check_packages(name := cfg.format.value)
     run = RunDirectory(cfg.run)
     data_run = evaluate_run.find_data_run(run)
     classifier = run.classifier()
     inputs = build_domains(load_run_config(data_run.path, cfg.paths)).target_test[0]
     count = min(cfg.examples, len(inputs))
     rows = np.linspace(0, len(inputs) - 1, count).astype(int)
-    name = cfg.format.value
     suffix = FORMATS[name][0]
     path = run.exports / (f"classifier{suffix}" if suffix else name)
     run.manifest.check([path if suffix else path / "saved_model.pb"])

@@ -1,6 +1,7 @@
 """Exports of a classifier to the formats that other programs load."""
 
 import functools
+import importlib.util
 import os
 import pathlib
 import tempfile
@@ -62,6 +63,7 @@ def export(
     """
     network, path = get_network(classifier), pathlib.Path(path)
     _, write = FORMATS[check_choice("format", format, FORMATS)]
+    check_packages(format)
     check_number("tolerance", tolerance, low=0)
     model_file = path / "saved_model.pb" if format == "saved_model" else path
     if path.exists() and not model_file.is_file():
@@ -102,6 +104,16 @@ def export(
         "different": different,
         "difference": float(np.abs(outputs - expected)[is_equal].max(initial=0.0)),
     }
+
+
+def check_packages(format: str) -> None:
+    """Raises an `ImportError` with the command for pip if the runtime of a format is missing.
+
+    Keras reports a missing converter, which depends on the backend.
+    """
+    packages = {"litert": ["ai-edge-litert"], "onnx": ["onnxruntime", "tf2onnx"]}.get(format, [])
+    if packages and importlib.util.find_spec(packages[0].replace("-", "_")) is None:
+        raise ImportError(f"format={format} needs `pip install {' '.join(packages)}`")
 
 
 def _packed(model, path):

@@ -1,6 +1,7 @@
 """Exports compute the logits of the classifier, or are not written."""
 
 import shutil
+import sys
 
 import keras
 import numpy as np
@@ -95,10 +96,12 @@ def test_foreign_files_and_folders_are_not_replaced(classifier, tmp_path):
     assert read_files(tmp_path) == before
 
 
-def test_missing_compiler_raises_one_line(classifier, tmp_path, monkeypatch):
+def test_missing_compiler_or_package_is_named(classifier, tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "/nonexistent")
-    with pytest.raises(OSError, match="^.*'/nonexistent'.*$"):
-        export(classifier[0], tmp_path / "net.c", "c", classifier[1])
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    for format, words in (("c", "^.*'/nonexistent'.*$"), ("onnx", "pip install onnxruntime tf2on")):
+        with pytest.raises((OSError, ImportError), match=words):
+            export(classifier[0], tmp_path / f"net.{format}", format, classifier[1])
     assert list(tmp_path.iterdir()) == []
 
 
