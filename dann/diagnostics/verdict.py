@@ -115,9 +115,8 @@ STATES = {
 _ADVICE = {
     "aligned": "Use a score of `dann.selection` to estimate whether the classes are also aligned.",
     "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
-    "not aligned": "Train longer or raise the strength. If the discriminator's loss in "
-    "metrics.csv is far above the loss of the probe, make the discriminator larger or raise its "
-    "learning rate. To compare with source only, label target examples (`evaluate label=50`).",
+    "not aligned": "Train longer or raise the strength. To compare with source only, label some "
+    "target examples (`evaluate label=50`).",
     "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",
     "undetermined": "Pass at least 100 examples of each domain.",
 }
