@@ -188,8 +188,7 @@ class DomainPair:
         labels = self.target_train_labels
         if labels is None or not is_known(labels).any() or self.target_test[1] is None:
             raise ValueError(
-                "Expected training and test examples of the target to have labels, for the oracle. "
-                f"Received: none of {self.target}"
+                f"Expected labels of the target for the oracle. Received: none of {self.target}"
             )
         rows = np.flatnonzero(is_known(labels))
         inputs = self.target_train if len(rows) == len(labels) else self.target_train[rows]
