@@ -15,7 +15,7 @@ from scipy import stats
 from dann.data import Standardizer
 from dann.diagnostics.catalogue import name_alignment
 from dann.selection.recommend import Recommendation
-from dann.training.report import NOT_ALIGNED, TITLES, WIDTH, format_gain
+from dann.training.report import NOT_ALIGNED, TITLES, WIDTH
 from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
@@ -171,24 +171,31 @@ class Comparison:
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
-            lines.append(f"Recommended: {self._describe_recommended()}")
+            condition = " without target labels" if self._has_target_labels() else ""
+            lines.append(f"Recommended{condition}: {self._describe_recommended()}")
             lines += self._list_doubts()
             lines += ["because:"] if self.recommendation.reasons else []
             for reason in self.recommendation.reasons:
                 lines += textwrap.wrap(f"- {reason}", WIDTH, subsequent_indent="  ")
         return "\n".join(lines)
 
+    def _has_target_labels(self):
+        return self.runs[f"target/{self.measure}"].notna().any()
+
     def _list_doubts(self):
         """Returns a line if labels or, without labels, all probes speak against the choice."""
         setting = self.recommendation.setting
         candidates = self.runs[self.runs["oracle"].eq(False)]
         adapted = candidates[~candidates["setting"].isin(candidates["baseline"])]
-        if candidates[f"target/{self.measure}"].notna().any():
+        if self._has_target_labels():
             gains = adapted.groupby("setting")[GAIN].mean().dropna()
             is_adapted = setting in gains
             shown = gains[[setting]] if is_adapted else gains.nlargest(1)
             is_wrong = shown <= -_MIN_GAIN if is_adapted else shown >= _MIN_GAIN
-            return [format_gain(name, gain) for name, gain in shown[is_wrong].items()]
+            return [
+                f"by target labels, the gain of {name} is {100 * gain:+.1f} points"
+                for name, gain in shown[is_wrong].items()
+            ]
         intervals = adapted.reindex(columns=["probe/low", "probe/high"]).dropna()
         alignments = map(name_alignment, intervals["probe/low"], intervals["probe/high"])
         if setting in candidates["baseline"].array or {*alignments} != {"not aligned"}:

@@ -63,7 +63,8 @@ def print_results(
         if outputs:
             print(estimate_accuracy(outputs))
     if "source_only/probe/low" in row:
-        print(f"Recommended: {recommend_classifier(row)}")
+        condition = " without target labels" if has_labels else ""
+        print(f"Recommended{condition}: {recommend_classifier(row, has_labels)}")
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -200,29 +201,22 @@ def describe_shares(
     return textwrap.fill(f"{title}: {cells}{differ}", WIDTH, subsequent_indent="  ")
 
 
-def recommend_classifier(row: Mapping[str, Any]) -> str:
+def recommend_classifier(row: Mapping[str, Any], has_labels: bool) -> str:
     """Returns in words which classifier of a run to use; see `dann.selection.recommend`.
 
-    The choice reads no target labels; the text contains the gain that they measure. No measurement
-    without labels can show that each class of the target is aligned with the same class of the
-    source; `label=50` of `scripts/evaluate.py` measures the accuracy.
+    It reads no target labels. No measurement without labels can show that each class of the target
+    is aligned with the same class of the source; `label=50` of `scripts/evaluate.py` measures the
+    accuracy.
 
     Args:
         row: Summary of a run with a baseline and its probe, `source_only/probe/low`.
+        has_labels: Whether the run measured the accuracy on the target.
     """
-    text, doubt = f"{row['method']}, because the domains differ", ""
     if row["source_only/probe/low"] <= 0.5:
-        text = "source only, because a new probe sees no shift between the domains"
-    elif _find_alignment(row) == "not aligned":
-        doubt = NOT_ALIGNED
-    else:
-        doubt = "not verified: label some examples, or compare seeds"
-    if "source_only/target/accuracy" in row:
-        gain = row["target/accuracy"] - row["source_only/target/accuracy"]
-        doubt = format_gain(row["method"], gain)
-    return "; ".join(filter(None, [text, doubt]))
-
-
-def format_gain(name: str, gain: float) -> str:
-    """Returns in words which gain target labels measure."""
-    return f"by target labels, the gain of {name} is {100 * gain:+.1f} points"
+        return "source only, because a new probe sees no shift between the domains"
+    text = f"{row['method']}, because the domains differ"
+    if has_labels:
+        return text
+    if _find_alignment(row) == "not aligned":
+        return f"{text}; {NOT_ALIGNED}"
+    return f"{text}; not verified: label some examples, or compare seeds"

@@ -136,7 +136,7 @@ def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path
 def test_comparison_is_printed_and_drawn(comparison, tmp_path):
     text = str(comparison)
     assert "95% interval" in text
-    assert "\nRecommended: distilled_average, a new network (target accuracy " in text
+    assert " without target labels: distilled_average, a new network (target accuracy " in text
     assert re.search(r"^target_only\* +2 ", text, re.MULTILINE)
     mean = comparison.table["target/accuracy"]["mean"]["mine"]
     gains = comparison.runs.query("setting == 'mine'")["gain"]
@@ -235,7 +235,7 @@ def test_regression_is_compared_by_errors(tmp_path):
     assert 4000 < predicted.mean() < 8000  # the outputs begin in the scale of the labels
     text = str(comparison)
     assert "regression: without mcc, cdan, sdat, adapted_shares, gradient_boosting" in text
-    assert f"Recommended: {setting}, in {run} (target MAE {error:.6g}, best run " in text
+    assert f" labels: {setting}, in {run} (target MAE {error:.6g}, best run " in text
     comparison.plot(tmp_path / "a.png")
 
 

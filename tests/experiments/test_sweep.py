@@ -97,8 +97,8 @@ def test_one_run_is_recommended_and_saved(sweep):
     change_probe(sweep / "0", "source_only/")
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert "separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
-    words = "\nRecommended: all seeds, in 1 (target accuracy 80.0%, best run 95.0%)\nbecause:\n- "
-    assert text.count(words) == text.count("Recommended: ") == 1
+    words = ": all seeds, in 1 (target accuracy 80.0%, best run 95.0%)\nbecause:\n- "
+    assert text.count(f"\nRecommended without target labels{words}") == text.count("Recomm") == 1
     folder = sweep / "recommended"
     assert (folder / "classifier.keras").read_text() == "r1"
     assert (folder / "predictions.csv").read_text() == (sweep / "1/predictions.csv").read_text()
@@ -148,7 +148,7 @@ def test_new_network_learns_the_average_of_the_runs(sweep):
     assert saved.predictions()["class"].tolist() == predicted.astype(str).tolist()
     accuracy = np.mean(predicted[4:] == 0)
     assert "a new network was trained for 3 steps to predict the average of" in text
-    assert f"Recommended: distilled_average, a new network (target accuracy {accuracy:.1%}" in text
+    assert f"labels: distilled_average, a new network (target accuracy {accuracy:.1%}" in text
     table = pandas.read_csv(sweep / "sweep.csv").set_index("run")
     assert table.loc["recommended", "target/accuracy"] == accuracy
     assert table.loc["recommended", "setting"] == "distilled_average"
@@ -157,7 +157,7 @@ def test_new_network_learns_the_average_of_the_runs(sweep):
 def test_source_only_is_recommended_without_a_shift(sweep):
     write_classes(sweep, **CLASSES)
     change_probe(sweep / "0", "source_only/", low=0.5)
-    assert "Recommended: source only" in rank_sweep(sweep, "info_max", OVERRIDES)
+    assert " labels: source only" in rank_sweep(sweep, "info_max", OVERRIDES)
     assert not (sweep / "recommended").exists()  # no run saved its baseline
     baseline = RunDirectory(sweep / "0/source_only")
     baseline.path.mkdir()

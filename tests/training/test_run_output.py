@@ -116,12 +116,10 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     assert report.describe_alignment(row) == line + advice
     row |= summarize_probe("source_only/", 0.53, 0.51)
     beginning = f"dann, because the domains differ; not verified: {doubt}"
-    assert report.recommend_classifier(row).startswith(beginning)
+    assert report.recommend_classifier(row, False).startswith(beginning)
+    assert report.recommend_classifier(row, True) == "dann, because the domains differ"
     row |= summarize_probe("source_only/", 0.52, 0.5)
-    assert report.recommend_classifier(row).startswith("source only, ")
-    row |= {"target/accuracy": 0.75, "source_only/target/accuracy": 0.5}
-    words = "; by target labels, the gain of dann is +25.0 points"
-    assert report.recommend_classifier(row).endswith(words)
+    assert report.recommend_classifier(row, False).startswith("source only, ")
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
