@@ -194,25 +194,23 @@ RANGES = (
         "reversal/head_norm",
         (1e-30, math.inf),
         "Norm of the gradient of the discriminator's weights; at 0 it cannot learn.",
-        "Make its weights trainable. Its last layer should return one logit, without softmax or "
-        "sigmoid.",
+        "Make its weights trainable. Let it return one logit, without softmax or sigmoid.",
         "discriminator not learning",
     ),
     HealthyRange(
         "domain/spread",
         (1e-4, math.inf),
         "Standard deviation of the discriminator's output; 0 means one output for all examples.",
-        "Let the discriminator return one logit, without softmax or sigmoid. Lower its learning "
-        "rate.",
+        "Let the discriminator return one logit (no softmax or sigmoid). Lower its learning rate.",
         "discriminator not learning",
     ),
     HealthyRange(
         "domain/loss",
         lambda m: (-math.inf, m["probe/loss"] + 0.3),
         "Loss of the discriminator in inference mode, far above the loss of a new probe.",
-        "If it is as high in training (metrics.csv), the discriminator is weak: make it larger, or "
-        "raise its learning rate (`dann.optimizers.faster_heads`). Otherwise train longer, until "
-        "batch normalization has the same statistics in inference as in training.",
+        "If it is as high in training (metrics.csv), make the discriminator larger or raise its "
+        "learning rate (`dann.optimizers.faster_heads`). Otherwise train longer: the moving "
+        "averages of batch normalization lag behind.",
     ),
     HealthyRange(
         "game/growth",
@@ -238,16 +236,14 @@ RANGES = (
     HealthyRange(
         "label/loss",
         lambda m: (-math.inf, 0.9 * m["label/prior_entropy"]),
-        "Label loss in nats; a model that always predicts the class shares is slightly above "
-        "the limit.",
+        "Label loss in nats; a prediction of only the class shares is slightly above the limit.",
         "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
         "labels not learned",
     ),
     HealthyRange(
         "target/share_distance",
         lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
-        "Distance between the class shares of the source and the class shares predicted for the "
-        "target.",
+        "Distance between the class shares of the source and the predicted shares of the target.",
         "If the true shares differ, aligning whole domains moves examples into wrong classes: "
         "use a lower strength. Inputs that look like another class also increase the distance.",
         "label shift",
@@ -261,8 +257,7 @@ RANGES = (
     HealthyRange(
         "conflict/ratio",
         (0.1, 100),
-        "Norm of the adversarial gradient of the backbone, divided by the norm of the gradient of "
-        "the label loss.",
+        "Norm of the backbone's adversarial gradient, relative to the gradient of the label loss.",
         "If it is too low, raise the strength; if it is too high, lower the strength.",
     ),
     HealthyRange(
