@@ -165,7 +165,7 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     (sweep / "0/standardizer.json").write_text("statistics")
     shutil.copy(sweep / "1/predictions.csv", baseline.path)
     text = rank_sweep(sweep, "info_max", OVERRIDES)
-    assert "\nRecommended: source only, in 0/source_only\nbecause:" in text
+    assert " labels: source only, in 0/source_only\nbecause:" in text
     assert (sweep / "recommended/classifier.keras").read_text() == "baseline"
     assert (sweep / "recommended/standardizer.json").read_text() == "statistics"
     (sweep / "0/standardizer.json").unlink()
@@ -174,7 +174,7 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     change(sweep / "0", method="source_only")
     change_probe(sweep / "0", "", low=0.4)
     text = rank_sweep(sweep, "info_max", {**OVERRIDES, "0": ["seed=0", "method=source_only"]})
-    assert "Recommended: source only, in 0" in text
+    assert " labels: source only, in 0" in text
     assert (sweep / "recommended/classifier.keras").read_text() == "r0"
 
 
