@@ -157,4 +157,5 @@ def test_bop_trains_only_binary_kernels():
 
 
 def test_momentum_of_adam_has_a_key():
-    assert build_optimizer("optimizer=adam", "optimizer.beta_1=0.5").beta_1 == 0.5
+    assert build_optimizer("optimizer=adam").beta_1 == 0.5
+    assert build_optimizer("optimizer=adam", "optimizer.beta_1=0.9").beta_1 == 0.9
