@@ -1,7 +1,4 @@
-"""Pairs of domains as batches for `fit`, and the readers that load them.
-
-`dann.data.builders` has TFDS builders of some data sets; importing it imports TFDS.
-"""
+"""Pairs of domains as batches for `fit`, and the readers that load them."""
 
 from dann.data.arrays import arrays as arrays
 from dann.data.csv_table import csv_table as csv_table

@@ -34,9 +34,10 @@ def image_folder(
 
     This is the layout of Office-31 (with an extra level `images/`), Office-Home, VisDA and
     DomainNet. Images are bmp, gif, jpg, png, ppm, tiff or webp files, at any depth below their
-    class; other files are counted and ignored. A list file with lines `path label` can replace the
-    folder of a domain; see `dann.data.image_folder.read_images`. A target needs no labels: its
-    folder may contain images and no folders, its list file only paths.
+    class; other files are counted and ignored. A list file can replace the folder of a domain. It
+    contains lines `path label`, with paths relative to `root` or to the folder of the list, and
+    integer labels of at least 0. A target needs no labels: its folder may contain images and no
+    folders, its list file only paths.
 
     The header of every file is read first. Unless `cache` is `True`, each batch decodes its own
     images, so an image that is damaged after its header stops training at its batch. Each image is

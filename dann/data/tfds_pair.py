@@ -32,9 +32,10 @@ def tfds_pair(
 ) -> DomainPair:
     """Pairs two TFDS data sets of images.
 
-    `dann.data.tfds_pair.unify` converts the images of both data sets to one size, and to color if
-    one data set is in color, `height * width * channels` bytes each. Only the test and oracles use
-    the labels of the target.
+    The images of both data sets are converted to one size, and to color if one data set is in
+    color, `height * width * channels` bytes each. Resizing is bilinear, antialiased when it
+    shrinks, and does not preserve the aspect ratio. Only the test and oracles use the labels of the
+    target.
 
     The target's classes are matched to the source's by name; the target may lack some classes, or
     have no labels. A label -1 in the target's training split means that the class is unknown. In
@@ -137,8 +138,9 @@ def emoji(
         labels: `"groups"` (default), 7 classes such as food and drink, or `"subgroups"`, 23 classes
             such as fruit.
         cache_dir: Folder of prepared data sets.
-        data_dir: Folder that contains `emoji/` with the tarballs of the drawings. Defaults to
-            `None`: the current folder.
+        data_dir: Folder that contains `emoji/` with the tarballs of the drawings, of the packages
+            and versions in `dann.data.builders.emoji.STYLES`. Defaults to `None`: the current
+            folder.
 
     Raises:
         OSError: If a tarball is missing; the message has the command that fetches it.

@@ -60,15 +60,18 @@ def recommend(
 
     Example:
 
-    >>> import numpy as np
-    >>> from dann.selection import recommend
-    >>> from dann.selection.outputs import Outputs
-    >>> x = np.random.default_rng(0).normal(size=(400, 3))
-    >>> similar = Outputs(x, target_features=x, source_features=x)
-    >>> recommend({"source_only": [similar], "dann": [Outputs(x)]}).setting
+    >>> import dann, keras, numpy as np
+    >>> from dann.selection import compute_outputs, recommend
+    >>> inputs = keras.Input((3,))
+    >>> backbone = keras.Model(inputs, keras.layers.Identity()(inputs))
+    >>> model = dann.SourceOnly(backbone, label_head=keras.layers.Identity())
+    >>> x = np.random.default_rng(0).normal(size=(400, 3)).astype("float32")
+    >>> source = x, np.zeros(400, int)
+    >>> similar, shifted = (compute_outputs(model, source=source, target=x + d) for d in (0, 5))
+    >>> recommend({"source_only": [similar], "dann": [similar]}).setting
     'source_only'
-    >>> shifted = Outputs(-x, target_features=x, source_features=x + 5)
-    >>> recommend({"source_only": [shifted], "dann": [Outputs(-x), Outputs(x), Outputs(x)]}).key
+    >>> dissenting = shifted._replace(target_logits=-shifted.target_logits)
+    >>> recommend({"source_only": [shifted], "dann": [dissenting, shifted, shifted]}).key
     ('dann', 1)
     """
     baseline = candidates[source_only][0]
