@@ -109,14 +109,15 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
 
     Example:
 
-    >>> import numpy as np
-    >>> from dann.selection import estimate_shares
-    >>> from dann.selection.outputs import Outputs
+    >>> import dann, keras, numpy as np
+    >>> inputs = keras.Input((1,))
+    >>> classifier = keras.Model(inputs, keras.ops.hstack([0 * inputs, 3 * inputs - 4.5]))
     >>> rng = np.random.default_rng(0)
     >>> y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
     >>> x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
-    >>> logits, target_logits = (np.hstack([0 * x, 3 * x - 4.5]) for x in (x, x_target))
-    >>> shares = estimate_shares(Outputs(target_logits, source_logits=logits, source_labels=y))
+    >>> domains = {"source": (x, y), "target": x_target}
+    >>> outputs = dann.selection.compute_outputs(classifier, features=False, **domains)
+    >>> shares = dann.selection.estimate_shares(outputs)
     >>> shares.target.round(1).tolist(), shares.rejection_reason
     ([0.8, 0.2], None)
 
@@ -135,7 +136,10 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
         estimate = _estimate(source[rows], labels[rows], target[target_rows], *calibration)
         bootstrap_shares.append(estimate[1])
     errors = np.std(bootstrap_shares, axis=0, ddof=1)
-    if not _are_shares_identifiable(source, temperature, biases):
+    probabilities = special.softmax(source / temperature + biases, axis=1)  # (m, classes)
+    norms = np.maximum(np.linalg.norm(probabilities, axis=0), np.finfo("float64").tiny)
+    rank = np.linalg.matrix_rank(probabilities / norms, tol=_MIN_SINGULAR_VALUE)
+    if rank < source.shape[1]:  # other shares have the same likelihood
         errors = np.full_like(errors, np.inf)
     if outputs.source_features is not None and outputs.source_features.ndim == 2:
         source, target = outputs.source_features, outputs.target_features
@@ -265,17 +269,6 @@ def _estimate(source, labels, target, temperature, biases):
     ratios, _ = optimize.nnls(confusion, predicted)
     bbse = ratios * confusion.sum(axis=0)
     return source_shares, shares, bbse / max(bbse.sum(), np.finfo("float64").tiny)
-
-
-def _are_shares_identifiable(logits, temperature, biases):
-    """Returns whether the probabilities of the classes are linearly independent.
-
-    Otherwise, other shares have the same likelihood: any shares if all logits are equal.
-    """
-    probabilities = special.softmax(logits / temperature + biases, axis=1)  # (m, classes)
-    norms = np.maximum(np.linalg.norm(probabilities, axis=0), np.finfo("float64").tiny)
-    rank = np.linalg.matrix_rank(probabilities / norms, tol=_MIN_SINGULAR_VALUE)
-    return rank == logits.shape[1]
 
 
 def _select_rows(labels, shares):
