@@ -90,7 +90,8 @@ def read_rows(
     The columns are `run`, `overrides` (the arguments), `setting` (the arguments that differ
     between runs, without the seed), `seed`, `baseline` (the setting of the source-only baseline),
     `oracle`, `leakage`, and the scores, accuracies, probes and times of the summary. The baseline
-    that a run trained has a row, too. A run that is not finished has no measures.
+    that a run trained has a row, too. A run that is not finished has no measures. If only seeds
+    differ, the setting is the name of the method.
 
     Args:
         directory: Folder of the sweep.
@@ -102,10 +103,14 @@ def read_rows(
     paths = {directory / run: setting for run, setting in settings.items()}
     agreements = read_agreement(paths, predictions)
     shared = set.intersection(*(set(setting) for setting, _ in settings.values()))
+    directories = {run: RunDirectory(directory / run) for run in settings}
+    summaries = {run: path.summary() for run, path in directories.items() if path.is_finished()}
+    # Without arguments that differ, the name of a setting is its method.
+    plain = [run for run in summaries if shared.issuperset(settings[run][0])]
+    plain_name = summaries[plain[0]]["method"] if plain else "defaults"
     rows, baselines = [], {}
     for run, (arguments, seed) in settings.items():
-        run_directory = RunDirectory(directory / run)
-        summary = run_directory.summary() if run_directory.is_finished() else {}
+        summary = summaries.get(run, {})
         # Arguments that all runs share are not part of the name of a setting.
         setting = [argument for argument in arguments if argument not in shared]
         data_arguments = [word for word in setting if not word.startswith(_METHOD_GROUPS)]
@@ -113,7 +118,7 @@ def read_rows(
         row = {
             "run": run,
             "overrides": " ".join(overrides[run]),
-            "setting": " ".join(setting) or "all seeds",
+            "setting": " ".join(setting) or plain_name,
             "baseline": baseline,
             "seed": seed,
             **dict.fromkeys(["oracle", *ACCURACIES], math.nan),
@@ -123,7 +128,7 @@ def read_rows(
             row["setting"] = baseline
         baseline_measures = _select_measures(summary, _BASELINE)
         if baseline_measures:
-            name = f"{run}/{run_directory.baseline.name}"
+            name = f"{run}/{directories[run].baseline.name}"
             identity = {"run": name, "setting": baseline, "oracle": False}
             # All runs with this baseline report the same numbers.
             baselines.setdefault((baseline, seed), row | identity | baseline_measures)

@@ -36,10 +36,9 @@ def write_classes(sweep, first=0, **classes):
 @pytest.fixture
 def sweep(tmp_path):
     for run, (score, accuracy) in ACCURACIES.items():
-        (tmp_path / run).mkdir()
-        (tmp_path / run / "summary.json").write_text('{"oracle": false, "source/accuracy": 0.9}')
-        scores = {"selection/info_max": score, "selection/bnm": -score}
-        change(tmp_path / run, **scores, **{"target/accuracy": accuracy})
+        summary = {"method": "dann", "oracle": False, "source/accuracy": 0.9}
+        scores = {"selection/info_max": score, "selection/bnm": -score, "target/accuracy": accuracy}
+        RunDirectory(tmp_path / run).write_summary(summary | scores)
     return tmp_path
 
 
@@ -66,7 +65,7 @@ def test_runs_are_ranked_by_the_score(sweep, score, expected):
     assert measure(sweep, "selection/bnm") == {"0": -1.5, "1": -1.9, "2": -1.7}
     assert measure(sweep, "target/accuracy") == {"0": 0.7, "1": 0.8, "2": 0.95}
     assert read_rows(sweep).loc["3", "overrides"] == "seed=3 method=dann"
-    assert "failed: all seeds, in 3" in text
+    assert "failed: dann, in 3" in text
     assert (sweep / "sweep.png").stat().st_size > 1000
 
 
@@ -97,7 +96,7 @@ def test_one_run_is_recommended_and_saved(sweep):
     change_probe(sweep / "0", "source_only/")
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert "separates the domains with an accuracy of 80.0% (chance 50%, 95% inter" in text
-    words = ": all seeds, in 1 (target accuracy 80.0%, best run 95.0%)\nbecause:\n- "
+    words = ": dann, in 1 (target accuracy 80.0%, best run 95.0%)\nbecause:\n- "
     assert text.count(f"\nRecommended without target labels{words}") == text.count("Recomm") == 1
     folder = sweep / "recommended"
     assert (folder / "classifier.keras").read_text() == "r1"
@@ -123,7 +122,7 @@ def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
         for run in ACCURACIES:
             change(sweep / run, **accuracies, **{"target/accuracy": accuracy})
         text = rank_sweep(sweep, "info_max", OVERRIDES)
-        assert ("\nby target labels, the gain of all seeds is -10.0 points" in text) == disagrees
+        assert ("\nby target labels, the gain of dann is -10.0 points" in text) == disagrees
 
 
 def test_new_network_learns_the_average_of_the_runs(sweep):
@@ -212,8 +211,8 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
 
 def test_regression_without_target_labels_is_reported(tmp_path):
     for run in "01":
-        (tmp_path / run).mkdir()
-        (tmp_path / run / "summary.json").write_text('{"oracle": false, "source/mae": 0.5}')
+        summary = {"method": "dann", "oracle": False, "source/mae": 0.5}
+        RunDirectory(tmp_path / run).write_summary(summary)
     text = rank_sweep(tmp_path, "agreement", OVERRIDES)
     assert re.search(r"seeds source MAE\n.* 2 +0.5 ± 0\n", text)
     assert "*" not in text
