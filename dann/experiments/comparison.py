@@ -225,18 +225,19 @@ class Comparison:
     def plot(self, path: str | pathlib.Path) -> None:
         """Draws the score and, if it is known, the target accuracy of each run.
 
-        There is one line per setting.
+        There is one line per setting. The recommended setting is marked even if it has no score.
 
         Args:
             path: File to write; the extension selects the format.
         """
         runs, target = self.runs.dropna(subset=f"source/{self.measure}"), f"target/{self.measure}"
-        labels = {self.key: f"{self.key}\n(higher is better)"} if self.key in runs else {}
+        score = self.key.removeprefix("selection/").replace("agreement", "agreement of seeds")
+        labels = {self.key: f"{score}\n(higher is better)"} if self.key in runs else {}
         if runs[target].notna().any() or not labels:
             labels[target] = f"{target.replace('/', ' ')}\n(needs labels)"
         has_value = runs[[*labels]].notna().any(axis=1)
         if has_value.any():  # `distilled_average` has no agreement
-            runs = runs[has_value]
+            runs = runs[has_value | self._is_recommended(runs)]
         names = list(runs["setting"].unique())
         size = 7.5 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
         figure = Figure(figsize=size, layout="constrained")
