@@ -8,7 +8,7 @@ from dann.training.run_directory import RunDirectory
 
 _RUN_FIGURES = {
     "samples": "Training images of both domains.",
-    "features": "Features of test inputs of both domains, in two dimensions.",
+    "features": "Features of examples of both domains, in two dimensions, by t-SNE.",
     "confusion": "Predicted classes of the test sets. The matrix of the target needs labels.",
 }
 

@@ -117,8 +117,7 @@ def _measure_leakage(model, domains, seed):
     """
     inputs, labels = domains.source_test
     nuisances: Any = domains.nuisances
-    rows = np.random.default_rng(seed).permutation(len(labels))[:_MAX_LEAKAGE_EXAMPLES]
-    rows = np.sort(rows)
+    rows = np.sort(np.random.default_rng(seed).permutation(len(labels))[:_MAX_LEAKAGE_EXAMPLES])
     features = predict(model.backbone, inputs[rows]).astype("float64")
     labels = labels[rows] if model.condition_on_label else None
     results = {}

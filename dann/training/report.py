@@ -59,7 +59,11 @@ def print_results(
     print(describe_alignment(row))
     if not has_labels and not domains.is_regression:
         shares = estimate_shares(outputs) if outputs else None
-        print(describe_shares(*compute_class_shares(domains, table), shares))
+        classes = domains.class_names or range(domains.num_classes)
+        counts = np.bincount(domains.source_train[1], minlength=domains.num_classes)
+        predicted = table["class"].value_counts(normalize=True).reindex(classes, fill_value=0.0)
+        source = pandas.Series(counts / counts.sum(), predicted.index)
+        print(describe_shares(predicted, source, shares))
         if outputs:
             print(estimate_accuracy(outputs))
     if "source_only/probe/low" in row:
@@ -140,16 +144,6 @@ def find_confounded_nuisances(domains: DomainPair) -> list[str]:
     ]
 
 
-def compute_class_shares(
-    domains: DomainPair, table: pandas.DataFrame
-) -> tuple[pandas.Series, pandas.Series]:
-    """Returns the predicted class shares of the target and the true ones of the source."""
-    classes = domains.class_names or range(domains.num_classes)
-    counts = np.bincount(domains.source_train[1], minlength=domains.num_classes)
-    predicted = table["class"].value_counts(normalize=True).reindex(classes, fill_value=0.0)
-    return predicted, pandas.Series(counts / counts.sum(), predicted.index)
-
-
 def describe_alignment(row: Mapping[str, Any]) -> str:
     """Returns the alignment of the domains in words, from the probe in the summary of a run.
 
@@ -158,18 +152,12 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
     The words are those of `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
     features of the model.
     """
-    alignment = _find_alignment(row)
-    if alignment is None:
+    if "probe/low" not in row:
         return "Alignment: unknown (no probe)"
+    alignment = name_alignment(row["probe/low"], row["probe/high"])
     advice = ": do not trust these predictions" if alignment == "not aligned" else ""
     probe = f"probe accuracy {row['probe/accuracy']:.0%}, chance 50%"
     return f"Alignment: {alignment} ({probe}){advice}"
-
-
-def _find_alignment(row):
-    if "probe/low" in row:
-        return name_alignment(row["probe/low"], row["probe/high"])
-    return None
 
 
 def describe_shares(
@@ -217,6 +205,6 @@ def recommend_classifier(row: Mapping[str, Any], has_labels: bool) -> str:
     text = f"{row['method']}, because the domains differ"
     if has_labels:
         return text
-    if _find_alignment(row) == "not aligned":
+    if "probe/low" in row and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
         return f"{text}; {NOT_ALIGNED}"
     return f"{text}; not verified: label some examples, or compare seeds"

@@ -20,8 +20,9 @@ from dann.training.run_directory import RunDirectory
 
 _POINTS = 500  # per domain in the figure of the features
 _MAX_NAMED_CLASSES = 20  # with more classes, figures show neither names nor numbers
+_CHANCE = {"domain/loss": np.log(2), "domain/accuracy": 0.5}  # of a discriminator that guesses
 _GRAY = "0.35"
-_LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.6, "linewidth": 0}
+_LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.8, "linewidth": 1.5}
 
 
 def draw(
@@ -121,22 +122,20 @@ def save_curves(
     rows = len(panels) // columns
     figure = Figure(figsize=(4.6 * columns, 3.2 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).flat
-    lines: dict[str, Any] = {}  # entries of the legend
     for axes, (label, *names) in zip(grid, panels, strict=True):
         styles = ("o-", "labels"), ("s--", "discriminator")
         for name, (style, legend) in zip(names, styles, strict=False):
             if name in history:
                 steps = epoch_ends[: len(history[name])]
-                (line,) = axes.plot(steps, history[name], style, markersize=3)
-                if len(names) > 1:
-                    lines[legend] = line
-        if "domain/accuracy" in names and "domain/accuracy" in history:
-            lines["discriminator at chance"] = axes.axhline(0.5, color="0.6", linestyle=":")
+                axes.plot(steps, history[name], style, markersize=3, label=legend)
+        if names[-1] in _CHANCE and "domain/accuracy" in history:  # critics have no accuracy
+            chance = {"color": "0.6", "linestyle": ":", "label": "discriminator at chance"}
+            axes.axhline(_CHANCE[names[-1]], **chance)
         axes.set(xlabel="training step", ylabel=label, xlim=(0, None))
         if "selection/info_max" not in names:  # which changes little compared with its size
             axes.set_ylim(0, 1.02 if "accuracy" in names else None)
-    if lines:
-        figure.legend(lines.values(), lines, loc="outside upper center", ncols=3, frameon=False)
+    entries = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*entries, loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(path, dpi=120)
 
 
@@ -251,6 +250,10 @@ def save_features(
     figure = Figure(figsize=(4.8 * len(views), 4.8), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     is_unknown = target == UNKNOWN
+    names = {n: name for n, name in enumerate(_get_class_names(domains)) if n in source}
+    # Width and height of a name, as shares of the panel
+    label_size = 0.023 * max(map(len, names.values()), default=0), 0.065
+    steps = sorted(range(-40, 41), key=abs)  # half lines; 20 names cover fewer
     for axes, (title, features, predicted) in zip(panels, views, strict=True):
         axes.set(title=title, xticks=[], yticks=[], xlabel="t-SNE 1", ylabel="t-SNE 2")
         if not np.ptp(features, axis=0).any():  # t-SNE fails on identical points
@@ -263,12 +266,19 @@ def save_features(
         if not domains.is_regression:
             colors = palette(np.where(is_unknown, predicted, target))
         axes.scatter(*crosses.T, s=20, marker="x", color=colors, linewidths=0.8)
-        for number, name in enumerate(_get_class_names(domains)):
-            if number in source:
-                center = np.median(circles[source == number], axis=0)
-                axes.text(*center, name, size=12, ha="center", va="center", bbox=_LABEL)
-    has_colors = is_unknown.any() and not domains.is_regression
-    note = " (color: predicted class)" if has_colors else ""
+        size = label_size * np.ptp(points, axis=0)
+        centers: list[np.ndarray] = []  # of the names
+        for number, name in names.items():
+            center = np.median(circles[source == number], axis=0)
+            neighbors = np.reshape(centers, (-1, 2))
+            # Moved up or down until it covers no other name.
+            places = (center + (0, step * size[1] / 2) for step in steps)
+            centers.append(
+                next(p for p in places if not (abs(neighbors - p) < size).all(axis=1).any())
+            )
+            box = _LABEL | {"edgecolor": palette(number)}
+            axes.text(*centers[-1], name, size=11, ha="center", va="center", bbox=box)
+    note = " (color: predicted class)" if is_unknown.any() and not domains.is_regression else ""
     for marker, domain in (("o", domains.source), ("x", domains.target + note)):
         panels[0].plot([], [], marker, color=_GRAY, fillstyle="none", label=domain)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
