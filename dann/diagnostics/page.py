@@ -205,13 +205,11 @@ def _draw_probe(axes, m):
         axes.text(0.02, row, f"{value:.0%}", va="center", fontsize=11)
     low, high, middle = (m[f"probe/{name}"] for name in ("low", "high", "accuracy"))
     axes.errorbar(middle, 0, xerr=[[middle - low], [high - middle]], color="0.1", capsize=4)
-    for share, label in (
-        (0.5, "chance"),
-        (MAX_ALIGNED_ACCURACY, "aligned below"),
-        (MIN_SEPARATED_ACCURACY, "not aligned above"),
-    ):
+    limits = {"chance\n": 0.5, "aligned\nbelow ": MAX_ALIGNED_ACCURACY}
+    limits |= {"not aligned\nabove ": MIN_SEPARATED_ACCURACY}
+    for label, share in limits.items():
         axes.vlines(share, -0.5, len(bars) - 0.5, color="0.3", linestyle=":")
-        axes.text(share, len(bars) - 0.45, f"{label}\n{share:.0%}", ha="center", fontsize=8)
+        axes.text(share, len(bars) - 0.45, f"{label}{share:.0%}", ha="center", fontsize=8)
     axes.set(xlim=(0, 1), ylim=(-0.5, len(bars) - 0.1), xlabel="accuracy on the domains")
     axes.xaxis.set_major_formatter("{x:.0%}")
     axes.spines[["top", "right"]].set_visible(False)
