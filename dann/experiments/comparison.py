@@ -190,11 +190,11 @@ class Comparison:
         if self._has_target_labels():
             gains = adapted.groupby("setting")[GAIN].mean().dropna()
             is_adapted = setting in gains
-            shown = gains[[setting]] if is_adapted else gains.nlargest(1)
-            is_wrong = shown <= -_MIN_GAIN if is_adapted else shown >= _MIN_GAIN
+            decisive_gains = gains[[setting]] if is_adapted else gains.nlargest(1)
+            is_wrong = decisive_gains <= -_MIN_GAIN if is_adapted else decisive_gains >= _MIN_GAIN
             return [
                 f"by target labels, the gain of {name} is {100 * gain:+.1f} points"
-                for name, gain in shown[is_wrong].items()
+                for name, gain in decisive_gains[is_wrong].items()
             ]
         intervals = adapted.reindex(columns=["probe/low", "probe/high"]).dropna()
         alignments = map(name_alignment, intervals["probe/low"], intervals["probe/high"])
