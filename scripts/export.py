@@ -17,6 +17,8 @@ from dann.config.script import script
 
 @script("export")
 def main(cfg):
+    import json
+
     import numpy as np
 
     from dann.config.building import build_domains
@@ -29,13 +31,22 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     data_run = evaluate_run.find_data_run(run)
     classifier = run.classifier()
-    inputs = build_domains(load_run_config(data_run.path, cfg.paths)).target_test[0]
+    domains = build_domains(load_run_config(data_run.path, cfg.paths))
+    inputs = domains.target_test[0]
     count = min(cfg.examples, len(inputs))
     rows = np.linspace(0, len(inputs) - 1, count).astype(int)
     suffix = FORMATS[name][0]
     path = run.exports / (f"classifier{suffix}" if suffix else name)
     run.manifest.check([path if suffix else path / "saved_model.pb"])
     report = export(classifier, path, name, np.asarray(inputs[rows]), cfg.tolerance)
+    if name == "c":
+        units = "from 0 to 255" if inputs.dtype == np.uint8 else "scaled as in training"
+        if domains.standardizer is not None:
+            units = "scaled by standardizer.json of the run"
+        names = json.dumps(domains.class_names or "unnamed")
+        names = names.replace("/", r"\/")  # no end of the comment
+        facts = f"/* Input: {inputs.shape[1:]}, values {units}.\n   Classes, from 0: {names}. */\n"
+        report["bytes"] = path.write_text(facts + path.read_text())
     # A run that starts again deletes the files in the manifest.
     run.manifest.record(file for file in (path, *path.rglob("*")) if file.is_file())
     print(

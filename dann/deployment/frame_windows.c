@@ -4,8 +4,8 @@
        ${name}_predict(input, output);
 
    input      $input_shape numbers, the last axis fastest (for images: rows, columns, channels), in the
-              range that the model expects
-   output     $output_shape numbers; for a classifier, one logit per class in the order of the labels: the
+              units of the training data (pixels of 8 bits: 0 to 255)
+   output     $output_shape numbers; for a classifier, number i is the logit of class i, counted from 0: the
               largest belongs to the predicted class
    flash      $flash bytes of constants, in addition to the code
    RAM        $ram bytes of buffers, and less than 1 KB of stack
