@@ -177,8 +177,7 @@ class MDAN(AdversarialModel):
 
     def _encode_sources(self, batch):
         """Returns the source of each source example, one-hot `(batch, num_sources)`."""
-        size = count_examples(batch.features["source"])
-        sources = ops.zeros((size,), "int32")
+        sources = ops.zeros((count_examples(batch.features["source"]),), "int32")
         if "source_domain" in batch.inputs:
             if self._infers_sources:
                 raise ValueError(

@@ -58,10 +58,9 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
     for key in _IGNORED_GROUPS:
         settings.pop(key, None)
     settings["trainer"].pop("steps_per_execution")
-    callbacks = settings.get("callbacks") or {}
     settings["callbacks"] = {
         name: {key: value for key, value in node.items() if key != "verbose"}
-        for name, node in callbacks.items()
+        for name, node in (settings.get("callbacks") or {}).items()
         if node and node.get("_target_") not in _LOGGING_CALLBACKS
     }
     return {

@@ -133,12 +133,11 @@ def _warn_about_copies(images: Mapping[str, Collection[str]]) -> None:
         paths = [path for path in images[part] if sizes[path] in train_sizes]
         test_sizes = {sizes[path] for path in paths}
         train_digests = {_compute_digest(p) for p in train_paths if sizes[p] in test_sizes}
-        copies = [path for path in paths if _compute_digest(path) in train_digests]
+        copies = [os.path.basename(p) for p in paths if _compute_digest(p) in train_digests]
         if copies:
             print(
                 f"warning: {len(copies)} images of the {part.replace('target new', 'new target')} "
-                f"are also training images, such as {os.path.basename(copies[0])}; accuracies on "
-                "them are too high",
+                f"are also training images, such as {copies[0]}; accuracies on them are too high",
                 file=sys.stderr,
             )
 

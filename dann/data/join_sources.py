@@ -68,13 +68,12 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
                 "scales by the rows of its source too; use `arrays` with inputs that are scaled "
                 "with the same statistics"
             )
-    sizes = [len(pair.source_train[1]) for pair in pairs]
     return dataclasses.replace(
         first,
         source=" + ".join(pair.source for pair in pairs),
         source_train=_join([pair.source_train for pair in pairs]),
         source_test=_join([pair.source_test for pair in pairs]),
-        source_domain=np.repeat(range(len(pairs)), sizes),
+        source_domain=np.repeat(range(len(pairs)), [len(pair.source_train[1]) for pair in pairs]),
         standardizer=None,  # the sources may have different statistics
     )
 

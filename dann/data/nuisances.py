@@ -38,8 +38,7 @@ class Nuisances(NamedTuple):
         """Returns the values of class numbers, `None` if missing; numbers are not changed."""
         if name not in self.value_names:
             return values
-        names = [*self.value_names[name], None]  # -1 selects the appended `None`
-        return np.array(names, object)[values]
+        return np.array([*self.value_names[name], None], object)[values]  # -1 selects `None`
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)

@@ -91,5 +91,4 @@ def _may_be_ids(numbers):
 
 
 def _list_frequent(values):
-    names = values.replace({"": "(missing)"}).value_counts().index
-    return names[:3].tolist()
+    return values.replace({"": "(missing)"}).value_counts().index[:3].tolist()

@@ -247,8 +247,7 @@ def _read_split(builder, split, keys, shape):
         np.save(labels_path, np.array(labels, np.int64))
 
     count = builder.info.splits[split].num_examples
-    images = load_or_decode(path, (count, *shape), read_parts())
-    return images, np.load(labels_path)
+    return load_or_decode(path, (count, *shape), read_parts()), np.load(labels_path)
 
 
 def _read_examples(builder, split, keys) -> Iterator[Any]:

@@ -189,8 +189,7 @@ FUNCTIONS = {
 
 
 def _dense(step, values):
-    kernel = step.arrays["kernel"].astype("float32")
-    return values @ kernel + step.arrays.get("bias", 0)
+    return values @ step.arrays["kernel"].astype("float32") + step.arrays.get("bias", 0)
 
 
 def _conv(step, images):

@@ -123,11 +123,6 @@ def _near_strength(m):
     return (1 - STRENGTH_TOLERANCE) * strength, (1 + STRENGTH_TOLERANCE) * strength
 
 
-def _below_collapse(m):
-    # Up to 0.9, or halfway between the largest class share of the labels and 1.
-    return -math.inf, max(0.9, (1 + m.get("label/largest_share", 0.0)) / 2)
-
-
 def _below_divergence(m):
     # Training may leave a saddle point, so growth along its descent direction is healthy. With
     # `p = -step * min(Re mu)` and Nesterov momentum near 1, this growth per step is the larger
@@ -228,7 +223,8 @@ RANGES = (
     ),
     HealthyRange(
         "target/largest_share",
-        _below_collapse,
+        # Up to 0.9, or halfway between the largest class share of the labels and 1.
+        lambda m: (-math.inf, max(0.9, (1 + m.get("label/largest_share", 0.0)) / 2)),
         "Fraction of the target that is predicted as the most frequent class.",
         "Lower the strength or raise it more slowly; add `regularizer=mcc`.",
         "collapsed",

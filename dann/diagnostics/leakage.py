@@ -251,8 +251,7 @@ def _is_in_groups(values, groups, is_number):
     """
     pairs = np.unique(np.stack([values, groups]), axis=1)
     if is_number:
-        num_groups = len(np.unique(pairs[1]))
-        is_enough = num_groups >= _FOLDS and pairs.shape[1] >= _MIN_EXAMPLES
+        is_enough = len(np.unique(pairs[1])) >= _FOLDS and pairs.shape[1] >= _MIN_EXAMPLES
         return np.full(len(values), is_enough)
     distinct, counts = np.unique(pairs[0], return_counts=True)
     return (counts >= _FOLDS)[np.searchsorted(distinct, values)]

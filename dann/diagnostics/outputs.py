@@ -65,8 +65,7 @@ def get_features(model: Any, inputs: Any) -> np.ndarray:
 
 def compute_features(network: Any, inputs: Any) -> np.ndarray:
     """Returns the outputs of a network in inference, in double precision."""
-    arrays = keras.tree.map_structure(np.asarray, inputs)
-    return predict(network, arrays).astype("float64")
+    return predict(network, keras.tree.map_structure(np.asarray, inputs)).astype("float64")
 
 
 def select_matched_source_rows(outputs: PairOutputs, seed: int = 0) -> np.ndarray:

@@ -204,8 +204,7 @@ def compare(
     probed = {}
     if probe is not None and recommendation.setting not in (SOURCE_ONLY, SHARES):
         source = predict(run.backbone, domains.source_test[0])
-        target = predict(run.backbone, domains.target_train)
-        separation = probe_domains(source, target)
+        separation = probe_domains(source, predict(run.backbone, domains.target_train))
         probed = {"probe/low": separation.low, "probe/high": separation.high}
     if recommendation.average is not None and recommendation.setting != SHARES:
         begin = time.perf_counter()

@@ -79,8 +79,7 @@ def scale_outputs(head: keras.Model, labels: np.ndarray) -> keras.Model:
     """
     mean, scale = float(np.mean(labels, dtype="float64")), float(np.std(labels, dtype="float64"))
     layer = layers.Rescaling(scale or 1.0, mean, dtype="float32", name="scale")
-    outputs = layer(head.output)
-    return keras.Model(head.input, outputs, name=head.name)
+    return keras.Model(head.input, layer(head.output), name=head.name)
 
 
 def _build_head(num_features, num_outputs, hidden_units, dropout, batch_norm, initializer, name):

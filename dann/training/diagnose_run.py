@@ -32,10 +32,9 @@ def write_diagnosis(diagnosis: Diagnosis, run: RunDirectory) -> pathlib.Path:
         if (run.figures / f"{name}.png").is_file()
     ]
     summary = run.summary() if run.is_finished() else {}
-    names = {"source_only/": "source only", "": summary.get("method")}
     accuracies = {
         name: [summary.get(f"{prefix}{domain}/accuracy") for domain in ("source", "target")]
-        for prefix, name in names.items()
+        for prefix, name in {"source_only/": "source only", "": summary.get("method")}.items()
         if f"{prefix}source/accuracy" in summary
     }
     report = page(diagnosis, figures, accuracies, run_figures)

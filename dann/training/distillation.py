@@ -67,8 +67,7 @@ def distill(
             f"{probabilities.min():.3g} to {probabilities.max():.3g}, and sums from "
             f"{sums.min():.3g} to {sums.max():.3g}. Apply a softmax to logits"
         )
-    order = Sampler(examples.count, True, seed, 0)
-    domain = IndexedDomain(examples, order)
+    domain = IndexedDomain(examples, Sampler(examples.count, True, seed, 0))
     batches = Pairs({"source": domain}, min(BATCH_SIZE, examples.count), None)
     # A second model with the same layers keeps the optimizer out of the classifier's file.
     student: Any = keras.Model(classifier.input, classifier.output)

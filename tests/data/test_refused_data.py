@@ -140,7 +140,6 @@ REFUSALS = {
     "sources: other classes": (join_call(OTHER, FEWER), "of all classes as `class_names`"),
     "sources: order of columns": (join_call(FRAMES, SWAPPED_FRAMES), "data frame columns"),
     "sources: arrays": (join_call((X, Y)), "join_sources([first, second])"),
-    "sources: one pair": (lambda _: join_sources(OTHER), "Received: DomainPair"),
     "sources: unknown target": (leave_out(Y), "target=5"),
     "sources: NaN domains": (leave_out(MISSING, 2), "NaN or None for 20 of 60"),
     "pair: too few labels": (pair_call((X, Y[:3])), "such as one label per input. Received: shape"),

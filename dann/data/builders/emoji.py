@@ -112,8 +112,7 @@ class Emoji(ImageBuilder):
 
 def split_concept(hexcode: str) -> str:
     """Returns the split of a concept, given its code points such as `"1F600"`."""
-    digest = hashlib.sha256(hexcode.encode()).digest()
-    position = int.from_bytes(digest[:8], "big") / 2**64
+    position = int.from_bytes(hashlib.sha256(hexcode.encode()).digest()[:8], "big") / 2**64
     return next(split for split, end in _SPLITS.items() if position < end)
 
 
