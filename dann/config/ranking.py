@@ -16,7 +16,7 @@ from dann.config.script import format_command
 from dann.training.manifest import Manifest
 from dann.training.overrides import format_argument
 
-_RECOMMENDED_FILES = "classifier.keras", "predictions.csv", "standardizer.json"
+_RECOMMENDED_FILES = "classifier.keras", "predictions.csv", "encoding.csv", "standardizer.json"
 _SWEEP_FILES = ["multirun.yaml", "sweep.csv", "sweep.png", "tradeoff.png"]
 _SWEEP_FILES += [f"recommended/{name}" for name in _RECOMMENDED_FILES]
 

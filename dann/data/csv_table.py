@@ -1,5 +1,6 @@
 """Reader of CSV tables."""
 
+import dataclasses
 import gzip
 import io
 import os
@@ -97,6 +98,11 @@ def csv_table(
 
     Returns:
         A pair with inputs float32 `(n, features)`: numeric columns, then the categories by column.
+        Its frame `encoding` has one row per numeric column or category. `input` is the position of
+        the input in the features, and `column` the name of the column. The input of a number is
+        `(number - mean) / scale`, and `median` replaces a missing number. The other rows have no
+        `scale`: the input is 1 if the cell is `category`, which is empty for a missing cell, and
+        otherwise 0. All rarer categories have the same `input`.
 
     Raises:
         OSError: If a file does not exist.
@@ -176,8 +182,9 @@ def csv_table(
         **options,
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
-    features = _encode(cells, train, numbers, texts)
-    return pair.map_inputs(lambda rows: features[rows[:, 0]])
+    features, encoding = _encode(cells, train, numbers, texts)
+    pair = pair.map_inputs(lambda rows: features[rows[:, 0]])
+    return dataclasses.replace(pair, encoding=encoding)
 
 
 def _collect_names(names) -> set[str]:
@@ -256,7 +263,7 @@ def _convert(cells: Any, name):
 
 
 def _encode(cells, train, numbers, texts):
-    """Returns all rows as features, float32 `(n, features)`, fitted to the rows `train`."""
+    """Returns all rows as float32 `(n, features)`, fitted to the rows `train`, and the encoding."""
     imputer = SimpleImputer(strategy="median", keep_empty_features=True)
     options: Any = {"handle_unknown": "ignore", "sparse_output": False}
     encoder = OneHotEncoder(max_categories=MAX_CATEGORIES, **options)
@@ -264,4 +271,21 @@ def _encode(cells, train, numbers, texts):
     transformers = [("numeric", scaler, numbers), ("categorical", encoder, texts)]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite values are rejected later
         table = ColumnTransformer(transformers).fit(cells.iloc[train])
-        return np.asarray(table.transform(cells), dtype=np.float32)
+        features = np.asarray(table.transform(cells), dtype=np.float32)
+    entries: list[dict[str, Any]] = []
+    if numbers:
+        imputer, scaler = table.named_transformers_["numeric"].named_steps.values()
+        values = {"median": imputer.statistics_, "mean": scaler.mean_, "scale": scaler.scale_}
+        frame = pandas.DataFrame({"input": range(len(numbers)), "column": numbers, **values})
+        entries += frame.to_dict("records")
+    if texts:
+        encoder, start = table.named_transformers_["categorical"], len(numbers)
+        rarer = encoder.infrequent_categories_  # an array or `None` per column
+        for name, categories, rare in zip(texts, encoder.categories_, rarer, strict=True):
+            is_rare = np.isin(categories, [] if rare is None else rare)
+            for i, category in enumerate([*categories[~is_rare], *categories[is_rare]]):
+                position = start + min(i, MAX_CATEGORIES - 1)  # the last input is all rare ones
+                entries.append({"input": position, "column": name, "category": category})
+            start += min(len(categories), MAX_CATEGORIES)
+    header: Any = ["input", "column", "category", "median", "mean", "scale"]
+    return features, pandas.DataFrame(entries, columns=header)

@@ -51,6 +51,7 @@ class DomainPair:
         standardizer: The standardizer of the inputs; see `standardize`. Defaults to `None`.
         columns: Column names, if the inputs were data frames. A model that is fitted to the pair
             refuses frames with other columns. Defaults to no names.
+        encoding: Frame that describes each input; see `dann.data.csv_table`. Defaults to `None`.
 
     Raises:
         ValueError: If a set is empty, shapes or types differ, or a label is out of range.
@@ -72,6 +73,7 @@ class DomainPair:
     target_rows: tuple[np.ndarray, np.ndarray] | None = None
     standardizer: Standardizer | None = None
     columns: Sequence[str] = ()
+    encoding: Any = None
     nuisances = None  # see `NuisanceTable`
 
     def __post_init__(self):
@@ -208,7 +210,7 @@ class DomainPair:
             function: Maps inputs `(n, ...)` to an array of `n` rows, such as the `predict` of a
                 frozen network. It is called once per set of examples.
         """
-        return self._transform(function, function, columns=())
+        return self._transform(function, function, columns=(), encoding=None)
 
     def standardize(self, mode: str) -> "DomainPair":
         """Returns the pair with inputs of mean 0 and variance 1, per column or channel.

@@ -75,6 +75,7 @@ def join_sources(pairs: Sequence[DomainPair]) -> DomainPair:
         source_test=_join([pair.source_test for pair in pairs]),
         source_domain=np.repeat(range(len(pairs)), [len(pair.source_train[1]) for pair in pairs]),
         standardizer=None,  # the sources may have different statistics
+        encoding=None,
     )
 
 

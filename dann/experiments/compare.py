@@ -219,6 +219,7 @@ def compare(
         recommendation=recommendation,
         classifier=run.classifier,
         predictions=predict_target(run.classifier, domains),
+        encoding=domains.encoding,
         standardizer=domains.standardizer,
         notes=context.notes,
     )

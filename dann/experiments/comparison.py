@@ -50,6 +50,8 @@ class Comparison:
         standardizer: Standardizer of the inputs, which `save` writes beside the classifier.
             Defaults to `None`.
         notes: Lines to print below the table.
+        encoding: Encoding of the inputs by `dann.data.csv_table`, which `save` writes, too.
+            Defaults to `None`.
 
     Attributes:
         runs: The frame, the best run first, with the additional column `gain`: the target accuracy
@@ -70,10 +72,11 @@ class Comparison:
         predictions: pandas.DataFrame | None = None,
         standardizer: Standardizer | None = None,
         notes: Sequence[str] = (),
+        encoding: Any = None,
     ):
         self.recommendation, self.classifier = recommendation, classifier
         self.predictions, self.standardizer = predictions, standardizer
-        self.notes = list(notes)
+        self.notes, self.encoding = list(notes), encoding
         is_candidate = runs["oracle"].eq(False)  # failed runs have NaN
         self.key = f"selection/{score}"
         self.measure = "mae" if "source/mae" in runs else "accuracy"
@@ -109,8 +112,8 @@ class Comparison:
         """Writes the recommended classifier and its predictions for the target.
 
         Args:
-            directory: Folder for `classifier.keras`, `predictions.csv` and, if the domains are
-                standardized, `standardizer.json`.
+            directory: Folder for `classifier.keras`, `predictions.csv` and, if the domains have
+                them, `encoding.csv` and `standardizer.json`.
 
         Raises:
             FileExistsError: If the folder contains a training run, or a file of this name that no
@@ -126,11 +129,9 @@ class Comparison:
         run = RunDirectory(directory)
         if run.summary_file.exists():
             raise FileExistsError(f"Expected a folder without a training run. Received: {run}")
-        run.manifest.check([run.classifier_file, run.predictions_file, run.standardizer_file])
-        run.manifest.discard([run.standardizer_file.name])  # of an earlier comparison
+        run.manifest.check([run.classifier_file, run.predictions_file, *run.input_files])
+        run.save_inputs(self.encoding, self.standardizer)
         run.save_classifier(self.classifier)
-        if self.standardizer is not None:
-            run.save_standardizer(self.standardizer)
         run.write_predictions(self.predictions)
 
     @property

@@ -94,13 +94,11 @@ def rank_sweep(
     if closest is None or closest.run is None:
         return str(comparison)
     run, saved = RunDirectory(directory / closest.run), RunDirectory(directory / RECOMMENDED)
-    # A baseline shares the standardizer of the run around it.
-    standardizer = run.standardizer_file
-    if "/" in closest.run:
-        standardizer = run.path.parent / standardizer.name
-    files = [run.classifier_file, run.predictions_file, standardizer]
-    # An earlier sweep may have standardized its inputs.
-    manifest.discard([saved.standardizer_file.relative_to(directory).as_posix()])
+    # A baseline has the inputs of the run around it.
+    data_run = run if run.is_finished() else RunDirectory(run.path.parent)
+    files = [run.classifier_file, run.predictions_file, *data_run.input_files]
+    # An earlier sweep may have had other inputs.
+    manifest.discard(f"{RECOMMENDED}/{path.name}" for path in saved.input_files)
     for path in filter(pathlib.Path.is_file, files):
         with manifest.write(saved.path / path.name) as draft:
             shutil.copyfile(path, draft)

@@ -203,8 +203,7 @@ def train_run(
             row |= {k: v for k, v in results.items() if k.startswith("probe/") or not adapts}
         row |= _get_final_scores(history, selection, epoch_ends)
         run.save_classifier(model.classifier)
-        if domains.standardizer is not None:
-            run.save_standardizer(domains.standardizer)
+        run.save_inputs(domains.encoding, domains.standardizer)
         table = predict_target(model.classifier, domains)
         run.write_predictions(table)
         run.write_summary(row)

@@ -55,6 +55,8 @@ class RunDirectory:
         self.oracle_file = self.path / "oracle.csv"
         self.classifier_file = self.path / "classifier.keras"
         self.standardizer_file = self.path / "standardizer.json"
+        self.encoding_file = self.path / "encoding.csv"
+        self.input_files = self.encoding_file, self.standardizer_file  # describe the inputs
         self.predictions_file = self.path / "predictions.csv"
         self.checkpoints = self.path / "checkpoints"
         self.baseline = self.path / "source_only"  # classifier and predictions of the baseline
@@ -97,7 +99,7 @@ class RunDirectory:
         """Returns the files that a run writes, without checkpoints, logs and the config."""
         results = self.summary_file, self.classifier_file, self.predictions_file
         figures = [self.figures / f"{name}.png" for name in FIGURES]
-        return [*results, self.standardizer_file, self.metrics_file, self.oracle_file, *figures]
+        return [*results, *self.input_files, self.metrics_file, self.oracle_file, *figures]
 
     def check_free(self, overwrite: bool = False) -> None:
         """Checks that a run can start in this directory without replacing other files.
@@ -193,10 +195,15 @@ class RunDirectory:
         path = self.standardizer_file
         return Standardizer.load(_check_file(path, _TRAINED)) if path.is_file() else None
 
-    def save_standardizer(self, standardizer: Standardizer) -> None:
-        """Saves the standardizer, which new inputs of the classifier need."""
-        with self.manifest.write(self.standardizer_file) as draft:
-            standardizer.save(draft)
+    def save_inputs(self, encoding: Any, standardizer: Standardizer | None) -> None:
+        """Saves the encoding and the standardizer of a `DomainPair`, which new inputs need."""
+        self.manifest.discard(path.name for path in self.input_files)  # of earlier inputs
+        if encoding is not None:
+            with self.manifest.write(self.encoding_file) as draft:
+                encoding.to_csv(draft, index=False)
+        if standardizer is not None:
+            with self.manifest.write(self.standardizer_file) as draft:
+                standardizer.save(draft)
 
     def check_data(self, identity: Mapping[str, Sequence[float]]) -> None:
         """Checks that neither the data nor their split have changed since training.
@@ -232,8 +239,7 @@ class RunDirectory:
                 Defaults to `None`: the target of the run.
 
         Raises:
-            FileExistsError: If no run wrote the file, or it contains predictions for another
-                target, whose path has the same stem.
+            FileExistsError: If no run wrote the file, or it is for another target of this stem.
         """
         path, origin = self.predictions_file, ""
         if target is not None:

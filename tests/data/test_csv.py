@@ -112,6 +112,7 @@ def test_rare_categories_share_a_column():
     domains = csv_table(table, table.copy(), **tests)
     assert domains.input_shape == (1000,)
     np.testing.assert_array_equal(domains.target_train.sum(axis=0), [*[2] * 999, 101])
+    np.testing.assert_array_equal(np.bincount(domains.encoding["input"]), [*[1] * 999, 101])
 
 
 @pytest.mark.parametrize(("odd", "count"), [("?", 1), ("12%", 29), ("1,000", 30)])

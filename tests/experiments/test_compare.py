@@ -115,8 +115,9 @@ def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path
     (row,) = candidates.query("setting == 'distilled_average'").to_dict("records")
     assert row["target/accuracy"] == pytest.approx(accuracy)
     comparison.standardizer = dann.data.Standardizer("each").fit(inputs, inputs)
+    comparison.encoding = pandas.DataFrame({"input": [0]})
     comparison.save(tmp_path)
-    assert (tmp_path / "standardizer.json").is_file()
+    assert {"encoding.csv", "standardizer.json"} <= {path.name for path in tmp_path.iterdir()}
     comparison.standardizer = None
     comparison.save(tmp_path)
     assert not (tmp_path / "standardizer.json").exists()  # the network needs raw inputs now

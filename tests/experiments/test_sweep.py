@@ -162,11 +162,13 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     baseline.path.mkdir()
     baseline.classifier_file.write_text("baseline")
     (sweep / "0/standardizer.json").write_text("statistics")
+    (sweep / "0/encoding.csv").write_text("columns")
     shutil.copy(sweep / "1/predictions.csv", baseline.path)
     text = rank_sweep(sweep, "info_max", OVERRIDES)
     assert " labels: source only, in 0/source_only\nbecause:" in text
     assert (sweep / "recommended/classifier.keras").read_text() == "baseline"
     assert (sweep / "recommended/standardizer.json").read_text() == "statistics"
+    assert (sweep / "recommended/encoding.csv").read_text() == "columns"
     (sweep / "0/standardizer.json").unlink()
     rank_sweep(sweep, "info_max", OVERRIDES)
     assert not (sweep / "recommended/standardizer.json").exists()

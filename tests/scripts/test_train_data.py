@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 
+import keras
 import numpy as np
 import pandas
 import pytest
@@ -23,8 +24,8 @@ def folder(tmp_path_factory):
     """Two domains as series, tables and image folders; the target also without labels."""
     folder, rng = tmp_path_factory.mktemp("files"), np.random.default_rng(0)
     for name in ("a", "b"):
-        rows = [[rng.normal(), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
-        table = pandas.DataFrame(rows, columns=["size", "kind", "label"])
+        rows = [[*rng.normal(size=2), "xy"[i % 2], ["good", "bad"][i % 2]] for i in range(100)]
+        table = pandas.DataFrame(rows, columns=["size", "width", "kind", "label"])
         table.to_csv(folder / f"{name}.csv", index=False)
         np.savez(folder / f"{name}.npz", x=rng.normal(size=(100, 20, 3)), y=np.arange(100) % 4)
         for number in range(100):
@@ -106,11 +107,20 @@ def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_r
     assert re.search(rf"^dann .* {error:.6g} +{summary['target/r2']:.3f} ", output, re.MULTILINE)
     output = run_well("evaluate.py", ["run=numbers"], folder)
     assert f"target: b\nmean absolute error {error:.6g}, R2 " in output
-    pandas.read_csv(folder / "b.csv").drop(columns="size").to_csv(
-        folder / "unlabeled.csv", index=False
-    )
+    table = pandas.read_csv(folder / "b.csv").drop(columns="size")
+    table.loc[0, "width"], table.loc[1, "kind"] = np.nan, "unseen"
+    table.to_csv(folder / "unlabeled.csv", index=False)
     output = run_well("evaluate.py", ["run=numbers", "target=unlabeled.csv"], folder)
     assert "target MAE: unknown (no labels)\n" in output
+    inputs = np.zeros((100, 1 + 2 + 2), "float32")
+    encoding = pandas.read_csv(folder / "numbers/encoding.csv")
+    for position, name, category, median, mean, scale in encoding.itertuples(index=False):
+        is_category = table[name] == category
+        number = 0 if np.isnan(scale) else (table[name].fillna(median) - mean) / scale
+        inputs[:, position] = is_category if np.isnan(scale) else number
+    classifier = keras.models.load_model(folder / "numbers/classifier.keras")
+    table = pandas.read_csv(folder / "numbers/predictions_unlabeled.csv")
+    np.testing.assert_allclose(classifier(inputs)[:, 0], table["prediction"], atol=1e-5)
     refused = run_here("evaluate.py", ["run=numbers", "label=5"], folder)
     check_refused(refused, "Received: a regression run")
 
