@@ -41,8 +41,9 @@ def main(cfg):
     report = export(classifier, path, name, np.asarray(inputs[rows]), cfg.tolerance)
     if name == "c":
         units = "from 0 to 255" if inputs.dtype == np.uint8 else "scaled as in training"
-        if domains.standardizer is not None:
-            units = "scaled by standardizer.json of the run"
+        files = {"encoding.csv": domains.encoding, "standardizer.json": domains.standardizer}
+        if used := [name for name, value in files.items() if value is not None]:
+            units = f"computed with {' and '.join(used)} of the run"
         names = json.dumps(domains.class_names or "unnamed")
         names = names.replace("/", r"\/")  # no end of the comment
         facts = f"/* Input: {inputs.shape[1:]}, values {units}.\n   Classes, from 0: {names}. */\n"
