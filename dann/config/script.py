@@ -26,8 +26,8 @@ from dann.config.schema import CONF, IS_INSTALLED
 # Errors that a user can fix; any other error prints its traceback.
 _USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
 _USER_ERRORS += (errors.HydraException, OmegaConfBaseException)
-# `~` at the start of a value or of an element of a list.
-_HOME = re.compile(r"""(?<=[=,\[])(["']?)~(?=[/"',\]]|$)""")
+# `~/` at the start of a value or of an element of a list.
+_HOME = re.compile(r"""(?<=[=,\[])(["']?)~(?=/)""")
 _HYDRA_FLAGS = (
     *("help", "hydra-help", "version", "cfg", "resolve", "package", "run", "multirun", "info"),
     *("shell-completion", "config-path", "config-name", "config-dir", "experimental-rerun"),

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import io
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -102,7 +103,8 @@ def csv_table(
         the input in the features, and `column` the name of the column. The input of a number is
         `(number - mean) / scale`, and `median` replaces a missing number. The other rows have no
         `scale`: the input is 1 if the cell is `category`, which is empty for a missing cell, and
-        otherwise 0. All rarer categories have the same `input`.
+        otherwise 0. All rarer categories have the same `input`. Categories are text without spaces
+        at its ends, with `1.0` written as `1`; read `encoding.csv` of a run with `dtype=str`.
 
     Raises:
         OSError: If a file does not exist.
@@ -211,7 +213,7 @@ def _read_table(table_or_path, delimiter) -> Any:
         if isinstance(file, io.StringIO):
             file.seek(0)
         table = pandas.read_csv(file, dtype=str, **csv_options)
-    except (EOFError, gzip.BadGzipFile, ValueError) as error:  # empty, or not in UTF-8
+    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:  # empty, damaged
         raise ValueError(
             f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
         ) from error

@@ -156,7 +156,9 @@ def resolve_files(files: Mapping[str, Any]) -> dict[str, pathlib.Path]:
                 f"Expected the {part} to be the path of a file; for `csv_table` also a data frame "
                 f"that contains the labels in a column. Received: {type(file).__name__}"
             )
-        paths[part] = pathlib.Path(file).expanduser()
+        path = paths[part] = pathlib.Path(file).expanduser()
+        if path.is_dir():
+            raise IsADirectoryError(f"Expected the {part} to be a file. Received: {path}, a folder")
     check_disjoint(paths, os.path.samefile, "files")
     return paths
 
@@ -191,10 +193,10 @@ def select_columns(
     for role, name in roles.items():
         if name not in table and role != ("names" if is_source else "labels"):
             setting = {"labels": "label", "names": "id", "groups": "groups"}.get(role, "nuisances")
+            advice = f" or, in a CSV file, set `{setting}` (data.{setting}) to one of these columns"
             raise ValueError(
                 f"Expected the {part} to have {role} in {name!r}.{did_you_mean(name, list(table))} "
-                f"Received: {list(table)}. Rename a column or, in a CSV file, set `{setting}` "
-                f"(data.{setting}) to one of these columns"
+                f"Received: {list(table)}. Rename one{advice if role != 'inputs' else ''}"
             )
     return {role: np.asarray(table[name]) for role, name in roles.items() if name in table}
 

@@ -248,7 +248,8 @@ RANGES = (
         "probe/accuracy",
         (-math.inf, MAX_ALIGNED_ACCURACY),
         "Accuracy of a new domain probe; 50% means aligned. The verdict uses its 95% interval.",
-        "Train longer or raise the strength; label some target examples (`evaluate label=50`).",
+        "Train longer or raise the strength; label some target examples "
+        "(`dann-evaluate run=... label=50`).",
     ),
     HealthyRange(
         "conflict/ratio",

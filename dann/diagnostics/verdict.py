@@ -116,7 +116,7 @@ _ADVICE = {
     "aligned": "Use a score of `dann.selection` to estimate whether the classes are also aligned.",
     "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
     "not aligned": "Train longer or raise the strength. To compare with source only, label some "
-    "target examples (`evaluate label=50`).",
+    "target examples (`dann-evaluate run=... label=50`).",
     "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",
     "undetermined": "Pass at least 100 examples of each domain.",
 }

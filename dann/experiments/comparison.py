@@ -174,10 +174,10 @@ class Comparison:
         if self.recommendation is not None:
             condition = " without target labels" if self._has_target_labels() else ""
             lines.append(f"Recommended{condition}: {self._describe_recommended()}")
-            lines += self._list_doubts()
             lines += ["because:"] if self.recommendation.reasons else []
             for reason in self.recommendation.reasons:
                 lines += textwrap.wrap(f"- {reason}", WIDTH, subsequent_indent="  ")
+            lines += self._list_doubts()
         return "\n".join(lines)
 
     def _has_target_labels(self):
@@ -190,11 +190,12 @@ class Comparison:
         adapted = candidates[~candidates["setting"].isin(candidates["baseline"])]
         if self._has_target_labels():
             gains = adapted.groupby("setting")[GAIN].mean().dropna()
-            is_adapted = setting in gains
-            decisive_gains = gains[[setting]] if is_adapted else gains.nlargest(1)
+            is_adapted = setting in adapted["setting"].array
+            decisive_gains = gains.reindex([setting]) if is_adapted else gains.nlargest(1)
             is_wrong = decisive_gains <= -_MIN_GAIN if is_adapted else decisive_gains >= _MIN_GAIN
+            unit = "%" if self.measure == "mae" else " points"
             return [
-                f"by target labels, the gain of {name} is {100 * gain:+.1f} points"
+                f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
                 for name, gain in decisive_gains[is_wrong].items()
             ]
         intervals = adapted.reindex(columns=["probe/low", "probe/high"]).dropna()

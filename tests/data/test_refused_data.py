@@ -174,7 +174,7 @@ REFUSALS = {
     "csv: two columns": (table("x,y,x,label\n" + "1,2,3,yes\n" * 3), "several columns 'x'"),
     "csv: infinite": (table(b=TABLE.replace("2,", "inf,")), "Received: ['inf'] in 1 of 6 rows"),
     "csv: number as delimiter": (table(delimiter=3), "`delimiter` to be the character between"),
-    "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']. Rename a column"),
+    "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']. Rename one or, in"),
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
     "images: new and trained": (images(target_new="sketch"), "and the new target, because"),
     "images: shape as size": (images(image_size=(4, 4, 3)), "to be height and width"),
