@@ -37,7 +37,7 @@ def rank_sweep(
     """Ranks the runs of a sweep by a label-free score, and recommends one network.
 
     The score `"agreement"` compares runs that differ only in the seed, by
-    `dann.selection.agreement`. `dann.compare` explains the ranking, and
+    `dann.selection.agreement`. `Comparison` explains the ranking, and
     `dann.selection.recommend` the recommendation, which compares the predictions for the target's
     training examples, so all runs must have the same target. A predicted class has the probability
     that `predictions.csv` contains, and the other classes share the rest equally.

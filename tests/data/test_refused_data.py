@@ -160,6 +160,7 @@ REFUSALS = {
     "csv: array of labels": (table(label=Y), "`label` to be the name of a column. Received: nda"),
     "csv: all rows too long": (table(b="age,city\n1,x,yes\n2,y,no\n"), "data.delimiter"),
     "csv: other delimiter": (table(b=TABLE.replace(",", ";")), "`delimiter` to ';' (data.deli"),
+    "csv: damaged body": (lambda path: csv_table(path / "d.gz", path / "c.csv"), "d.gz: Error -3"),
     "csv: damaged": (lambda path: csv_table(path / "c.gz", path / "c.csv"), "c.gz: Not a gzipped"),
     "csv: other encoding": (table(b="age,city,label\n1,\xff,yes\n"), "b.csv: 'utf-8' codec"),
     "csv: other column": (table(b=TABLE.replace("age", "years")), "['age', 'years']"),
@@ -197,6 +198,7 @@ def folder(tmp_path_factory):
     (folder / "link.npz").symlink_to(folder / "a.npz")
     (folder / "c.csv").write_text(TABLE)
     (folder / "c.gz").write_text(TABLE)
+    (folder / "d.gz").write_bytes(bytes.fromhex("1f8b0800000000000000") + b"\xff" * 20)
     return folder
 
 
