@@ -107,13 +107,15 @@ def export(
 
 
 def check_packages(format: str) -> None:
-    """Raises an `ImportError` with the command for pip if the runtime of a format is missing.
+    """Raises an `ImportError` with the command for pip if a package of a format is missing.
 
-    Keras reports a missing converter, which depends on the backend.
+    The converter to ONNX that Keras calls depends on the backend.
     """
-    packages = {"litert": ["ai-edge-litert"], "onnx": ["onnxruntime", "tf2onnx"]}.get(format, [])
-    if packages and importlib.util.find_spec(packages[0].replace("-", "_")) is None:
-        raise ImportError(f"format={format} needs `pip install {' '.join(packages)}`")
+    converter = {"tensorflow": "tf2onnx", "jax": "jax2onnx"}.get(keras.backend.backend(), "onnx")
+    packages = {"litert": ["ai_edge_litert"], "onnx": ["onnxruntime", converter]}.get(format, [])
+    if missing := [name for name in packages if importlib.util.find_spec(name) is None]:
+        names = " ".join(missing).replace("_", "-")
+        raise ImportError(f"format={format} needs `pip install {names}`")
 
 
 def _packed(model, path):
