@@ -2,6 +2,7 @@
 
 import difflib
 import pathlib
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +13,9 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from dann.checks import did_you_mean
 from dann.config.schema import CONF
 
-# Advice if a choice of the group does not exist.
-_ADVICE = {
-    "hydra/launcher": " For joblib, ray or submitit: `pip install hydra-<name>-launcher`.",
-    "network": " For `keras.applications`: network=keras_application network.name=ResNet50.",
-}
+_LAUNCHERS = " For joblib, ray or submitit: `pip install hydra-<name>-launcher`."
+_APPLICATIONS = " For `keras.applications`: network=keras_application network.name=ResNet50."
+_FAMILIES = "convnext|densenet|efficientnet|inception|mobilenet|nasnet|resnet|vgg|xception"
 
 
 class ConfigError(ValueError):
@@ -43,7 +42,9 @@ def explain_error(error: Exception) -> str:
         paths = sorted(path for path in CONF.glob("*/*.yaml") if path.stem == name.lower())
         if len(paths) in (1, 2):  # many groups have a choice such as `none`
             hint = f" Did you mean {' or '.join(f'{p.parent.name}={p.stem}' for p in paths)}?"
-        return f"{first.rstrip('.')}.{hint}{_ADVICE.get(group, '')}"
+        if group == "network" and re.match(_FAMILIES, name.lower()):
+            hint = _APPLICATIONS
+        return f"{first.rstrip('.')}.{hint}{_LAUNCHERS if group == 'hydra/launcher' else ''}"
     if isinstance(error, ModuleNotFoundError) and error.name in ("jax", "torch"):
         return f"KERAS_BACKEND={error.name} needs `pip install {error.name}`"
     if isinstance(error, errors.InstantiationException) and cause is not None:

@@ -14,7 +14,7 @@ SHORT += ["compare=false", "selection=none", "hydra.run.dir=run"]
 REFUSALS = {
     "train.py methd=cdan": "Could not override 'methd'. Did you mean method?",
     "train.py method=MCC": "Could not find 'method/MCC'. Did you mean regularizer=mcc?",
-    "train.py network=resnet50": "For `keras.applications`: network=keras_application network.name",
+    "train.py network=resnet50": "'network/resnet50'. For `keras.applications`: network=keras_",
     "train.py hydra/launcher=basics": "ray or submitit: `pip install hydra-<name>-launcher`",
     "train.py data=images": "Could not find 'data/images'. Choose from csv, digits_to_photos, ",
     "train.py regularizer=[mcc,vta]": "Could not load 'regularizer/vta'. Did you mean vat",
