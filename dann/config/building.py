@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from dann import networks
 from dann.adaptation import Invariant
 from dann.adaptation.adversarial_model import METHODS
-from dann.checks import check_integer, did_you_mean, has_tensorflow
+from dann.checks import did_you_mean, has_tensorflow
 from dann.config.errors import ConfigError, iterate_entries
 from dann.data import DomainPair, join_sources
 from dann.data.pair import BATCH_SIZE
@@ -239,12 +239,7 @@ def count_steps(cfg: DictConfig, domains: DomainPair) -> None:
 
     An epoch is one pass over the source, in full batches. Schedules that refer to `trainer.steps`
     change with it.
-
-    Raises:
-        ValueError: If the number of steps or epochs is below 1.
     """
-    unit = "steps" if cfg.trainer.epochs is None else "epochs"
-    check_integer(f"trainer.{unit}", cfg.trainer[unit], low=1)
     if cfg.trainer.epochs is not None:
         batch_size = cfg.trainer.batch_size or BATCH_SIZE
         cfg.trainer.steps_per_epoch = max(1, len(domains.source_train[1]) // batch_size)

@@ -20,6 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dann.checks import check_choice, check_integer
 from dann.config.errors import ConfigError, explain_error, find_similar_keys
 from dann.config.schema import CONF, IS_INSTALLED
 
@@ -109,6 +110,7 @@ def check_config(cfg: DictConfig) -> None:
     Raises:
         ConfigError: If a required value is missing, a `_target_` may not be called, or `run` or
             `paths.data_dir` is not a directory.
+        ValueError: If a length of `trainer` is below 1, or a score of `selection` is unknown.
         omegaconf.errors.OmegaConfBaseException: If an experiment or `+key=value` added a key that
             the schema lacks.
     """
@@ -128,18 +130,25 @@ def check_config(cfg: DictConfig) -> None:
     run = OmegaConf.select(cfg, "run")
     if run is not None and not pathlib.Path(run).is_dir():
         raise ConfigError(f"run must be the directory of a finished run. Received: {run}")
+    for name in ("steps", "steps_per_epoch", "epochs", "batch_size"):
+        if (value := OmegaConf.select(cfg, key := f"trainer.{name}")) is not None:
+            check_integer(key, value, low=1)
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     plain.pop("data", None)  # `build_domains` checks it against a shorter list
     with _hide_native_logs():
         import keras
 
         from dann.config.building import check_targets
+        from dann.selection.scores import resolve_scores
 
         if keras.backend.backend() == "tensorflow":
             import tensorflow as tf
 
             tf.config.list_physical_devices()  # logs an error if there is no GPU
     check_targets(plain)
+    if "selection" in cfg:
+        names = None, "agreement", *resolve_scores(cfg.selection.scores)
+        check_choice("selection.rank_by", cfg.selection.rank_by, names)
 
 
 def _check_flags(words, config_name):

@@ -19,6 +19,9 @@ REFUSALS = {
     "train.py data=images": "Could not find 'data/images'. Choose from csv, digits_to_photos, ",
     "train.py regularizer=[mcc,vta]": "Could not load 'regularizer/vta'. Did you mean vat",
     "train.py lr=0.01": "Did you mean network.learning_rate, optimizer.learning_rate?",
+    "train.py trainer.epochs=0": "`trainer.epochs` to be an integer >= 1. Received: trainer.",
+    "train.py selection.scores=[foo]": "one of 'all', 'bnm', 'entropy', 'info_max', ",
+    "train.py selection.rank_by=foo": "one of None, 'agreement', 'source_accuracy', 'entropy', ",
     "train.py steps=10": "Could not override 'steps'. Did you mean trainer.steps?",
     "train.py optimizer=bop optimizer.learning_rate=1": "optimizer.optimizers.binary.learning_rate",
     "train.py optimizer=adam optimizer.beta_2=1": "optimizer.beta_1? A new key needs +optimizer.be",
@@ -79,10 +82,11 @@ print([name for name in ("keras", "tensorflow", "pandas", "dann") if name in sys
 
 
 HELP = ["train.py --help", "export.py --help"]
-WRONG = ["train.py methd=cdan", "train.py +trainer.stepz=1", "train.py --steps 10"]
+WRONG = ["methd=cdan", "+trainer.stepz=1", "--steps 10", "trainer.epochs=0"]
+WRONG_COMMANDS = [*(f"train.py {word}" for word in WRONG), "evaluate.py run=nowhere"]
 
 
-@pytest.mark.parametrize("command", [*HELP, *WRONG, "evaluate.py run=nowhere"])
+@pytest.mark.parametrize("command", [*HELP, *WRONG_COMMANDS])
 def test_help_and_wrong_commands_import_no_keras(command, tmp_path):
     script, *arguments = command.split()
     words = [sys.executable, "-c", START, str(ROOT / "scripts" / script), *arguments]
