@@ -7,6 +7,7 @@ from typing import Any
 _MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
 _MIN_IDS = 50  # fewest rows of a domain for which distinct integers may be ids
 _DATE = r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\d{4}/\d\d?/\d\d?"
+_DATE += r"|(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"  # 20200105
 MAX_CATEGORIES = 1000  # one-hot columns per column
 
 
@@ -81,6 +82,11 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
             messages.append(
                 f"column {name!r} has a different whole number in each row. If it contains ids or "
                 "row numbers,"
+            )
+        elif cells[name].map("{:.9g}".format).str.match(_DATE).sum() == cells[name].count() > 0:
+            messages.append(
+                f"column {name!r} contains whole numbers such as {cells[name].max():.0f}. If they "
+                "are dates,"
             )
     for message in messages:
         print(f"warning: {message} leave it out with `drop` (data.drop)", file=sys.stderr)

@@ -171,6 +171,7 @@ def test_booleans_are_one_category_and_one_label(column, second_column, names, w
         (range(60), range(60, 120), "'x' reveals the domain: it is 0 to 59 in the source, 60 to"),
         (np.arange(60) + 20200101, range(60), "it is 20200101 to 20200160 in the source, 0 to 59"),
         (np.arange(60) * 7, np.arange(60)[::-1] * 7 + 1, "'x' has a different whole number in"),
+        (np.arange(60) % 7 + 20200101, [20200102] * 59 + [np.nan], "as 20200107. If they are d"),
         (np.arange(60) / 7, np.where(np.arange(60) % 3, np.nan, 2.5), "source's cells and 67% of"),
         (np.arange(60) / 7, [np.nan] * 60, "0% of the source's cells and 100% of"),
         ([np.nan] * 57 + [1, 2, 3], np.arange(60) / 7, "95% of the source's cells and 0% of"),
