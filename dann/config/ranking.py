@@ -124,7 +124,8 @@ class Ranking(Callback):
                 recommended = RunDirectory(directory / "recommended")
                 print(f"{table}\nWritten to {directory}: sweep.csv, sweep.png")
                 if recommended.classifier_file.is_file():
-                    print(f"Written to {recommended}: classifier.keras, predictions.csv")
+                    names = [file.name for file in recommended.model_files if file.is_file()]
+                    print(f"Written to {recommended}: {', '.join(names)}")
                     arguments = format_argument("run", recommended)
                     summary = RunDirectory(next(itertools.compress(jobs, finished))).summary()
                     if "source/accuracy" in summary and "target/accuracy" not in summary:

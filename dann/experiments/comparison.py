@@ -129,7 +129,7 @@ class Comparison:
         run = RunDirectory(directory)
         if run.summary_file.exists():
             raise FileExistsError(f"Expected a folder without a training run. Received: {run}")
-        run.manifest.check([run.classifier_file, run.predictions_file, *run.input_files])
+        run.manifest.check(run.model_files)
         run.save_inputs(self.encoding, self.standardizer)
         run.save_classifier(self.classifier)
         run.write_predictions(self.predictions)

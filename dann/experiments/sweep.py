@@ -47,7 +47,7 @@ def rank_sweep(
 
     The function writes `sweep.csv`, the table `Comparison.runs` with one row per run, the best run
     first; `sweep.png`; and, in the folder `recommended`, the files `classifier.keras` and
-    `predictions.csv` of the recommended network.
+    `predictions.csv` of the recommended network, with its `encoding.csv` and `standardizer.json`.
 
     Args:
         directory: Folder of the sweep.

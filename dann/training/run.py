@@ -211,7 +211,8 @@ def train_run(
         title = _format_title(name, measures)
         views.append(run_figures.compute_panel(title, model, domains))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
-        print(f"Written to {run}: classifier.keras, predictions.csv, figures/")
+        names = [file.name for file in run.model_files if file.is_file()]
+        print(f"Written to {run}: {', '.join(names)}, figures/")
     return row
 
 

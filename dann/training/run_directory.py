@@ -58,6 +58,7 @@ class RunDirectory:
         self.encoding_file = self.path / "encoding.csv"
         self.input_files = self.encoding_file, self.standardizer_file  # describe the inputs
         self.predictions_file = self.path / "predictions.csv"
+        self.model_files = self.classifier_file, self.predictions_file, *self.input_files
         self.checkpoints = self.path / "checkpoints"
         self.baseline = self.path / "source_only"  # classifier and predictions of the baseline
         self.baseline_checkpoints = self.checkpoints / "source_only"
@@ -97,9 +98,8 @@ class RunDirectory:
 
     def outputs(self) -> list[pathlib.Path]:
         """Returns the files that a run writes, without checkpoints, logs and the config."""
-        results = self.summary_file, self.classifier_file, self.predictions_file
         figures = [self.figures / f"{name}.png" for name in FIGURES]
-        return [*results, *self.input_files, self.metrics_file, self.oracle_file, *figures]
+        return [self.summary_file, *self.model_files, self.metrics_file, self.oracle_file, *figures]
 
     def check_free(self, overwrite: bool = False) -> None:
         """Checks that a run can start in this directory without replacing other files.

@@ -97,6 +97,7 @@ def test_numbers_are_predicted_and_evaluated(folder, run_well, run_here, check_r
     output = run_well("train.py", arguments, folder)
     assert ": task=regression\n" in output
     assert "4 steps, test MAE after the last step\n" in output
+    assert "Written to numbers: classifier.keras, predictions.csv, encoding.csv, figures/" in output
     table = pandas.read_csv(folder / "numbers/predictions.csv")
     assert list(table) == ["example", "prediction", "split"]
     sizes = pandas.read_csv(folder / "b.csv")["size"]
