@@ -3,8 +3,8 @@
        static float input[${NAME}_INPUT_SIZE], output[${NAME}_OUTPUT_SIZE];
        ${name}_predict(input, output);
 
-   input      $input_shape numbers, the last axis fastest (for images: rows, columns, channels), in the
-              units of the training data (pixels of 8 bits: 0 to 255)
+   input      $input_shape numbers, the last axis fastest (for images: rows, columns, channels), encoded
+              and scaled as in training (pixels of 8 bits: 0 to 255)
    output     $output_shape numbers; for a classifier, number i is the logit of class i, counted from 0: the
               largest belongs to the predicted class
    flash      $flash bytes of constants, in addition to the code
