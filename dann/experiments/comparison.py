@@ -202,7 +202,10 @@ class Comparison:
         alignments = map(name_alignment, intervals["probe/low"], intervals["probe/high"])
         if setting in candidates["baseline"].array or {*alignments} != {"not aligned"}:
             return []
-        return [NOT_ALIGNED]
+        # A network that learned an average has no probe, because it never sees the source.
+        names = adapted.loc[intervals.index, ["setting", "run"]].agg(", ".join, axis=1)
+        probed = f"probe of {names.iloc[0]}" if len(names) == 1 else f"probes of {len(names)} runs"
+        return [f"{NOT_ALIGNED} ({probed})"]
 
     def _describe_recommended(self):
         recommendation: Any = self.recommendation

@@ -113,7 +113,7 @@ def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
         change_probe(sweep / run, "", low=0.86)
         change(sweep / run, **{"target/accuracy": np.nan})
     change_probe(sweep / "0", "source_only/")
-    words = "\nnot verified: the domains are not aligned; label some examples first"
+    words = "\nnot verified: the domains are not aligned; label some examples first (probes of 3 "
     assert words in rank_sweep(sweep, "info_max", OVERRIDES)
     change_probe(sweep / "2", "", low=0.84)
     assert "not verified" not in rank_sweep(sweep, "info_max", OVERRIDES)
