@@ -260,9 +260,9 @@ class Invariant(AdversarialModel):
         if y is not None:
             self._check_names(y)
             y = self._convert_values(y)
-            if class_weight is not None and kwargs.get("sample_weight") is None and "label" in y:
-                kwargs["sample_weight"] = class_sample_weights(y, class_weight)
-                class_weight = None
+        if class_weight is not None and kwargs.get("sample_weight") is None:
+            kwargs["sample_weight"] = class_sample_weights(y, class_weight)
+            class_weight = None
         return super().fit(x, y, *args, class_weight=class_weight, **kwargs)
 
     def evaluate(self, x=None, y=None, *args, **kwargs):

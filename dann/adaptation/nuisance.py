@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation.batch import count_examples, upcast_half
-from dann.checks import check_class_range
+from dann.checks import check_class_range, check_integer
 from dann.data.nuisances import NUMBER
 
 EPSILON = 1e-12  # lower bound of a divisor that may be 0
@@ -138,9 +138,22 @@ def apply_sample_weights(mask: Any, weights: Any, name: str) -> Any:
 
 
 def class_sample_weights(
-    y: Mapping[str, Any], class_weight: Mapping[int, float]
+    y: Mapping[str, Any] | None, class_weight: Mapping[int, float]
 ) -> dict[str, np.ndarray]:
-    """Returns sample weights by name: for `"label"` the class weight of each example, else 1."""
+    """Returns sample weights by name: for `"label"` the class weight of each example, else 1.
+
+    Raises:
+        TypeError: If a key of `class_weight` is not an integer.
+        ValueError: If there are no labels in memory.
+    """
+    if y is None or "label" not in y:
+        raise ValueError(
+            "Expected a label in memory for `class_weight`, as in `fit(x, {'label': y, ...})`. "
+            f"Received: {'a dataset' if y is None else sorted(y)}. Use sample weights, in a "
+            "dataset as `(x, {'label': y, ...}, {'label': weights})`."
+        )
+    for number in class_weight:
+        check_integer("class_weight", number, low=0, hint="the number of a class")
     weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
     labels = np.asarray(y["label"])
     if labels.ndim > 1 and labels.shape[1] > 1:
