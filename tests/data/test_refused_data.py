@@ -150,6 +150,7 @@ REFUSALS = {
     "pair: NaN of bfloat16": (pair_call((BFLOAT16, Y)), "NaN or infinite"),
     "pair: negative weights": (pair_call((X, Y, Y - 1.0)), "one weight >= 0 per example"),
     "pair: batch too large": (pair_call(size=61), "fill one batch (trainer.batch_size)"),
+    "pair: weights of 0": (pair_call((X, Y, Y * 0.0)), "not all 0, or one per label of a map."),
     "pair: negative source domains": (pair_call(source_domain=-Y), "int64 with the values -2, -1."),
     "pair: too few source domains": (pair_call(source_domain=Y[:9]), "one domain per source"),
     "pair: balanced one-hot": (pair_call((X, np.eye(3)[Y]), balanced=True), "np.argmax(labels"),
