@@ -29,10 +29,7 @@ def as_array(values: Any, domain: str) -> Any:
         )
     if isinstance(getattr(values, "dtype", None), np.dtype) and not hasattr(values, "__array__"):
         return values
-    if np.ma.is_masked(values):  # `np.asarray` would ignore the mask
-        raise ValueError(
-            f"Expected the {domain} to have no missing values. Received: a masked array"
-        )
+    reject_masked(values, domain)
     try:
         array = values if isinstance(values, np.memmap) else np.asarray(values)
     except ValueError as error:  # rows of different shapes, such as inputs and labels in a list
@@ -57,6 +54,12 @@ def as_array(values: Any, domain: str) -> Any:
             "and imaginary parts in separate columns, and dates as numbers of days"
         )
     return array if isinstance(array, np.memmap) else check_finite(array, domain)
+
+
+def reject_masked(values: Any, name: str) -> None:
+    """Raises `ValueError` if elements of an array are masked; `np.asarray` ignores the mask."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"Expected the {name} to have no missing values. Received: a masked array")
 
 
 def frames_to_arrays(values: Any) -> Any:
@@ -118,8 +121,7 @@ def convert_strings(inputs: Any) -> Any:
         )
 
     def convert(array):
-        is_text = has_strings(array)
-        return keras.ops.convert_to_tensor(array, dtype="string") if is_text else array
+        return keras.ops.convert_to_tensor(array, dtype="string") if has_strings(array) else array
 
     return keras.tree.map_structure(convert, inputs)
 

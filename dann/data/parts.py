@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dann.checks import check_integer, did_you_mean
-from dann.data.conversion import as_array, reject_missing
+from dann.data.conversion import as_array, reject_masked, reject_missing
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import (
     InputSpec,
@@ -233,6 +233,7 @@ def _read_part(name, part):
     columns = {"names": rows, "rows": rows, "labels": np.full(len(inputs), UNKNOWN)}
     for key, column in part.items():
         if key != "inputs" and column is not None:
+            reject_masked(column, f"{key} of the {name}")
             columns[key] = np.asarray(column)
     if part.get("groups") is not None:
         reject_missing(part["groups"], "group")  # NaN would be in both sets

@@ -109,6 +109,7 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
 # Reader and fault: the call, and words of its message.
 REFUSALS = {
     "arrays: masked numbers": (read((np.ma.masked_equal(X, X[0, 0, 0]), Y)), "masked array"),
+    "arrays: masked labels": (read((X, np.ma.masked_equal(Y, 0))), "labels of the source to have"),
     "arrays: numbers beyond float32": (read(target=X * 1e300), "NaN or infinite"),
     "arrays: too few labels": (read((X, Y[:4])), "labels per input"),
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
