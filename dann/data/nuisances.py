@@ -76,8 +76,7 @@ class NuisanceTable(DomainPair):
         pairs = super().batches(batch_size, seed, **options)
         table: Any = pairs.domains["source"]
         # Replaced after the checks of `Examples`, because missing numbers are NaN.
-        labels = {"label": self.source_train[1], **self.nuisances.train}
-        table.examples.columns["labels"] = labels
+        table.examples.columns["labels"] = {"label": self.source_train[1], **self.nuisances.train}
         return Pairs({"source": table}, pairs.batch_size, None, pairs.shard)
 
 

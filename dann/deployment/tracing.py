@@ -121,6 +121,5 @@ def trace_calls(
         shapes = [tensor.shape[1:] for tensor in node.outputs]
         arguments = node.arguments
         call = Call(program, path, layer, sources, shapes, arguments.args, arguments.kwargs)
-        results = program.translate(call)
-        step_numbers.update(zip(map(id, node.outputs), results, strict=True))
+        step_numbers.update(zip(map(id, node.outputs), program.translate(call), strict=True))
     return [step_numbers[id(tensor)] for tensor in outputs]

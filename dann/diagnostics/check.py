@@ -48,8 +48,7 @@ class Diagnosis:
         fields = vars(self) | dataclasses.asdict(self.verdict)
         fields["verdict"] = fields.pop("name")
         text = json.dumps(fields, default=lambda value: value.tolist())
-        finite = json.loads(text, parse_constant=lambda name: None)
-        return json.dumps(finite, indent=2) + "\n"
+        return json.dumps(json.loads(text, parse_constant=lambda name: None), indent=2) + "\n"
 
 
 def check(

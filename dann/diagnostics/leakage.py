@@ -124,8 +124,7 @@ def leakage(
         )
     kinds = {**getattr(model, "nuisances", {}), **(kinds or {})}
     features = get_features(model, x)
-    columns = {"labels": labels, "groups": groups, **nuisances}
-    for name, values in columns.items():
+    for name, values in {"labels": labels, "groups": groups, **nuisances}.items():
         if values is not None and np.size(values) != len(features):
             raise ValueError(
                 f"Expected one value of {name!r} for each of the {len(features)} examples. "

@@ -232,8 +232,7 @@ def _combine_on_tensorflow(forward, gradient, is_pure):
 
     def overridden(*inputs):
         # Without `stop_gradient`, forward mode would use the derivative of `forward`.
-        value = forward(*map(tf.stop_gradient, inputs))
-        return attach_gradient(tf.stop_gradient(value), *inputs)
+        return attach_gradient(tf.stop_gradient(forward(*map(tf.stop_gradient, inputs))), *inputs)
 
     def call(*inputs):
         inputs = [tf.convert_to_tensor(value) for value in inputs]  # reads variables

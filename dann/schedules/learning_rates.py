@@ -87,5 +87,4 @@ class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def from_config(cls, config: dict) -> "ScaledSchedule":
-        schedule = keras.saving.deserialize_keras_object(config["schedule"])
-        return cls(schedule, config["factor"])
+        return cls(keras.saving.deserialize_keras_object(config["schedule"]), config["factor"])

@@ -88,8 +88,7 @@ class ScheduledEstimator(Estimator):
 
     def sharpness_at(self, step: Any) -> Any:
         """Returns the sharpness at a training step, a float32 scalar."""
-        progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
-        return self.interpolate(progress)
+        return self.interpolate(ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0))
 
     @abc.abstractmethod
     def interpolate(self, progress: Any) -> Any:
