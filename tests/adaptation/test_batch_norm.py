@@ -48,8 +48,7 @@ def test_adapted_method_is_a_plain_saved_network(tmp_path):
     images = np.random.default_rng(2).uniform(0, 255, (6, 8, 8, 1))
     adapted = dann.adapt_batch_norm(model, images)
     adapted.save(tmp_path / "adapted.keras")
-    loaded = keras.models.load_model(tmp_path / "adapted.keras")
-    logits = loaded.predict(images, verbose=0)
+    logits = keras.models.load_model(tmp_path / "adapted.keras").predict(images, verbose=0)
     np.testing.assert_allclose(logits, adapted.predict(images, verbose=0), rtol=1e-6)
     assert np.abs(logits - model.predict(images, verbose=0)).max() > 1e-3
 

@@ -46,8 +46,7 @@ def compute_flat_dann(weights, **kwargs):
 def test_pooling_domain_head_averages_examples(mode):
     pooled = keras.Sequential([layers.GlobalAveragePooling2D(), dense(1)])
     model = linear(domain_head=pooled)
-    pool = np.kron(np.eye(8), np.ones(6) / 6)
-    expected = compute_flat_dann(read_weights(model), pool=pool)
+    expected = compute_flat_dann(read_weights(model), pool=np.kron(np.eye(8), np.ones(6) / 6))
     check_step(model, mode, *expected, x=MAPS, y=LABELS)
 
 
@@ -88,5 +87,4 @@ def test_sample_weights_per_example_or_position(unit, mode):
     check_step(model, mode, terms, gradients, x=MAPS, y=LABELS, sample_weight=weight)
     loss = model.evaluate(SOURCE, LABELS, sample_weight=weight, verbose=0)
     positions = np.broadcast_to(rows.reshape(SHAPE), SHAPE)
-    again = model.evaluate(SOURCE, LABELS, sample_weight=positions, verbose=0)
-    assert loss == pytest.approx(again)
+    assert loss == pytest.approx(model.evaluate(SOURCE, LABELS, sample_weight=positions, verbose=0))

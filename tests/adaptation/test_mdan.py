@@ -78,16 +78,14 @@ def test_mdan_loss_and_gradients_match_the_formula(case, mode):
 
 
 def test_one_source_equals_dann():
-    model = linear_mdan(num_sources=1, domain_label_smoothing=0.1)
-    logs, slopes = step(model, "graph")
+    logs, slopes = step(linear_mdan(num_sources=1, domain_label_smoothing=0.1), "graph")
     dann_logs, dann_slopes = step(linear_dann(domain_label_smoothing=0.1), "graph")
     assert logs == pytest.approx(dann_logs, rel=1e-5)
     assert_all_close(slopes, dann_slopes)
 
 
 def test_source_out_of_range_gives_nan():
-    pairs = {**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])}
-    logs, _ = step(linear_mdan(), "graph", pairs)
+    logs, _ = step(linear_mdan(), "graph", {**PAIR, "source_domain": np.array([0, 1, 2, 0, 1])})
     assert np.isnan(logs["label/loss"])
     assert np.isnan(logs["loss"])
 

@@ -30,8 +30,7 @@ def test_outputs_follow_the_current_weights(batch_size):
     for factor in (1, 2):
         network.set_weights([factor * weight for weight in network.get_weights()])
         expected = keras.ops.convert_to_numpy(network(X, training=False))
-        outputs = predict(network, X, batch_size)
-        np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(predict(network, X, batch_size), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_compiled_function_lives_as_long_as_its_network():

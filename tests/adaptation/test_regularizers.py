@@ -120,8 +120,7 @@ def test_teacher_averages_moving_statistics():
 
 def test_teacher_receives_images_without_augmentation():
     doubled = {"target": [keras.layers.Rescaling(2.0)]}
-    regularizer = dann.SelfEnsembling(WEIGHT, threshold=0.0)
-    model = regularized_model(regularizer, augmentation=doubled)
+    model = regularized_model(dann.SelfEnsembling(WEIGHT, threshold=0.0), augmentation=doubled)
     a, b = read_weights(model)
     loss = compute_ensembling_loss(softmax(2 * TARGET @ a @ b), softmax(TARGET @ a @ b), 0.0)
     logs, _ = step(model, "graph")
@@ -163,8 +162,7 @@ def make_model(vat, *layers, classes=3):
 
 
 def vat_loss(vat, model, pair):
-    batch = Batch({}, {}, {}, raw_inputs=pair)
-    return vat.losses(model, batch, None, True)["vat/loss"]
+    return vat.losses(model, Batch({}, {}, {}, raw_inputs=pair), None, True)["vat/loss"]
 
 
 def compute_vat_loss(vat, model, target):

@@ -131,8 +131,7 @@ def test_data_settings_are_arguments_of_the_reader(choice):
 def test_every_reader_has_a_config_that_shows_its_command():
     texts = [path.read_text() for path in CONF.glob("data/*.yaml")]
     nodes = [OmegaConf.create(text) for text in texts]
-    called = {node["_target_"] for node in nodes}
-    assert called == building.READER_NAMES
+    assert {node["_target_"] for node in nodes} == building.READER_NAMES
     for text, node in zip(texts, nodes, strict=True):
         required = [f"data.{key}=" for key in node if OmegaConf.is_missing(node, key)]
         assert all(key in text for key in required)

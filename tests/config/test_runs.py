@@ -143,8 +143,7 @@ def test_resume_alone_selects_the_newest_unfinished_run(start, tmp_path, hydra):
 def test_every_group_that_results_depend_on_is_compared():
     cfg = compose_config("paths.cache_dir=cache")
     free = {"resume", "overwrite", "paths", "experiment", "debug", "distribution", "callbacks"}
-    groups = {key.partition(".")[0] for key in runs.collect_settings(cfg)}
-    assert groups - free == set(cfg) - free
+    assert {key.partition(".")[0] for key in runs.collect_settings(cfg)} - free == set(cfg) - free
 
 
 def test_config_of_a_run_is_loaded_with_other_paths(tmp_path):

@@ -69,8 +69,7 @@ def test_numbers_with_fractions_are_labels_of_regression(capsys):
     assert len(domains.target_test[1]) == 2  # of the labeled examples
     assert np.isnan(domains.target_train_labels).sum() == 50
     oracle = domains.oracle().source_train
-    rows = (oracle[1]).astype(int)
-    np.testing.assert_array_equal(oracle[0], X[rows] + 9)
+    np.testing.assert_array_equal(oracle[0], X[(oracle[1]).astype(int)] + 9)
     labels = domains.source_train[1]
     texts = arrays((X, numbers.astype(str)), (X + 9, [""] * 60))
     np.testing.assert_allclose(texts.source_train[1], labels)
@@ -86,8 +85,7 @@ def test_class_names_set_the_order_of_classes():
     assert (domains.num_classes, domains.class_names) == (4, tuple(names))
     np.testing.assert_array_equal(np.array(names)[domains.source_test[1]], NAMED)
     assert arrays((X, Y), (X + 9, Y), class_names=["a", "b", "c"]).class_names == ("a", "b", "c")
-    numbers = np.array(["10", "-1", "9"])[Y]  # sorted as numbers
-    assert arrays((X, numbers), X + 9).class_names == ("-1", "9", "10")
+    assert arrays((X, np.array(["10", "-1", "9"])[Y]), X + 9).class_names == ("-1", "9", "10")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "uint8"])

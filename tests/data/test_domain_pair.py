@@ -77,8 +77,7 @@ JOINED = concatenate([VALUES[:3], select_rows(LAZY, np.array([3])), VALUES[4:]])
 
 
 def pair_from(value, size=20, name="source"):
-    labels = np.arange(size) % 2
-    return arrays((np.full((size, 3), value), labels), TARGET, source_name=name)
+    return arrays((np.full((size, 3), value), np.arange(size) % 2), TARGET, source_name=name)
 
 
 @pytest.mark.parametrize("lazy", [False, True])

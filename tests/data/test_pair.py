@@ -156,8 +156,7 @@ def test_dataset_equals_pairs(source, target, options):
     pairs.start = 5
     endless, dataset = pairs.repeat(), as_tensorflow_dataset(pairs)
     for step, batch in enumerate(itertools.islice(dataset, 100)):  # more than one block
-        expected = endless[step]
-        keras.tree.map_structure(assert_same, batch, expected)
+        keras.tree.map_structure(assert_same, batch, endless[step])
     assert pairs.start == 5
 
 
