@@ -188,4 +188,5 @@ class _TeacherConsistency(Regularizer):
         teacher_logits = upcast_half(self.teacher(batch.inputs["target"]))
         # Equation 14: KL(q || p) for each target example, (batch,)
         log_p, log_q = map(ops.log_softmax, (batch.logits["target"], teacher_logits))
-        return {"teacher/loss": ops.mean(ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1))}
+        divergence = ops.sum(ops.exp(log_q) * (log_q - log_p), axis=-1)
+        return {"teacher/loss": ops.mean(divergence)}

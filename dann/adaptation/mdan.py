@@ -159,7 +159,8 @@ class MDAN(AdversarialModel):
         label_losses = self._label_losses(batch, source_one_hot)  # E_i
         # E_i - D_i, the bound of the target's risk from source i, `(num_sources,)`
         source_risks = label_losses - ops.cast(domain_losses, label_losses.dtype)
-        source_risks = ops.where(ops.any(source_one_hot != 0, axis=0), source_risks, float("-inf"))
+        is_present = ops.any(source_one_hot != 0, axis=0)
+        source_risks = ops.where(is_present, source_risks, float("-inf"))
         if self.weighting == "hard" or self.num_sources == 1:
             largest = ops.argmax(source_risks)
             weights = ops.one_hot(largest, self.num_sources, dtype=source_risks.dtype)

@@ -26,6 +26,7 @@ def preserve_state(
             # `Dropout` without a seed draws from the generator of torch, not from a Keras seed.
             import torch  # pyright: ignore[reportMissingImports]
 
-            stack.enter_context(torch.random.fork_rng(list(range(torch.cuda.device_count()))))
+            devices = list(range(torch.cuda.device_count()))
+            stack.enter_context(torch.random.fork_rng(devices))
         scope = keras.StatelessScope([*current_values, *values], collect_losses=True)
         yield stack.enter_context(scope)

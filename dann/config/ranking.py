@@ -86,7 +86,8 @@ class Ranking(Callback):
         hydra = config.hydra
         if hydra.mode == RunMode.MULTIRUN:
             # The overrides stay unresolved, because they may refer to keys that `config` lacks.
-            record = hydra.runtime.output_dir, OmegaConf.to_container(hydra.overrides.task), is_done
+            overrides = OmegaConf.to_container(hydra.overrides.task)
+            record = hydra.runtime.output_dir, overrides, is_done
             folder = pathlib.Path(hydra.sweep.dir) / ".jobs"
             folder.mkdir(exist_ok=True)
             (folder / f"{self.sweep}-{hydra.job.num:06d}.json").write_text(json.dumps(record))

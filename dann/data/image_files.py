@@ -60,7 +60,8 @@ class ImageFiles(LazyArray):
     def __init__(self, paths: Sequence[Any], image_size: int | Sequence[int], channels: int = 3):
         size, channels = check_image_size(image_size), check_choice("channels", channels, _MODES)
         self.paths = [os.fspath(path) for path in paths]
-        super().__init__((len(self.paths), *size, channels), np.dtype(np.uint8), self._decode)
+        shape = (len(self.paths), *size, channels)
+        super().__init__(shape, np.dtype(np.uint8), self._decode)
 
     def _decode(self, rows):
         images = np.empty((len(rows), *self.shape[1:]), self.dtype)
@@ -193,7 +194,8 @@ def load_or_decode(path: pathlib.Path, shape: Sequence[int], chunks: Iterable[An
 
 
 def _write(path, shape, chunks):
-    print(f"Decoding {shape[0]} images once into {path}: {np.prod(shape) / 1e6:.1f} MB", flush=True)
+    megabytes = np.prod(shape) / 1e6
+    print(f"Decoding {shape[0]} images once into {path}: {megabytes:.1f} MB", flush=True)
     draft = path.with_suffix(".draft")
     try:
         with draft.open("wb") as file:

@@ -60,7 +60,8 @@ def convert_to_floats(tables: Mapping[str, Any], parts: Mapping[str, Any]) -> No
         if parts[name].get("labels") is None:
             labels = np.full(len(labels), np.nan)
         try:
-            labels = np.where(labels == "", "nan", labels) if labels.dtype.kind == "U" else labels
+            texts = labels.dtype.kind == "U"
+            labels = np.where(labels == "", "nan", labels) if texts else labels
             table["labels"] = labels.astype(np.float32)
         except ValueError as error:
             raise ValueError(

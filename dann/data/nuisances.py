@@ -76,7 +76,8 @@ class NuisanceTable(DomainPair):
         pairs = super().batches(batch_size, seed, **options)
         table: Any = pairs.domains["source"]
         # Replaced after the checks of `Examples`, because missing numbers are NaN.
-        table.examples.columns["labels"] = {"label": self.source_train[1], **self.nuisances.train}
+        labels = {"label": self.source_train[1], **self.nuisances.train}
+        table.examples.columns["labels"] = labels
         return Pairs({"source": table}, pairs.batch_size, None, pairs.shard)
 
 

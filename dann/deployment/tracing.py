@@ -121,5 +121,6 @@ def trace_calls(
         shapes = [tensor.shape[1:] for tensor in node.outputs]
         arguments = node.arguments
         call = Call(program, path, layer, sources, shapes, arguments.args, arguments.kwargs)
-        step_numbers.update(zip(map(id, node.outputs), program.translate(call), strict=True))
+        results = program.translate(call)
+        step_numbers.update(zip(map(id, node.outputs), results, strict=True))
     return [step_numbers[id(tensor)] for tensor in outputs]

@@ -48,7 +48,8 @@ class Diagnosis:
         fields = vars(self) | dataclasses.asdict(self.verdict)
         fields["verdict"] = fields.pop("name")
         text = json.dumps(fields, default=lambda value: value.tolist())
-        return json.dumps(json.loads(text, parse_constant=lambda name: None), indent=2) + "\n"
+        finite = json.loads(text, parse_constant=lambda name: None)
+        return json.dumps(finite, indent=2) + "\n"
 
 
 def check(

@@ -104,7 +104,8 @@ def accuracy_by_nuisance(labels: Any, predicted: Any, nuisance: Any) -> pandas.D
         values = _mask_missing(nuisance)
     elif values.nunique() > 1:
         values = pandas.qcut(values, _NUM_BINS, precision=2, duplicates="drop")
-    return pandas.crosstab(_mask_missing(labels), values, labels == predicted, aggfunc="mean")
+    is_correct = labels == predicted
+    return pandas.crosstab(_mask_missing(labels), values, is_correct, aggfunc="mean")
 
 
 def _check_arrays(**arguments):

@@ -124,7 +124,8 @@ def leakage(
         )
     kinds = {**getattr(model, "nuisances", {}), **(kinds or {})}
     features = get_features(model, x)
-    for name, values in {"labels": labels, "groups": groups, **nuisances}.items():
+    columns = {"labels": labels, "groups": groups, **nuisances}
+    for name, values in columns.items():
         if values is not None and np.size(values) != len(features):
             raise ValueError(
                 f"Expected one value of {name!r} for each of the {len(features)} examples. "

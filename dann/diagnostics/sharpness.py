@@ -55,7 +55,8 @@ def sharpness(model: Any, data: Any, samples: int = 16, seed: int = 0) -> dict[s
     losses = losses_at(model, variables, data)
     values = [variable.value for variable in variables]
     product = linear_operator(lambda xs, vs: hvp(lambda *w: losses(*w).task, xs, vs), values)
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(samples, product.shape[0]))
+    rng = np.random.default_rng(seed)
+    signs = rng.choice([-1.0, 1.0], size=(samples, product.shape[0]))
     curvatures = np.array([sign @ (product @ sign) for sign in signs])  # z' H z
     return {
         "sharpness/trace": float(curvatures.mean()),

@@ -250,7 +250,8 @@ def resolve_methods(
                 f"Expected methods with different names; pass a dict by name. Received: {names}"
             )
     baseline = by_name.get(SOURCE_ONLY, SourceOnly)
-    if getattr(baseline, "func", baseline) is not SourceOnly or DISTILLED_AVERAGE in by_name:
+    is_replaced = getattr(baseline, "func", baseline) is not SourceOnly
+    if is_replaced or DISTILLED_AVERAGE in by_name:
         raise ValueError(
             f"Expected another name, because {SOURCE_ONLY!r} is the baseline and "
             f"{DISTILLED_AVERAGE!r} the average of all runs. Received: {[*by_name]}"

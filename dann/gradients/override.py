@@ -232,7 +232,8 @@ def _combine_on_tensorflow(forward, gradient, is_pure):
 
     def overridden(*inputs):
         # Without `stop_gradient`, forward mode would use the derivative of `forward`.
-        return attach_gradient(tf.stop_gradient(forward(*map(tf.stop_gradient, inputs))), *inputs)
+        value = forward(*map(tf.stop_gradient, inputs))
+        return attach_gradient(tf.stop_gradient(value), *inputs)
 
     def call(*inputs):
         inputs = [tf.convert_to_tensor(value) for value in inputs]  # reads variables

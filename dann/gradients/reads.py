@@ -86,7 +86,8 @@ def _watch_variables() -> Iterator[dict[int, str]]:
     if keras.backend.backend() == "tensorflow":
         with tf.GradientTape() as tape:
             yield names
-        names.update({id(v): v.name for v in tape.watched_variables() if v.dtype.is_floating})
+        variables = tape.watched_variables()
+        names.update({id(v): v.name for v in variables if v.dtype.is_floating})
     elif keras.backend.backend() == "torch":
         with _ParameterWatch(names):
             yield names

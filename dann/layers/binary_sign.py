@@ -96,8 +96,9 @@ class BinarySign(keras.layers.Layer):
         return input_shape
 
     def get_config(self):
+        estimator = keras.saving.serialize_keras_object(self.identifier)
         return {
             **super().get_config(),
             "implementation": self.implementation,
-            "estimator": keras.saving.serialize_keras_object(self.identifier),
+            "estimator": estimator,
         }

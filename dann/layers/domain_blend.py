@@ -78,7 +78,8 @@ class DomainBlend(keras.layers.Layer):
             )
         if not training:
             return source
-        target = ops.take(target, ops.arange(ops.shape(source)[0]) % ops.shape(target)[0], axis=0)
+        examples = ops.arange(ops.shape(source)[0])
+        target = ops.take(target, examples % ops.shape(target)[0], axis=0)
         # Between a third and two thirds: objects in the center move to the edges.
         for axis in (1, 2) if self.roll else ():
             length = ops.shape(target)[axis]

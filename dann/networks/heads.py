@@ -88,7 +88,8 @@ def _build_head(num_features, num_outputs, hidden_units, dropout, batch_norm, in
     inputs = x
     for units in hidden_units:
         options = make_initializers(initializer, x.shape[-1])
-        x = layers.Dense(int(units), activation=None if batch_norm else "relu", **options)(x)
+        activation = None if batch_norm else "relu"
+        x = layers.Dense(int(units), activation=activation, **options)(x)
         if batch_norm:
             x = layers.BatchNormalization(momentum=0.9, epsilon=1e-5)(x)
             x = layers.ReLU()(x)

@@ -61,5 +61,6 @@ def _compute_signs(model):
     signs = {}
     for variable in filter(is_binary, model.trainable_variables):
         layer = variable.path.split("/")[-2]
-        signs[layer] = np.append(signs.get(layer, []), keras.ops.convert_to_numpy(variable) >= 0)
+        kernel = keras.ops.convert_to_numpy(variable)
+        signs[layer] = np.append(signs.get(layer, []), kernel >= 0)
     return signs

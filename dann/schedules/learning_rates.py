@@ -87,4 +87,5 @@ class ScaledSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def from_config(cls, config: dict) -> "ScaledSchedule":
-        return cls(keras.saving.deserialize_keras_object(config["schedule"]), config["factor"])
+        schedule = keras.saving.deserialize_keras_object(config["schedule"])
+        return cls(schedule, config["factor"])

@@ -243,7 +243,8 @@ def calibrate(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray
     # Without bounds, the minimum is at infinity if the logits separate the classes, or if a class
     # has no examples.
     bounds = [(-5, 5), *[(-10, 10)] * logits.shape[1]]
-    parameters = optimize.minimize(loss, np.zeros(len(bounds)), jac=True, bounds=bounds, tol=1e-9).x
+    start = np.zeros(len(bounds))
+    parameters = optimize.minimize(loss, start, jac=True, bounds=bounds, tol=1e-9).x
     return float(np.exp(parameters[0])), parameters[1:]
 
 

@@ -136,7 +136,8 @@ def _has_own_groups(values, groups):
     """Returns whether each value of a class nuisance occurs in a single group."""
     if values.dtype.kind == "f":
         return False
-    return len({*zip(values.tolist(), groups.tolist(), strict=True)}) == len(np.unique(values))
+    pairs = {*zip(values.tolist(), groups.tolist(), strict=True)}
+    return len(pairs) == len(np.unique(values))
 
 
 def predict_target(
@@ -186,4 +187,5 @@ def order_target(domains: DomainPair, splits: Sequence[str] = ("train", "test"))
     rows = dict(zip(inputs, domains.target_rows or ([0], [0]), strict=True))
     order = np.concatenate([rows[split] for split in splits])
     # Row numbers that repeat come from two files, each of which has its own order.
-    return np.argsort(order) if len(np.unique(order)) == count else np.arange(count)
+    is_one_file = len(np.unique(order)) == count
+    return np.argsort(order) if is_one_file else np.arange(count)

@@ -105,5 +105,7 @@ def _choose_steps_per_call(model, trainer, intervals):
         return trainer.steps_per_execution
     if keras.backend.backend() != "tensorflow" or count_replicas(model) > 1 or trainer.run_eagerly:
         return 1
-    numbers = min(trainer.steps, trainer.steps_per_epoch), trainer.steps, *intervals
-    return _STEPS_PER_CALL if all(number % _STEPS_PER_CALL == 0 for number in numbers) else 1
+    epoch = min(trainer.steps, trainer.steps_per_epoch)
+    numbers = epoch, trainer.steps, *intervals
+    divides = all(number % _STEPS_PER_CALL == 0 for number in numbers)
+    return _STEPS_PER_CALL if divides else 1

@@ -84,7 +84,8 @@ class VirtualAdversarial(Regularizer):
     def losses(self, model, batch, reversal, training):
         loss = self._divergence(model, batch.raw_inputs["target"])
         if self.source_weight:
-            loss = loss + self.source_weight * self._divergence(model, batch.raw_inputs["source"])
+            source_loss = self._divergence(model, batch.raw_inputs["source"])
+            loss = loss + self.source_weight * source_loss
         return {"vat/loss": loss}
 
     def _divergence(self, model, inputs):

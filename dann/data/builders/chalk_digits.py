@@ -84,7 +84,8 @@ def _draw_crops(rng: np.random.Generator, right: bool) -> Iterator[np.ndarray]:
     for photo in load_sample_images().images:
         rows, columns = (side // 3 for side in photo.shape[:2])
         # The mean of 3x3 blocks, (rows, 3, columns, 3, channels), reduces the size to a third.
-        small = photo[: 3 * rows, : 3 * columns].reshape(rows, 3, columns, 3, 3).mean(axis=(1, 3))
+        blocks = photo[: 3 * rows, : 3 * columns].reshape(rows, 3, columns, 3, 3)
+        small = blocks.mean(axis=(1, 3))
         halves.append(small[:, columns // 2 :] if right else small[:, : columns // 2])
     while True:
         half = halves[rng.integers(len(halves))]

@@ -88,7 +88,8 @@ class ScheduledEstimator(Estimator):
 
     def sharpness_at(self, step: Any) -> Any:
         """Returns the sharpness at a training step, a float32 scalar."""
-        return self.interpolate(ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0))
+        progress = ops.minimum(ops.cast(step, "float32") / self.total_steps, 1.0)
+        return self.interpolate(progress)
 
     @abc.abstractmethod
     def interpolate(self, progress: Any) -> Any:
