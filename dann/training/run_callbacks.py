@@ -61,7 +61,8 @@ class EpochLines(keras.callbacks.Callback):
     model without the accuracy of a discriminator shows the loss instead.
 
     Within a long epoch, lines such as `step 40/2000  12:30 left for this model` show the progress:
-    the first after 10 seconds, further lines every 30 seconds.
+    the first after 10 seconds, further lines every 30 seconds. The first call of the compiled step,
+    which includes compilation, does not count for the remaining time.
 
     Args:
         total_steps: Number of training steps, for the lines within an epoch.
@@ -82,25 +83,22 @@ class EpochLines(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._last_end: float | None = None
-        self._origin: Any = None  # time and step from which the speed is measured
+        self._origin: Any = None  # time and step after the first call
+        self._next_line = time.perf_counter() + 10
 
     def on_epoch_begin(self, epoch, logs=None):
         self._before_epoch = epoch * self.params["steps"]
 
-    def on_train_batch_begin(self, batch, logs=None):
-        if self._origin is None:
-            self._origin = time.perf_counter(), self._before_epoch + batch
-            self._first_step, self._next_line = self._origin[1], self._origin[0] + 10
-
     def on_train_batch_end(self, batch, logs=None):
         now, step = time.perf_counter(), self._before_epoch + batch + 1
-        start, first_step = self._origin
         if now >= self._next_line and step < self.total_steps:
-            seconds = (self.total_steps - step) * (now - start) / (step - first_step)
-            print(f"step {step}/{self.total_steps}  {_format_time(seconds)}", flush=True)
-            self._next_line = now + 30
-        if first_step == self._first_step:  # the first call includes compilation
-            self._origin = now, step
+            words, self._next_line = [f"step {step}/{self.total_steps}"], now + 10
+            if self._origin:
+                seconds_per_step = (now - self._origin[0]) / (step - self._origin[1])
+                words.append(_format_time((self.total_steps - step) * seconds_per_step))
+                self._next_line = now + 30
+            print(*words, sep="  ", flush=True)
+        self._origin = self._origin or (now, step)
 
     def on_epoch_end(self, epoch, logs=None):
         domain = "target" if isinstance(self.model, TargetOnly) else "source"

@@ -67,7 +67,7 @@ def test_table_shows_both_methods_and_the_gain():
 
 
 def test_epoch_line_shows_remaining_time(monkeypatch, capsys):
-    monkeypatch.setattr("time.perf_counter", mock.Mock(side_effect=[1.0, 10.0]))
+    monkeypatch.setattr("time.perf_counter", mock.Mock(side_effect=[0.0, 1.0, 10.0]))
     lines = EpochLines(2000)
     lines.set_params({"epochs": 10})
     lines.on_train_begin()
@@ -86,12 +86,11 @@ def test_progress_within_a_long_epoch(monkeypatch, capsys):
     lines.on_train_begin()
     lines.on_epoch_begin(0)
     for step in range(0, 40, 10):  # ten steps per call
-        lines.on_train_batch_begin(step)
         now[0] += 60 if step == 0 else 20  # the first call includes compilation
         lines.on_train_batch_end(step + 9)
-    # After 10 steps in 60 s, 100 are left; after 20 more steps in 40 s, 80 are left.
-    expected = [f"step {step} left for this model" for step in ("10/110  10:00", "30/110  2:40")]
-    assert capsys.readouterr().out.splitlines() == expected
+    # After the first call, ten steps take 20 s.
+    times = [f"step {time} left for this model" for time in ("20/110  3:00", "40/110  2:20")]
+    assert capsys.readouterr().out.splitlines() == ["step 10/110", *times]
 
 
 def summarize_probe(prefix, accuracy, low):
