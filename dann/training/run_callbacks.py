@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pandas
 
-from dann.adaptation import TargetOnly
 from dann.adaptation.prediction import final_weights, predict, to_numpy
 from dann.checks import check_choice, check_integer
 from dann.data import DomainPair
@@ -54,11 +53,11 @@ class EpochLines(keras.callbacks.Callback):
 
     This callback must come after the callback that computes the scores.
 
-    `epoch 3/9  source 99.8%  domain acc 65%  strength 0.25  InfoMax 1.96  0:12 left for this model`
-    shows the accuracies on the training batches of the epoch, the strength of the reversal, the
-    score, and the remaining time, estimated from the duration of this epoch. The first epoch, which
-    includes compilation, shows no remaining time. Values that a model does not log are omitted. A
-    model without the accuracy of a discriminator shows the loss instead.
+    `epoch 3/9  train acc 99.8%  strength 0.25  InfoMax 1.96  0:12 left for this model` shows the
+    accuracy on the training batches of the epoch, the strength of the reversal, the score, and the
+    remaining time, estimated from the duration of this epoch. The first epoch, which includes
+    compilation, shows no remaining time. Values that a model does not log are omitted. The accuracy
+    of a discriminator follows as `domain acc 65%`; models without it show the loss instead.
 
     Within a long epoch, lines such as `step 40/2000  12:30 left for this model` show the progress:
     the first after 10 seconds, further lines every 30 seconds. The first call of the compiled step,
@@ -69,8 +68,8 @@ class EpochLines(keras.callbacks.Callback):
     """
 
     fields = {
-        "accuracy": "{domain} {:.1%}",
-        "mae": "{domain} MAE {:.6g}",
+        "accuracy": "train acc {:.1%}",
+        "mae": "train MAE {:.6g}",
         "domain/accuracy": "domain acc {:.0%}",
         "loss": "loss {:.3g}",
         "strength": "strength {:.2f}",
@@ -101,12 +100,10 @@ class EpochLines(keras.callbacks.Callback):
         self._origin = self._origin or (now, step)
 
     def on_epoch_end(self, epoch, logs=None):
-        domain = "target" if isinstance(self.model, TargetOnly) else "source"
-        domain = "label" if hasattr(self.model, "nuisances") else domain
         names = [name for name in self.fields if name in logs]
         if "domain/accuracy" in names and "loss" in names:
             names.remove("loss")
-        words = [self.fields[name].format(logs[name], domain=domain) for name in names]
+        words = [self.fields[name].format(logs[name]) for name in names]
         now, epochs = time.perf_counter(), self.params["epochs"]
         if self._last_end is not None and epoch + 1 < epochs:
             words.append(_format_time((epochs - epoch - 1) * (now - self._last_end)))

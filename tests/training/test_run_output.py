@@ -73,7 +73,7 @@ def test_epoch_line_shows_remaining_time(monkeypatch, capsys):
     lines.on_train_begin()
     for epoch in (2, 3):
         lines.on_epoch_end(epoch, {"accuracy": 0.998, "strength": 0.25, "other": 1.0})
-    expected = [f"epoch {epoch}/10  source 99.8%  strength 0.25" for epoch in (3, 4)]
+    expected = [f"epoch {epoch}/10  train acc 99.8%  strength 0.25" for epoch in (3, 4)]
     expected[1] += "  0:54 left for this model"
     assert capsys.readouterr().out.splitlines() == expected
 
