@@ -110,6 +110,10 @@ class EpochLines(keras.callbacks.Callback):
         self._last_end, self._next_line = now, now + 30
         print(f"epoch {epoch + 1}/{epochs}", *words, sep="  ", flush=True)
 
+    def on_train_end(self, logs=None):
+        if self._last_end is None:  # no epoch was left
+            print("already trained: loaded from its checkpoint", flush=True)
+
 
 def _format_time(seconds):
     return f"{round(seconds) // 60}:{round(seconds) % 60:02} left for this model"

@@ -120,6 +120,6 @@ def test_stopped_run_resumes_with_equal_results(folder, finished, run_well, monk
     (parts / "checkpoints/step-4.npz").unlink()
     resumed = [*finished[0], "hydra.run.dir=parts", "resume=true"]
     output = run_well("train.py", resumed, folder)
-    assert re.findall(r"^epoch (\d)/2", output, re.MULTILINE) == ["2"]
+    assert re.findall(r"^(already|epoch .)", output, re.MULTILINE) == ["already", "epoch 2"]
     files = [folder / run / "predictions.csv" for run in ("run", "parts")]
     assert files[0].read_text() == files[1].read_text()
