@@ -15,7 +15,7 @@ from scipy import stats
 from dann.data import Standardizer
 from dann.diagnostics.catalogue import name_alignment
 from dann.selection.recommend import Recommendation
-from dann.training.report import NOT_ALIGNED, TITLES, WIDTH
+from dann.training.report import NOT_ALIGNED, TITLES, WIDTH, format_recommendation
 from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
@@ -172,40 +172,44 @@ class Comparison:
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
-            condition = " without target labels" if self._has_target_labels() else ""
-            lines.append(f"Recommended{condition}: {self._describe_recommended()}")
+            has_labels = bool(self.runs[f"target/{self.measure}"].notna().any())
+            words = self._describe_recommended(), has_labels, self._describe_misalignment()
+            lines.append(format_recommendation(*words))
             lines += ["because:"] if self.recommendation.reasons else []
             for reason in self.recommendation.reasons:
                 lines += textwrap.wrap(f"- {reason}", WIDTH, subsequent_indent="  ")
             lines += self._list_doubts()
         return "\n".join(lines)
 
-    def _has_target_labels(self):
-        return self.runs[f"target/{self.measure}"].notna().any()
+    def _select_adapted(self):
+        candidates = self.runs[self.runs["oracle"].eq(False)]
+        return candidates[~candidates["setting"].isin(candidates["baseline"])]
 
     def _list_doubts(self):
-        """Returns a line if labels or, without labels, all probes speak against the choice."""
-        setting = self.recommendation.setting
-        candidates = self.runs[self.runs["oracle"].eq(False)]
-        adapted = candidates[~candidates["setting"].isin(candidates["baseline"])]
-        if self._has_target_labels():
-            gains = adapted.groupby("setting")[GAIN].mean().dropna()
-            is_adapted = setting in adapted["setting"].array
-            decisive_gains = gains.reindex([setting]) if is_adapted else gains.nlargest(1)
-            is_wrong = decisive_gains <= -_MIN_GAIN if is_adapted else decisive_gains >= _MIN_GAIN
-            unit = "%" if self.measure == "mae" else " points"
-            return [
-                f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
-                for name, gain in decisive_gains[is_wrong].items()
-            ]
+        """Returns a line if target labels speak against the choice."""
+        setting, adapted = self.recommendation.setting, self._select_adapted()
+        gains = adapted.groupby("setting")[GAIN].mean().dropna()
+        is_adapted = setting in adapted["setting"].array
+        decisive_gains = gains.reindex([setting]) if is_adapted else gains.nlargest(1)
+        is_wrong = decisive_gains <= -_MIN_GAIN if is_adapted else decisive_gains >= _MIN_GAIN
+        unit = "%" if self.measure == "mae" else " points"
+        return [
+            f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
+            for name, gain in decisive_gains[is_wrong].items()
+        ]
+
+    def _describe_misalignment(self):
+        """Returns a clause if an adapted network is recommended and all probes speak against it."""
+        adapted = self._select_adapted()
         intervals = adapted.reindex(columns=["probe/low", "probe/high"]).dropna()
         alignments = map(name_alignment, intervals["probe/low"], intervals["probe/high"])
-        if setting in candidates["baseline"].array or {*alignments} != {"not aligned"}:
-            return []
+        is_baseline = self.recommendation.setting in self.runs["baseline"].array
+        if is_baseline or {*alignments} != {"not aligned"}:
+            return ""
         # A network that learned an average has no probe, because it never sees the source.
         names = adapted.loc[intervals.index, ["setting", "run"]].agg(", ".join, axis=1)
         probed = f"probe of {names.iloc[0]}" if len(names) == 1 else f"probes of {len(names)} runs"
-        return [f"{NOT_ALIGNED} ({probed})"]
+        return f"{NOT_ALIGNED} ({probed})"
 
     def _describe_recommended(self):
         recommendation: Any = self.recommendation

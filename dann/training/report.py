@@ -1,4 +1,4 @@
-"""Console output of a finished run: accuracies, leakage, alignment, and a recommendation."""
+"""Console output of a finished run: accuracies, leakage, alignment, and the recommendation."""
 
 import textwrap
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from dann.selection.outputs import Outputs
 from dann.selection.shares import ShareEstimate
 
 WIDTH = 100  # columns of the console
-NOT_ALIGNED = "not verified: the domains are not aligned; label some examples first"
+NOT_ALIGNED = "the domains are not aligned"
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
 # Titles of the measures of a run; those with * use target labels.
@@ -67,8 +67,7 @@ def print_results(
         if outputs:
             print(estimate_accuracy(outputs))
     if "source_only/probe/low" in row:
-        condition = " without target labels" if has_labels else ""
-        print(f"Recommended{condition}: {recommend_classifier(row, has_labels)}")
+        print(recommend_classifier(row, has_labels))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -155,9 +154,7 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
     if "probe/low" not in row:
         return "Alignment: unknown (no probe)"
     alignment = name_alignment(row["probe/low"], row["probe/high"])
-    advice = ": do not trust these predictions" if alignment == "not aligned" else ""
-    probe = f"probe accuracy {row['probe/accuracy']:.0%}, chance 50%"
-    return f"Alignment: {alignment} ({probe}){advice}"
+    return f"Alignment: {alignment} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"
 
 
 def describe_shares(
@@ -192,19 +189,32 @@ def describe_shares(
 def recommend_classifier(row: Mapping[str, Any], has_labels: bool) -> str:
     """Returns in words which classifier of a run to use; see `dann.selection.recommend`.
 
-    It reads no target labels. No measurement without labels can show that each class of the target
-    is aligned with the same class of the source; `label=50` of `scripts/evaluate.py` measures the
-    accuracy.
+    It reads no target labels.
 
     Args:
         row: Summary of a run with a baseline and its probe, `source_only/probe/low`.
         has_labels: Whether the run measured the accuracy on the target.
     """
     if row["source_only/probe/low"] <= 0.5:
-        return "source only, because a new probe sees no shift between the domains"
-    text = f"{row['method']}, because the domains differ"
-    if has_labels:
-        return text
-    if "probe/low" in row and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned":
-        return f"{text}; {NOT_ALIGNED}"
-    return f"{text}; not verified: label some examples, or compare seeds"
+        return format_recommendation("source only (no visible shift)", has_labels)
+    is_probed = "probe/low" in row
+    is_rejected = is_probed and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned"
+    return format_recommendation(row["method"], has_labels, NOT_ALIGNED if is_rejected else "")
+
+
+def format_recommendation(network: str, has_labels: bool, reason: str = "") -> str:
+    """Formats a recommendation, which is not verified without target labels.
+
+    No measurement without labels can show that each class of the target is aligned with the same
+    class of the source; `label=50` of `scripts/evaluate.py` measures the accuracy.
+
+    Args:
+        network: The recommended network in words.
+        has_labels: Whether the accuracy on the target was measured.
+        reason: Clause that speaks against the network, such as `NOT_ALIGNED`. Defaults to none.
+    """
+    text = f"Recommended without target labels: {network}"
+    if not has_labels:
+        reason = f"{reason}; " if reason else ""
+        text = f"Recommended: {network}; not verified: {reason}label some target examples first"
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
