@@ -70,7 +70,7 @@ def main(cfg):
     if cfg.compare and adapts and "teacher" not in cfg.method:
         baseline_method = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
         baseline = runs.find_shared_baseline(cfg) or build(baseline_method)
-    train_run(
+    row = train_run(
         cfg.paths.run_dir,
         domains,
         cfg.trainer,
@@ -85,13 +85,16 @@ def main(cfg):
         name="+".join([HydraConfig.get().runtime.choices["method"], *cfg.regularizers]),
     )
     if HydraConfig.get().mode == RunMode.RUN:
-        print_next_steps(RunDirectory(cfg.paths.run_dir), domains)
+        print_next_steps(RunDirectory(cfg.paths.run_dir), domains, row)
 
 
-def print_next_steps(run, domains):
-    """Prints the commands that read a finished run."""
+def print_next_steps(run, domains, row):
+    """Prints the recommended network of a finished run, and the commands that read the run."""
     from dann.training.overrides import format_argument
+    from dann.training.report import recommend_classifier
 
+    if "source_only/probe/low" in row:
+        print(recommend_classifier(row, domains.target_test[1] is not None))
     argument = format_argument("run", run)
     print(f"Next: {format_command('evaluate' if domains.nuisances else 'diagnose')} {argument}")
     if domains.target_test[1] is None and not domains.nuisances and not domains.is_regression:

@@ -1,4 +1,4 @@
-"""Console output of a finished run: accuracies, leakage, alignment, and the recommendation."""
+"""Console output of a finished run: accuracies, leakage, alignment and recommendation."""
 
 import textwrap
 from collections.abc import Mapping
@@ -66,8 +66,6 @@ def print_results(
         print(describe_shares(predicted, source, shares))
         if outputs:
             print(estimate_accuracy(outputs))
-    if "source_only/probe/low" in row:
-        print(recommend_classifier(row, has_labels))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:

@@ -174,7 +174,7 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     assert "source examples; the target has no labels\n" in printed.out
     counts = len(pair.target_train), len(pair.target_test[0])
     assert "Target: {} examples to train on and {} to test".format(*counts) in printed.out
-    lines = r"\nAlignment: (.*\n)+Expected (.*\n)+Recommended: .*\nWritten to "
+    lines = r"\nAlignment: (.*\n)+Expected (.*\n)+Written to "
     assert re.search(lines, printed.out)
     assert "warning" not in printed.err
 
