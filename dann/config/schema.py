@@ -13,8 +13,7 @@ from dann.training.trainer import Trainer  # imports no Keras
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
 # A wheel contains configs and scripts inside the package, a clone next to the package.
-IS_INSTALLED = (_PACKAGE / "conf").is_dir()
-CONF = (_PACKAGE if IS_INSTALLED else _PACKAGE.parent) / "conf"
+CONF = (_PACKAGE if (_PACKAGE / "conf").is_dir() else _PACKAGE.parent) / "conf"
 
 
 @dataclasses.dataclass

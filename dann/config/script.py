@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from dann.checks import check_choice, check_integer
 from dann.config.errors import ConfigError, explain_error, find_similar_keys
-from dann.config.schema import CONF, IS_INSTALLED
+from dann.config.schema import CONF
 
 # Errors that a user can fix; any other error prints its traceback.
 _USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
@@ -95,8 +95,8 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
 
 
 def format_command(name: str) -> str:
-    """Returns the command that runs a script: `dann-<name>` if the package is installed."""
-    if IS_INSTALLED:
+    """Returns the command that runs a script: `dann-<name>` if such a command is running."""
+    if "dann_commands" in sys.modules:
         return f"dann-{name}"
     return f"python {os.path.relpath(CONF.parent / 'scripts' / name)}.py"
 
