@@ -43,8 +43,10 @@ from dann.experiments.rows import compute_agreement
 from dann.selection import info_max
 from dann.selection.recommend import recommend_run, to_probabilities
 from dann.training.evaluation import accuracy_columns, predict_target, to_predictions
+from dann.training.preparation import hide_retracing
 
 
+@hide_retracing()
 def compare(
     domains: DomainPair | Iterable[DomainPair],
     methods: Sequence[str | Method] | Mapping[str, Method] | None = None,

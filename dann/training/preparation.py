@@ -1,6 +1,8 @@
 """Prepares a training run: resets Keras, checks the settings and compiles the model."""
 
-from collections.abc import Iterable
+import contextlib
+import logging
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
@@ -27,6 +29,18 @@ def start(seed: int, precision: str = "float32", distribution: Distribution | No
     keras.config.set_dtype_policy(precision)
     keras.utils.set_random_seed(seed)
     (distribution or Distribution()).use()
+
+
+@contextlib.contextmanager
+def hide_retracing() -> Iterator[None]:
+    """Hides TensorFlow's warnings that functions are traced again, as every new model requires."""
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def check_trainer(trainer: Trainer) -> None:
