@@ -160,9 +160,11 @@ def compare(
     measure = "mae" if domains.is_regression else "accuracy"
     rows: list[dict[str, Any]] = []
     runs: dict[tuple[str, str], ComparedRun] = {}
-    for seed, (setting, train_setting) in itertools.product(seeds, settings.items()):
+    planned = [*itertools.product(seeds, settings.items())]
+    for number, (seed, (setting, train_setting)) in enumerate(planned, 1):
         if verbose:
-            print(f"{domains.name}: {setting}, seed {seed}", flush=True)
+            count = f"{number}/{len(planned)}"
+            print(f"{count} {domains.name}: {setting}, seed {seed}", flush=True)
         row = {"run": f"seed {seed}", "setting": setting, "baseline": SOURCE_ONLY, "seed": seed}
         row |= dict.fromkeys(["oracle", f"source/{measure}", f"target/{measure}"], math.nan)
         begin = time.perf_counter()
