@@ -18,7 +18,6 @@ from dann.checks import check_integer
 from dann.data import DomainPair
 from dann.data.probes import FOLDS, probe_domains
 from dann.experiments.compared_runs import (
-    BOOSTING,
     CLASSIFIERS,
     CONTROL,
     SHARES,
@@ -34,6 +33,7 @@ from dann.experiments.compared_runs import (
 )
 from dann.experiments.comparison import (
     AGREEMENT,
+    BOOSTING,
     DISTILLED_AVERAGE,
     INFO_MAX,
     Comparison,
@@ -182,7 +182,9 @@ def compare(
     candidates = {key: run for key, run in runs.items() if not run.is_oracle}
     if not domains.is_regression:
         agreements = compute_agreement(
-            (key, *key, run.outputs.target_logits) for key, run in candidates.items()
+            (key, *key, run.outputs.target_logits)
+            for key, run in candidates.items()
+            if key[0] != BOOSTING
         )
         for row in rows:
             row[AGREEMENT] = agreements.get((row["setting"], row["run"]), math.nan)

@@ -17,7 +17,7 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
 from dann.data.conversion import has_strings
-from dann.experiments.comparison import DISTILLED_AVERAGE
+from dann.experiments.comparison import BOOSTING, DISTILLED_AVERAGE
 from dann.networks.heads import label_head, scale_outputs
 from dann.selection import adapt_shares, compute_outputs, estimate_shares
 from dann.selection.outputs import Outputs
@@ -27,7 +27,7 @@ from dann.training.trainer import Trainer
 
 Method = Callable[[Any, int], Any]
 SOURCE_ONLY, TARGET_ONLY, CONTROL = "source_only", "target_only", "control"
-STANDARDIZED, SHARES, BOOSTING = "standardized", "adapted_shares", "gradient_boosting"
+STANDARDIZED, SHARES = "standardized", "adapted_shares"
 # Simple baselines, the control run, and three adversarial methods.
 _DEFAULT = STANDARDIZED, "coral", "mcc", CONTROL, "dann", "cdan", "sdat", SHARES, BOOSTING
 # Settings of `_DEFAULT` that compare classes, which regression lacks.

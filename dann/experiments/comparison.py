@@ -22,6 +22,7 @@ AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally
 GAIN = "gain"
 DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
+BOOSTING = "gradient_boosting"  # its seeds predict the same, so it has no agreement
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {**TITLES, GAIN: "gain*"}
 _MIN_GAIN = 0.01  # smaller gains are noise
@@ -32,8 +33,9 @@ class Comparison:
 
     A label-free score ranks the runs. Runs that agree equally, as two runs always do, are ranked by
     InfoMax. If a run has no other seed to agree with, InfoMax ranks all runs, and a line of the
-    text explains this. Runs that learned from target labels, failed or diverged come last. Target
-    accuracies need target labels, so they are displayed but rank nothing.
+    text explains this. Runs that learned from target labels, failed or diverged come last, as does
+    gradient boosting, whose seeds agree because it has no random weights. Target accuracies need
+    target labels, so they are displayed but rank nothing.
 
     Args:
         runs: Frame with one row per run and the columns `run` (name), `setting`, `baseline` (the
@@ -83,7 +85,7 @@ class Comparison:
         if self.measure == "mae":
             runs = runs.drop(columns=[name for name in ACCURACIES if name in runs])
         elif self.key == AGREEMENT:
-            adapts = ~runs["setting"].isin([DISTILLED_AVERAGE, *runs["baseline"]])
+            adapts = ~runs["setting"].isin([DISTILLED_AVERAGE, BOOSTING, *runs["baseline"]])
             adapted = runs[is_candidate & adapts]
             if AGREEMENT not in runs or adapted[AGREEMENT].isna().any():
                 self.key = INFO_MAX
