@@ -149,7 +149,7 @@ class Comparison:
             runs = runs.groupby(["setting", "fold"], sort=False)[measures].mean()
         return runs.groupby("setting", sort=False)[measures].agg(["count", "mean", "std"])
 
-    def __str__(self):
+    def __repr__(self):  # also of `print`
         table = self.table
         oracles = set(self.runs["setting"][self.runs["oracle"].eq(True)])
         unit = "folds" if "fold" in self.runs else "seeds"

@@ -138,7 +138,7 @@ def test_new_network_learns_the_average_of_the_runs(comparison, models, tmp_path
 
 
 def test_comparison_is_printed_and_drawn(comparison, tmp_path):
-    text = str(comparison)
+    text = repr(comparison)  # as a notebook shows it
     assert "95% interval" in text
     assert " without target labels: distilled_average, a new network (target accuracy " in text
     assert re.search(r"^target_only\* +2 ", text, re.MULTILINE)
