@@ -22,7 +22,7 @@ AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally
 GAIN = "gain"
 DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
-BOOSTING = "gradient_boosting"  # its seeds predict the same, so it has no agreement
+BOOSTING = "gradient_boosting"  # without random weights, so its seeds agree trivially
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {**TITLES, GAIN: "gain*"}
 _MIN_GAIN = 0.01  # smaller gains are noise
@@ -33,9 +33,8 @@ class Comparison:
 
     A label-free score ranks the runs. Runs that agree equally, as two runs always do, are ranked by
     InfoMax. If a run has no other seed to agree with, InfoMax ranks all runs, and a line of the
-    text explains this. Runs that learned from target labels, failed or diverged come last, as does
-    gradient boosting, whose seeds agree because it has no random weights. Target accuracies need
-    target labels, so they are displayed but rank nothing.
+    text explains this. Runs that learned from target labels, failed or diverged come last; so does
+    gradient boosting, which is hardly random. Target accuracies are displayed but rank nothing.
 
     Args:
         runs: Frame with one row per run and the columns `run` (name), `setting`, `baseline` (the
@@ -236,7 +235,8 @@ class Comparison:
     def plot(self, path: str | pathlib.Path) -> None:
         """Draws the score and, if it is known, the target accuracy of each run.
 
-        There is one line per setting. The recommended setting is marked even if it has no score.
+        There is one line per setting that has a value. The title names the recommended setting.
+        Axes of accuracies and agreements have a span of at least 0.1.
 
         Args:
             path: File to write; the extension selects the format.
@@ -248,28 +248,30 @@ class Comparison:
             labels[target] = f"{target.replace('/', ' ')}\n(needs labels)"
         has_value = runs[[*labels]].notna().any(axis=1)
         if has_value.any():  # `distilled_average` has no agreement
-            runs = runs[has_value | self._is_recommended(runs)]
+            runs = runs[has_value]
         names = list(runs["setting"].unique())
         size = 7.5 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
         lines = runs["setting"].map(names.index)
-        is_recommended = self._is_recommended(runs)
         for axes, (measure, label) in zip(panels, labels.items(), strict=True):
             values = runs[measure].astype(float)
             axes.scatter(values, lines, facecolors="none", edgecolors="#1b4f8f", label="one run")
             means = values.groupby(lines).mean()
             axes.scatter(means, means.index, marker="|", s=200, color="#1b4f8f", label="mean")
-            cross = values[is_recommended].dropna()
+            cross = values[self._is_recommended(runs)].dropna()
             if len(cross):
                 axes.scatter(cross, lines[cross.index], marker="x", color="k", label="recommended")
             axes.grid(axis="y", color="0.9")
             axes.margins(x=0.1)
+            low, high = axes.get_xlim()
+            if high - low < 0.1 and measure in (AGREEMENT, "target/accuracy"):  # noise looks small
+                axes.set_xlim((low + high) / 2 - 0.05, (low + high) / 2 + 0.05)
             axes.set(xlabel=label)
             axes.xaxis.set_major_locator(MaxNLocator(3))  # more labels of digits would overlap
-        recommended = runs["setting"][is_recommended].tolist()
-        texts = [f"{name} (recommended)" if name in recommended else name for name in names]
-        panels[0].set(yticks=range(len(names)), yticklabels=texts, ylim=(len(names) - 0.4, -0.6))
+        panels[0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
+        if self.recommendation is not None:
+            figure.suptitle(f"Recommended: {self.recommendation.setting}")
         figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)
 

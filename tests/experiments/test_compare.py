@@ -165,14 +165,18 @@ def test_comparison_without_target_labels_has_no_oracle():
 
 def test_run_without_a_score_is_not_drawn(comparison):
     runs = comparison.runs.assign(**{"target/accuracy": np.nan})
+    runs["selection/agreement"] = 0.9 + runs["selection/agreement"] / 100
     comparison = Comparison(runs, recommendation=comparison.recommendation)
     with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
         comparison.plot("a.png")
-    (panel,) = savefig.call_args.args[0].axes  # no empty panel for the target accuracy
+    figure = savefig.call_args.args[0]
+    (panel,) = figure.axes  # no empty panel for the target accuracy
+    assert figure.get_suptitle() == "Recommended: distilled_average"
+    assert np.ptp(panel.get_xlim()) == pytest.approx(0.1)
     assert panel.get_xlabel() == "agreement of seeds\n(higher is better)"
     # The network that learned the average has no agreement, and target_only no score.
     names = {tick.get_text() for tick in panel.get_yticklabels()}
-    assert names == {"source_only", "mine", "distilled_average (recommended)"}
+    assert names == {"source_only", "mine"}
     assert panel.get_legend_handles_labels()[1] == ["one run", "mean"]
 
 
