@@ -245,8 +245,8 @@ def save_features(
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html)
     """
     source, target = (classes for _, classes in _select_examples(domains))
-    palette = colormaps["tab10" if domains.num_classes <= 10 else "turbo"]
-    palette = palette.resampled(domains.num_classes)
+    few = domains.num_classes <= 10
+    palette = colormaps["tab10"] if few else colormaps["turbo"].resampled(domains.num_classes)
     figure = Figure(figsize=(4.8 * len(views), 4.8), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     is_unknown = target == UNKNOWN
