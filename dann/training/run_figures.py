@@ -48,7 +48,7 @@ def draw(
     """
     figures: dict[str, Any] = {"curves": partial(save_curves, history, epoch_ends)}
     if not domains.is_regression:
-        figures["confusion"] = partial(save_confusion, domains, predicted)
+        figures["confusion"] = partial(save_confusion, domains, predicted, views[-1].title)
     if not domains.nuisances:
         figures["samples"] = partial(save_samples, domains)
         figures["features"] = partial(save_features, views, domains, seed)
@@ -140,7 +140,10 @@ def save_curves(
 
 
 def save_confusion(
-    domains: DomainPair, predicted: Mapping[str, np.ndarray], path: str | pathlib.Path
+    domains: DomainPair,
+    predicted: Mapping[str, np.ndarray],
+    title: str,
+    path: str | pathlib.Path,
 ) -> None:
     """Draws the confusion matrices of both test sets, in percent of each true class.
 
@@ -151,6 +154,7 @@ def save_confusion(
         domains: The data.
         predicted: Class numbers predicted for the test sets that have labels, by `"source"` and
             `"target"`.
+        title: Title of the figure, such as the name of the method and its accuracies.
         path: File to write.
     """
     classes, names = np.arange(domains.num_classes), _get_class_names(domains)
@@ -166,12 +170,12 @@ def save_confusion(
             share = 100 * shares[row, column]
             color, text = "white" if share > 60 else "black", f"{share:.0f}" if share >= 1 else "<1"
             axes.text(column, row, text, color=color, ha="center", va="center")
-        accuracy = np.mean(predicted[domain] == labels)
-        axes.set(title=f"{getattr(domains, domain)}, test set: accuracy {accuracy:.1%}")
+        axes.set(title=f"{getattr(domains, domain)}, {domain} test set")
         axes.set(xlabel="predicted class, % of the true class", ylabel="true class")
         rotation = 90 if len("".join(names)) > 40 else 0  # longer names overlap
         axes.set_xticks(range(len(names)), names, rotation=rotation)
         axes.set_yticks(range(len(names)), names)
+    figure.suptitle(title)
     figure.savefig(path, dpi=120)
 
 
