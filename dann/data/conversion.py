@@ -79,7 +79,8 @@ def check_finite(array: np.ndarray, domain: str) -> np.ndarray:
     if not np.isfinite(extremes).all():
         raise ValueError(
             f"Expected the {domain} to contain finite numbers without missing values. Received: "
-            f"{np.count_nonzero(~np.isfinite(array))} of {array.size} values are NaN or infinite"
+            f"{np.count_nonzero(~np.isfinite(array))} of {array.size} values are NaN or infinite. "
+            "Replace these values, or drop their examples"
         )
     return array
 

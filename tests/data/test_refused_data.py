@@ -110,7 +110,7 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
 REFUSALS = {
     "arrays: masked numbers": (read((np.ma.masked_equal(X, X[0, 0, 0]), Y)), "masked array"),
     "arrays: masked labels": (read((X, np.ma.masked_equal(Y, 0))), "labels of the source to have"),
-    "arrays: numbers beyond float32": (read(target=X * 1e300), "NaN or infinite"),
+    "arrays: numbers beyond float32": (read(target=X * 1e300), "infinite. Replace these val"),
     "arrays: too few labels": (read((X, Y[:4])), "labels per input"),
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
     "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
