@@ -129,7 +129,8 @@ def _open(path):
             yield file
     # Pillow's decoders raise almost any exception for a damaged file, such as `struct.error`.
     except Exception as error:
-        raise ValueError(f"Expected an image. Received: {path}: {error}") from error
+        detail = f"{error}. Replace or delete this file".replace(f" {path!r}", "")
+        raise ValueError(f"Expected an image. Received: {path}: {detail}") from error
 
 
 def _decode_into(image: np.ndarray, path: str, size: Sequence[int], mode: str) -> None:
