@@ -111,6 +111,7 @@ def check_config(cfg: DictConfig) -> None:
         ConfigError: If a required value is missing, a `_target_` may not be called, or `run` or
             `paths.data_dir` is not a directory.
         ValueError: If a length of `trainer` is below 1, or a score of `selection` is unknown.
+        hydra.errors.InstantiationException: If `schedule` is invalid.
         omegaconf.errors.OmegaConfBaseException: If an experiment or `+key=value` added a key that
             the schema lacks.
     """
@@ -138,7 +139,7 @@ def check_config(cfg: DictConfig) -> None:
     with _hide_native_logs():
         import keras
 
-        from dann.config.building import check_targets
+        from dann.config.building import check_targets, instantiate
         from dann.selection.scores import resolve_scores
 
         if keras.backend.backend() == "tensorflow":
@@ -147,6 +148,7 @@ def check_config(cfg: DictConfig) -> None:
             tf.config.list_physical_devices()  # logs an error if there is no GPU
     check_targets(plain)
     if "selection" in cfg:
+        instantiate({"schedule": plain["schedule"]})  # errors would name a key that refers to it
         names = None, "agreement", *resolve_scores(cfg.selection.scores)
         check_choice("selection.rank_by", cfg.selection.rank_by, names)
 
