@@ -62,7 +62,7 @@ def page(
         [_escape(name), *("unknown" if value is None else f"{value:.1%}" for value in values)]
         for name, values in (accuracies or {}).items()
     ]
-    note = "<p>The target accuracy is an oracle: it needs labels. Nothing was selected by it.</p>"
+    note = "<p>Target labels measured the accuracy on the target, but selected nothing.</p>"
     skip_rows = [map(_escape, row) for row in diagnosis.skip_reasons.items()]
     sections = [
         f"<p>{_escape(subject)}</p>\n",
@@ -118,7 +118,7 @@ def _render_evidence(measurements):
     if not rows:
         return ""
     count = sum(not row.is_healthy for row in rows)
-    summary = f"{count} of {len(rows)} values are outside their healthy range."
+    summary = f"Outside their healthy range: {count} of {len(rows)} values."
     cells = [
         [
             f"{'✓' if row.is_healthy else '✗'} <code>{_escape(row.name)}</code>",
