@@ -55,7 +55,7 @@ def load_builder(
     # Two processes that prepare one data set would remove each other's files.
     with filelock.FileLock(folder / f"{builder.name}.lock"):
         if not builder.data_path.exists():
-            print(f"Preparing {builder.name} once in {builder.data_path}", flush=True)
+            print(f"Preparing the data set {name} once in {folder}", flush=True)
             tfds.disable_progress_bar()
             settings = tfds.download.DownloadConfig(manual_dir=raw)
             if not has_tensorflow():
