@@ -160,11 +160,10 @@ def compare(
     measure = "mae" if domains.is_regression else "accuracy"
     rows: list[dict[str, Any]] = []
     runs: dict[tuple[str, str], ComparedRun] = {}
-    planned = [*itertools.product(seeds, settings.items())]
-    for number, (seed, (setting, train_setting)) in enumerate(planned, 1):
+    plan = [*itertools.product(seeds, settings.items())]
+    for number, (seed, (setting, train_setting)) in enumerate(plan, 1):
         if verbose:
-            count = f"{number}/{len(planned)}"
-            print(f"{count} {domains.name}: {setting}, seed {seed}", flush=True)
+            print(f"{number}/{len(plan)} {domains.name}: {setting}, seed {seed}", flush=True)
         row = {"run": f"seed {seed}", "setting": setting, "baseline": SOURCE_ONLY, "seed": seed}
         row |= dict.fromkeys(["oracle", f"source/{measure}", f"target/{measure}"], math.nan)
         begin = time.perf_counter()
@@ -216,9 +215,8 @@ def compare(
         begin = time.perf_counter()
         run = train_on_average(context, row["seed"], recommendation.average)
         recommendation = recommend_distilled(recommendation, row["run"], steps)
-        measures = _measure(run, domains) | {AGREEMENT: math.nan}
-        seconds = time.perf_counter() - begin
-        rows.append(row | {"setting": DISTILLED_AVERAGE} | measures | {"seconds": seconds})
+        measures = {AGREEMENT: math.nan, "seconds": time.perf_counter() - begin}
+        rows.append(row | {"setting": DISTILLED_AVERAGE} | _measure(run, domains) | measures)
     row |= probed  # of the run that is closest to the average
     return Comparison(
         pandas.DataFrame(rows),

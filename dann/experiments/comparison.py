@@ -94,10 +94,8 @@ class Comparison:
         keys = [key for key in dict.fromkeys([self.key, INFO_MAX]) if key in runs]
         if keys:
             # A stable sort keeps the earlier of two runs with equal scores first.
-            scores = (
-                runs[keys].where(is_candidate).sort_values(keys, ascending=False, kind="stable")
-            )
-            runs = runs.loc[scores.index]
+            scores = runs[keys].where(is_candidate)
+            runs = runs.loc[scores.sort_values(keys, ascending=False, kind="stable").index]
         if f"target/{self.measure}" not in runs:  # a regression without target labels
             runs = runs.assign(**{f"target/{self.measure}": math.nan})
         trained_with = ["seed", "fold"] if "fold" in runs else ["seed"]
@@ -160,14 +158,12 @@ class Comparison:
             columns[title] = [_format_cell(name, *row) for row in table[name].to_numpy()]
         frame = pandas.DataFrame(columns).rename_axis(None)
         frame = frame.rename(index={name: f"{name}*" for name in oracles})
-        gain = "points over source only with the same seed"
-        if self.measure == "mae":
-            gain = "% less error than source only with the same seed"
+        gain = "% less error than" if self.measure == "mae" else "points over"
         lines = [f"mean ± standard deviation over {unit}"]
         if any(name.endswith("*") for name in [*frame.columns, *frame.index]):
             lines[0] += "; * uses target labels (oracle)"
         if "gain*" in frame:
-            lines.append(f"gain: {gain}, ± half the width of the 95% interval")
+            lines.append(f"gain: {gain} source only with the same seed, ± half of its 95% interval")
         lines.append(frame.to_string(line_width=WIDTH))
         lines += [textwrap.fill(note, WIDTH, subsequent_indent="  ") for note in self.notes]
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
@@ -213,12 +209,10 @@ class Comparison:
         return f"{NOT_ALIGNED} ({probed})"
 
     def _describe_recommended(self):
-        recommendation: Any = self.recommendation
-        if recommendation.run is None:
-            return recommendation.setting
-        text = f"{recommendation.setting}, in {recommendation.run}"
-        if recommendation.setting == DISTILLED_AVERAGE:
-            text = f"{recommendation.setting}, a new network"
+        setting, run = self.recommendation.key
+        if run is None:
+            return setting
+        text = f"{setting}, {'a new network' if setting == DISTILLED_AVERAGE else f'in {run}'}"
         name = f"target/{self.measure}"
         (value,) = self.runs[name][self._is_recommended(self.runs)]
         if math.isnan(value):
@@ -236,7 +230,6 @@ class Comparison:
         """Draws the score and, if it is known, the target accuracy of each run.
 
         There is one line per setting that has a value. The title names the recommended setting.
-        Axes of accuracies and agreements have a span of at least 0.1.
 
         Args:
             path: File to write; the extension selects the format.
@@ -247,8 +240,7 @@ class Comparison:
         if runs[target].notna().any() or not labels:
             labels[target] = f"{target.replace('/', ' ')}\n(needs labels)"
         has_value = runs[[*labels]].notna().any(axis=1)
-        if has_value.any():  # `distilled_average` has no agreement
-            runs = runs[has_value]
+        runs = runs[has_value] if has_value.any() else runs
         names = list(runs["setting"].unique())
         size = 7.5 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
         figure = Figure(figsize=size, layout="constrained")

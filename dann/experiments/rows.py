@@ -143,9 +143,8 @@ def read_rows(
 
 def _select_measures(summary, prefix=""):
     """Returns the measures of a summary that start with `prefix`, without the prefix."""
-    names = [name for name in summary if name.startswith(prefix)]
-    names = [name for name in names if name.removeprefix(prefix).startswith(_MEASURES)]
-    return {name.removeprefix(prefix): summary[name] for name in names}
+    row = {key.removeprefix(prefix): summary[key] for key in summary if key.startswith(prefix)}
+    return {name: value for name, value in row.items() if name.startswith(_MEASURES)}
 
 
 def _split_seed(arguments):

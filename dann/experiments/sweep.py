@@ -82,10 +82,8 @@ def rank_sweep(
         row = row.assign(run=RECOMMENDED, setting=DISTILLED_AVERAGE)
         accuracies = accuracy_columns(domains, predict_test_sets(classifier, domains))
         runs = pandas.concat([runs, row.assign(**accuracies)], ignore_index=True)
-    notes = []
-    if recommendation is None:
-        notes = ["no recommendation: the runs have no predictions for the same target examples"]
-    comparison = Comparison(runs, score, recommendation, notes=notes)
+    note = "no recommendation: the runs have no predictions for the same target examples"
+    comparison = Comparison(runs, score, recommendation, notes=[] if recommendation else [note])
     manifest = Manifest(directory, "sweep")
     with manifest.write(directory / "sweep.csv") as draft:
         comparison.runs.drop(columns="leakage").to_csv(draft, index=False)

@@ -115,8 +115,7 @@ def format_leakage(row: Mapping[str, Any]) -> str:
                 f"balanced accuracy {row[f'{prefix}source/balanced_accuracy']:.1%}, "
                 f"{row[f'{prefix}seconds']:.1f} seconds"
             )
-            results = row[f"{prefix}leakage"].values()
-            lines += [f"  {Leakage(**result)}" for result in results]
+            lines += [f"  {Leakage(**result)}" for result in row[f"{prefix}leakage"].values()]
     prefixes = [p for p in ("source_only/", "") if f"{p}accuracy_by_nuisance" in row]
     for name in row.get("accuracy_by_nuisance", {}):
         tables = [pandas.DataFrame(row[f"{p}accuracy_by_nuisance"][name]) for p in prefixes]

@@ -146,8 +146,6 @@ def train_run(
         run.discard_summary()
         run.write_config(config or {})
 
-    begin = keras.callbacks.LambdaCallback(on_train_begin=begin_run)
-
     def train(title, network, batches, folder, clock, *callbacks):
         print(f"{domains.name}: {title}, {trainer.steps} steps")
         history = fit(
@@ -157,7 +155,7 @@ def train_run(
             epochs=len(epoch_ends),
             steps_per_epoch=epoch,
             total_steps=trainer.steps,
-            callbacks=[begin, clock, *callbacks],
+            callbacks=[keras.callbacks.LambdaCallback(on_train_begin=begin_run), clock, *callbacks],
             resume=resume,
             verbose=0,
         ).history
@@ -208,8 +206,7 @@ def train_run(
         run.write_predictions(table)
         run.write_summary(row)
         print_results(row, domains, table, outputs)
-        title = _format_title(name, measures)
-        views.append(run_figures.compute_panel(title, model, domains))
+        views.append(run_figures.compute_panel(_format_title(name, measures), model, domains))
         run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
         names = [file.name for file in run.model_files if file.is_file()]
         print(f"Written to {run}: {', '.join(names)}, figures/")
@@ -241,19 +238,16 @@ def _describe_run(name, model, domains, trainer, seed):
         "backend": keras.backend.backend(),
         "training_data": domains.identity,
     }
-    if domains.nuisances:
-        row["nuisances"] = domains.nuisances.kinds
-    return row
+    return row | ({"nuisances": domains.nuisances.kinds} if domains.nuisances else {})
 
 
 def _get_final_scores(history, selection, epoch_ends):
     """Returns the label-free scores of the final weights."""
+    keep = selection and selection.keep
+    epoch = int(np.argmax(history[f"selection/{keep}"])) if keep else -1
     names = [name for name in history if name.startswith("selection/")]
-    if not (selection and selection.keep):
-        return {name: float(history[name][-1]) for name in names}
-    epoch = int(np.argmax(history[f"selection/{selection.keep}"]))
     row: dict[str, Any] = {name: float(history[name][epoch]) for name in names}
-    return row | {"kept_by": selection.keep, "kept_step": epoch_ends[epoch]}
+    return row | ({"kept_by": keep, "kept_step": epoch_ends[epoch]} if keep else {})
 
 
 def _format_title(name, measures):

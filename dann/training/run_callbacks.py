@@ -100,10 +100,8 @@ class EpochLines(keras.callbacks.Callback):
         self._origin = self._origin or (now, step)
 
     def on_epoch_end(self, epoch, logs=None):
-        names = [name for name in self.fields if name in logs]
-        if "domain/accuracy" in names and "loss" in names:
-            names.remove("loss")
-        words = [self.fields[name].format(logs[name]) for name in names]
+        names = logs.keys() - ({"loss"} if "domain/accuracy" in logs else set())
+        words = [text.format(logs[name]) for name, text in self.fields.items() if name in names]
         now, epochs = time.perf_counter(), self.params["epochs"]
         if self._last_end is not None and epoch + 1 < epochs:
             words.append(_format_time((epochs - epoch - 1) * (now - self._last_end)))

@@ -140,10 +140,7 @@ def save_curves(
 
 
 def save_confusion(
-    domains: DomainPair,
-    predicted: Mapping[str, np.ndarray],
-    title: str,
-    path: str | pathlib.Path,
+    domains: DomainPair, predicted: Mapping[str, np.ndarray], title: str, path: str | pathlib.Path
 ) -> None:
     """Draws the confusion matrices of both test sets, in percent of each true class.
 
@@ -249,8 +246,8 @@ def save_features(
         - [van der Maaten and Hinton, 2008](https://jmlr.org/papers/v9/vandermaaten08a.html)
     """
     source, target = (classes for _, classes in _select_examples(domains))
-    few = domains.num_classes <= 10
-    palette = colormaps["tab10"] if few else colormaps["turbo"].resampled(domains.num_classes)
+    is_small = domains.num_classes <= 10
+    palette = colormaps["tab10"] if is_small else colormaps["turbo"].resampled(domains.num_classes)
     figure = Figure(figsize=(4.8 * len(views), 4.8), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]
     is_unknown = target == UNKNOWN

@@ -15,7 +15,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from support.arrays import assert_all_equal
 
 import dann
-from dann.experiments.compared_runs import boost
 from dann.experiments.comparison import Comparison
 from dann.selection import agreement, compute_outputs, info_max
 from dann.selection.recommend import find_closest_to_average
@@ -41,8 +40,7 @@ def make_domains(has_target_labels):
 
 @pytest.fixture(scope="module")
 def comparison():
-    methods = {"mine": lambda backbone, classes: dann.CDAN(backbone, classes, strength=0.5)}
-    methods["gradient_boosting"] = boost
+    methods = {"mine": METHODS["mine"], "gradient_boosting": dann.experiments.compared_runs.boost}
     return dann.compare(make_domains(True), methods, **SHORT | {"seeds": SEEDS, "steps": STEPS})
 
 
@@ -169,8 +167,7 @@ def test_run_without_a_score_is_not_drawn(comparison):
     comparison = Comparison(runs, recommendation=comparison.recommendation)
     with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
         comparison.plot("a.png")
-    figure = savefig.call_args.args[0]
-    (panel,) = figure.axes  # no empty panel for the target accuracy
+    (panel,) = (figure := savefig.call_args.args[0]).axes  # no empty panel for the target accuracy
     assert figure.get_suptitle() == "Recommended: distilled_average"
     assert np.ptp(panel.get_xlim()) == pytest.approx(0.1)
     assert panel.get_xlabel() == "agreement of seeds\n(higher is better)"

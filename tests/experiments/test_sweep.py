@@ -113,7 +113,7 @@ def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
         change_probe(sweep / run, "", low=0.86)
         change(sweep / run, **{"target/accuracy": np.nan})
     change_probe(sweep / "0", "source_only/")
-    words = "\nRecommended: dann, in 1; not verified: the domains are not aligned (probes of 3 runs);"
+    words = "\nRecommended: dann, in 1; not verified: the domains are not aligned (probes of 3 ru"
     assert words in rank_sweep(sweep, "info_max", OVERRIDES)
     change_probe(sweep / "2", "", low=0.84)
     words = "\nRecommended: dann, in 1; not verified: label some target examples first\nbecause:"

@@ -4,7 +4,6 @@ import html
 import json
 import re
 import shutil
-import sys
 
 import keras
 import numpy as np
@@ -88,13 +87,11 @@ def test_changed_data_are_not_evaluated(folder, tmp_path, run_here, check_refuse
         check_refused(run_here(script, ["run=run"], tmp_path), f"Received: {words}")
 
 
-def test_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well, monkeypatch):
+def test_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):
     # At a learning rate of 0 the weights do not change.
     still = ["optimizer=adam", "optimizer.learning_rate=0.0", "selection=none", "callbacks=none"]
     second = ["method=dirt_t", "method.teacher=run", "hydra.run.dir=second"]
-    monkeypatch.setitem(sys.modules, "dann_commands", None)  # as if started by `dann-train`
-    output = run_well("train.py", [*SHORT, *still, *second], folder)
-    assert "\nNext: dann-diagnose run=second\n" in output
+    run_well("train.py", [*SHORT, *still, *second], folder)
     files = [folder / run / "classifier.keras" for run in ("run", "second")]
     teacher, student = map(keras.models.load_model, files)
     assert_all_equal(teacher.trainable_weights, student.trainable_weights)

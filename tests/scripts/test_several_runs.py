@@ -24,8 +24,7 @@ def test_sweep_is_ranked_by_agreement(tmp_path, run_here, run_well, check_refuse
     settings = re.findall(r"^(.+?)  +2 .+% ± .+% ± .+$", table, re.MULTILINE)
     assert {*settings} == {"method=dann", "source only"}
     assert "failed: method=dirt_t, in 5_dirt_t_seed1\n" in table
-    words = r"^Recommended (?:.+, in\s+(\S+)\s+\(target)?"  # not of each job
-    (run,) = re.findall(words, result.stdout, re.MULTILINE)
+    (run,) = re.findall(r"^Recommended (?:.+, in\s+(\S+)\s+\(target)?", result.stdout, re.M)
     assert "Written to sweep/recommended: classifier.keras, predictions.csv\n" in table
     for name in ("classifier.keras", "predictions.csv"):
         saved = (folder / "sweep/recommended" / name).read_bytes()
