@@ -151,7 +151,9 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
     if "probe/low" not in row:
         return "Alignment: unknown (no probe)"
     alignment = name_alignment(row["probe/low"], row["probe/high"])
-    return f"Alignment: {alignment} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"
+    advice = ": do not trust these predictions" if alignment == "not aligned" else ""
+    probe = f"probe accuracy {row['probe/accuracy']:.0%}, chance 50%"
+    return f"Alignment: {alignment} ({probe}){advice}"
 
 
 def describe_shares(
