@@ -20,7 +20,7 @@ def test_summary_and_output_contain_the_test_accuracies(tmp_path, run_well, prep
     for domain, (images, labels) in tests.items():
         is_correct = classifier.predict(images, verbose=0).argmax(axis=1) == labels
         assert summary[f"{domain}/accuracy"] == pytest.approx(np.mean(is_correct), abs=1e-6)
-    lines = [line for line in output.splitlines() if re.match(r"epoch \d/2  source ", line)]
+    lines = [line for line in output.splitlines() if re.match(r"epoch \d/2  train a", line)]
     assert [line[:9] for line in lines] == ["epoch 1/2", "epoch 2/2"] * 2
     assert re.search(r"%  domain acc \d+%  strength 0\.\d\d  InfoMax \d\.\d\d$", lines[2])
     assert max(map(len, output.splitlines())) <= 100
