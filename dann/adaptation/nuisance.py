@@ -1,5 +1,6 @@
 """The adversarial term of one nuisance, and labels with missing values: -1 or NaN."""
 
+import numbers
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from dann.adaptation.batch import count_examples, upcast_half
-from dann.checks import check_class_range, check_integer
+from dann.checks import check_class_range
 from dann.data.nuisances import NUMBER
 
 EPSILON = 1e-12  # lower bound of a divisor that may be 0
@@ -143,17 +144,21 @@ def class_sample_weights(
     """Returns sample weights by name: for `"label"` the class weight of each example, else 1.
 
     Raises:
-        TypeError: If a key of `class_weight` is not an integer.
-        ValueError: If there are no labels in memory.
+        TypeError: If `class_weight` is not a dict, or a key is not a number.
+        ValueError: If `y` has no `"label"`, or is in a dataset.
     """
     if y is None or "label" not in y:
+        received = "a dataset" if y is None else f"values named {sorted(y)}"
         raise ValueError(
-            "Expected a label in memory for `class_weight`, as in `fit(x, {'label': y, ...})`. "
-            f"Received: {'a dataset' if y is None else sorted(y)}. Use sample weights, in a "
-            "dataset as `(x, {'label': y, ...}, {'label': weights})`."
+            "Expected a label named 'label' in memory, because of `class_weight`. Received: "
+            f"{received}. Use sample weights by the name of a label, such as {{'label': weights}}"
         )
-    for number in class_weight:
-        check_integer("class_weight", number, low=0, hint="the number of a class")
+    is_dict = isinstance(class_weight, Mapping)
+    if not is_dict or not all(isinstance(key, numbers.Real) for key in class_weight):
+        raise TypeError(
+            "Expected `class_weight` to be a dict from numbers of classes to weights. Received: "
+            f"class_weight={class_weight!r}"
+        )
     weights = {name: np.ones(len(values), "float32") for name, values in y.items()}
     labels = np.asarray(y["label"])
     if labels.ndim > 1 and labels.shape[1] > 1:

@@ -13,8 +13,9 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from dann.checks import did_you_mean
 from dann.config.schema import CONF
 
-_LAUNCHERS = " For joblib, ray or submitit: `pip install hydra-<name>-launcher`."
-_APPLICATIONS = " For `keras.applications`: network=keras_application network.name=ResNet50."
+_LAUNCHER_ADVICE = " For joblib, ray or submitit: `pip install hydra-<name>-launcher`."
+# Advice, and the networks of `keras.applications`, whose names are no choices of `network`.
+_APPLICATION_ADVICE = " For `keras.applications`: network=keras_application network.name=ResNet50."
 _FAMILIES = "convnext|densenet|efficientnet|inception|mobilenet|nasnet|resnet|vgg|xception"
 
 
@@ -43,8 +44,10 @@ def explain_error(error: Exception) -> str:
         if len(paths) in (1, 2):  # many groups have a choice such as `none`
             hint = f" Did you mean {' or '.join(f'{p.parent.name}={p.stem}' for p in paths)}?"
         if group == "network" and re.match(_FAMILIES, name.lower()):
-            hint = _APPLICATIONS
-        return f"{first.rstrip('.')}.{hint}{_LAUNCHERS if group == 'hydra/launcher' else ''}"
+            hint = _APPLICATION_ADVICE
+        if group == "hydra/launcher":
+            hint += _LAUNCHER_ADVICE
+        return f"{first.rstrip('.')}.{hint}"
     if isinstance(error, ModuleNotFoundError) and error.name in ("jax", "torch"):
         return f"KERAS_BACKEND={error.name} needs `pip install {error.name}`"
     if isinstance(error, errors.InstantiationException) and cause is not None:

@@ -110,7 +110,7 @@ def check_config(cfg: DictConfig) -> None:
     Raises:
         ConfigError: If a required value is missing, a `_target_` may not be called, or `run` or
             `paths.data_dir` is not a directory.
-        ValueError: If a length of `trainer` is below 1, or a score of `selection` is unknown.
+        ValueError: If a count in `trainer` is below 1, or a score of `selection` is unknown.
         hydra.errors.InstantiationException: If `schedule` is invalid.
         omegaconf.errors.OmegaConfBaseException: If an experiment or `+key=value` added a key that
             the schema lacks.
@@ -149,7 +149,9 @@ def check_config(cfg: DictConfig) -> None:
     check_targets(plain)
     if "selection" in cfg:
         instantiate({"schedule": plain["schedule"]})  # errors would name a key that refers to it
-        names = None, "agreement", *resolve_scores(cfg.selection.scores)
+        names = None, *resolve_scores(cfg.selection.scores)
+        check_choice("selection.keep", cfg.selection.keep, names)
+        names = None, "agreement", *resolve_scores(["all"])
         check_choice("selection.rank_by", cfg.selection.rank_by, names)
 
 

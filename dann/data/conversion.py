@@ -59,7 +59,10 @@ def as_array(values: Any, domain: str) -> Any:
 def reject_masked(values: Any, name: str) -> None:
     """Raises `ValueError` if elements of an array are masked; `np.asarray` ignores the mask."""
     if np.ma.is_masked(values):
-        raise ValueError(f"Expected the {name} to have no missing values. Received: a masked array")
+        raise ValueError(
+            f"Expected the {name} to have no missing values. Received: a masked array. Fill it; a "
+            "missing label of the target is -1"
+        )
 
 
 def frames_to_arrays(values: Any) -> Any:

@@ -78,10 +78,11 @@ class Examples:
         weights = np.asarray(self.columns["weights"], np.float32)
         shape = np.shape(self.columns["labels"])
         # Either (n,), or the shape of label maps such as (n, height, width).
-        low, high = np.min(weights, initial=0), np.max(weights, initial=0)
-        if weights.shape not in (shape[:1], shape) or low < 0 or high <= 0:
+        low, high = np.min(weights, initial=np.inf), np.max(weights, initial=-np.inf)
+        is_invalid = low < 0 or (weights.size and high <= 0)
+        if weights.shape not in (shape[:1], shape) or is_invalid:
             raise ValueError(
-                f"Expected the {self.domain} to have one weight >= 0 per example, not all 0, or "
+                f"Expected the {self.domain} to have weights >= 0, not all 0: one per example, or "
                 f"one per label of a map. Received: shape {weights.shape}, from {low} to {high}"
             )
         return weights

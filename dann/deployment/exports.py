@@ -107,7 +107,7 @@ def export(
 
 
 def check_packages(format: str) -> None:
-    """Raises an `ImportError` with the command for pip if a package of a format is missing.
+    """Raises an `ImportError` that names the `pip` command if a package of a format is missing.
 
     The converter to ONNX that Keras calls depends on the backend.
     """

@@ -88,9 +88,8 @@ class Comparison:
             adapted = runs[is_candidate & adapts]
             if AGREEMENT not in runs or adapted[AGREEMENT].isna().any():
                 self.key = INFO_MAX
-                self.notes.append(
-                    f"ranked by {INFO_MAX}: agreement needs several finished runs per setting"
-                )
+                order = f"ranked by {INFO_MAX}" if INFO_MAX in runs else "not ranked"
+                self.notes.append(f"{order}: agreement needs several finished runs per setting")
         keys = [key for key in dict.fromkeys([self.key, INFO_MAX]) if key in runs]
         if keys:
             # A stable sort keeps the earlier of two runs with equal scores first.
@@ -203,7 +202,7 @@ class Comparison:
         is_baseline = self.recommendation.setting in self.runs["baseline"].array
         if is_baseline or {*alignments} != {"not aligned"}:
             return ""
-        # A network that learned an average has no probe, because it never sees the source.
+        # The distilled network never sees the source, so it has no probe.
         names = adapted.loc[intervals.index, ["setting", "run"]].agg(", ".join, axis=1)
         probed = f"probe of {names.iloc[0]}" if len(names) == 1 else f"probes of {len(names)} runs"
         return f"{NOT_ALIGNED} ({probed})"

@@ -186,9 +186,9 @@ def test_class_weights_equal_label_sample_weights():
         model.compile(keras.optimizers.SGD(0.0))
         logs.append(model.fit(X, y, batch_size=7, verbose=0, **options).history)
     assert logs[0] == {name: pytest.approx(value) for name, value in logs[1].items()}
-    for arguments, wrong in (((X, y), {"0": 2.0}), (([(X, y)],), factors)):
-        with pytest.raises((TypeError, ValueError), match="class_weight='0'|Received: a dataset"):
-            model.fit(*arguments, class_weight=wrong)
+    for data, value, words in (((X, y), {"0": 2.0}, "'0'"), (([(X, y)],), factors, "a dataset")):
+        with pytest.raises((TypeError, ValueError), match=words):
+            model.fit(*data, class_weight=value)
 
 
 def test_two_labels_have_metrics_and_files(reloaded):
