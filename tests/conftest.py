@@ -2,12 +2,15 @@ import gc
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# TensorFlow would turn these kernels off on processors without AVX-512, which takes twice the time.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 import keras
 import pytest
 
 # Graphs leave millions of objects, and searching them for garbage took a fifth of the time.
 gc.set_threshold(200_000, 50, 100)
+gc.freeze()  # the search, which also precedes most models, then skips the imported modules
 
 
 def pytest_ignore_collect(collection_path):

@@ -19,9 +19,8 @@ import dann
 
 pytestmark = pytest.mark.tensorflow
 
-HERE = pathlib.Path(__file__).parent
-GOLDEN = HERE / "golden"
-TRAIN = HERE.parent / "scripts" / "train.py"
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+TRAIN = GOLDEN.parents[1] / "scripts/train.py"
 SETTINGS = ["compare=false", "trainer.steps=4", "trainer.steps_per_epoch=2", "hydra.run.dir=run"]
 
 METHODS = {
