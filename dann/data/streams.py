@@ -86,12 +86,17 @@ class Stream:
 
 def _read_endlessly(batches, with_labels, domain):
     """Yields the examples of each batch, pass after pass."""
+    is_py_dataset = isinstance(batches, keras.utils.PyDataset)
     while True:
         examples = None
+        if is_py_dataset:
+            batches.on_epoch_begin()
         for batch in batches:
             parts = tuple(batch) if isinstance(batch, list) else batch
             examples = Examples(split_columns(parts, with_labels, domain), domain)
             yield examples
+        if is_py_dataset:
+            batches.on_epoch_end()  # often shuffles
         if examples is None:
             raise ValueError(
                 f"Expected the {domain} to be an iterable that starts again each time. Received: "

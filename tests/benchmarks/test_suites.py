@@ -14,7 +14,7 @@ if keras.backend.backend() != "tensorflow":
 from benchmarks import gpu_check, natural_tasks  # noqa: E402
 from benchmarks.suites import step  # noqa: E402
 from benchmarks.timing import Comparison, Times, time_in_turns  # noqa: E402
-from dann.networks import cnn_backbone, mnist_backbone  # noqa: E402
+from dann.networks import cnn_backbone, mlp_backbone, mnist_backbone  # noqa: E402
 
 
 def make_task(name):
@@ -64,9 +64,7 @@ def test_only_missing_settings_are_trained(monkeypatch):
     domains = dann.data.arrays((x, y), (x + 1, y))
     finished = {"source_only", "target_only", "MCC", *natural_tasks.STANDARDIZED}
     methods = natural_tasks.BASELINES | {"DANN": dann.DANN}
-    tables = natural_tasks.train_task(
-        lambda: domains, dann.networks.mlp_backbone, methods, finished, 2
-    )
+    tables = natural_tasks.train_task(lambda: domains, mlp_backbone, methods, finished, 2)
     rows = pandas.concat(tables)
     settings = {"CORAL", "DANN", "gradient boosting", "DANN, beta_1 0.9"}
     settings |= {"MCC, beta_1 0.5", "source only, beta_1 0.5"}

@@ -23,15 +23,11 @@ EXAMPLES = dict(re.findall(r'^```python title="(.*?)"\n(.*?)^```', PAGE, re.DOTA
 @pytest.fixture
 def run_example(monkeypatch):
     """Runs an example as the module of its file; undoes its registrations afterwards."""
-    custom_objects = keras.saving.get_custom_objects()
-    for registry, name in (
-        (SCORES, "margin"),
-        (SCORES.metadata, "margin"),
-        (METHODS, "mean_matching"),
-        (METHODS.metadata, "mean_matching"),
-        (custom_objects, "dann>MeanMatching"),
-    ):
-        monkeypatch.setitem(registry, name, None)
+    for registry in (SCORES, SCORES.metadata):
+        monkeypatch.setitem(registry, "margin", None)
+    for registry in (METHODS, METHODS.metadata):
+        monkeypatch.setitem(registry, "mean_matching", None)
+    monkeypatch.setitem(keras.saving.get_custom_objects(), "dann>MeanMatching", None)
 
     def run(path):
         module = types.ModuleType(path.removesuffix(".py").replace("/", "."))
