@@ -1,5 +1,6 @@
 """A Keras model that trains on pairs of domains: its `fit`, `compile` and files."""
 
+import inspect
 import json
 import math
 from collections.abc import Sequence
@@ -33,6 +34,15 @@ from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
 _ARGUMENTS = ("backbone", "label_head", "joint_forward", "regularizers", "task_radius")
+
+
+class _StepCounter(keras.callbacks.Callback):
+    """Counts the steps of a `fit`, whose last epoch ends early if a callback stops it."""
+
+    steps = 0
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.steps += self.model.steps_per_execution
 
 
 class PairModel(keras.Model):
@@ -107,10 +117,12 @@ class PairModel(keras.Model):
         dataset: Any = batches
         if count_devices(self) == 1:
             dataset = as_tensorflow_dataset(batches) or batches
-        kwargs = {"shuffle": False, **kwargs, "steps_per_epoch": steps}
-        history: Any = super().fit(dataset, y, *args, **kwargs)
+        arguments = inspect.signature(super().fit).bind(dataset, y, *args, **kwargs).arguments
+        counter = _StepCounter()
+        arguments["callbacks"] = [*keras.tree.flatten(arguments.get("callbacks") or []), counter]
+        history = super().fit(**{"shuffle": False, **arguments, "steps_per_epoch": steps})
         if x.num_batches and x.is_indexed:
-            x.start += steps * len(history.epoch)  # the next `fit` continues after these batches
+            x.start += counter.steps  # the next `fit` continues after these batches
         return history
 
     def evaluate(self, x=None, y=None, *args, **kwargs):

@@ -71,9 +71,7 @@ def test_other_formats_are_refused(tmp_path, image, kind):
 def test_exif_orientation_is_applied(tmp_path, orientation):
     exif = Image.Exif()
     exif[0x112] = orientation
-    upright = PIXELS[0]
-    if orientation >= 5:  # rows and columns are swapped
-        upright = upright.swapaxes(0, 1)
+    upright = PIXELS[0].swapaxes(0, 1) if orientation >= 5 else PIXELS[0]
     upright = np.flip(upright, [axis for axis in (0, 1) if orientation in FLIPPED[axis]])
     pixels = decoded(tmp_path / "a.png", Image.fromarray(PIXELS[0]), upright.shape[:2], exif=exif)
     np.testing.assert_array_equal(pixels, upright)
