@@ -220,13 +220,13 @@ def _compute_output_shape(name, head, features):
 
 
 def _find_last_activation(network: Any) -> Callable | None:
-    """Returns the activation function of the last layer of a network, or `None` if unknown."""
-    last_layer = network
-    while (isinstance(last_layer, keras.Sequential) or get_graph(last_layer)) and last_layer.layers:
-        last_layer = last_layer.layers[-1]
-    if isinstance(last_layer, keras.layers.Softmax):
-        return keras.activations.softmax
-    return getattr(last_layer, "activation", None)
+    """Returns the activation function of the last operation of a network, or `None` if unknown."""
+    last: Any = network
+    while (isinstance(last, keras.Sequential) and last.layers) or get_graph(last):
+        last = (last.layers if isinstance(last, keras.Sequential) else last.operations)[-1]
+    # Keras has no public names for the operations of `keras.ops`.
+    functions = {"Softmax": keras.activations.softmax, "Sigmoid": keras.activations.sigmoid}
+    return functions.get(type(last).__name__, getattr(last, "activation", None))
 
 
 def _change_seeds(config: Any) -> Any:

@@ -70,6 +70,7 @@ LABELLED = {**PAIR, "target_labeled": TARGET}
 PAIRS = dann.data.pair((SOURCE, LABELS), TARGET)
 DOMAINS = dann.data.arrays((SOURCE, LABELS), TARGET, (SOURCE + 1, LABELS), TARGET + 1)
 OTHER = SourceOnly(linear(3, 5), 3)
+FOUR = keras.Input((4,))
 NUISANCES = {"nuisances": {"site": 2, "age": "number"}}
 STRENGTHS = {**NUISANCES, "strength": {"site": 1.0, "age": 1.0}}
 TWO_LABELS = {"label_head": two_heads()}
@@ -80,6 +81,7 @@ OPTIONS = [
     (DANN, {"regularizers": ["mcc"]}, "objects such as `dann.MCC\\(\\)`. Received: 'mcc'"),
     (DANN, {"num_classes": 4, "label_head": linear(4, 3)}, "3 outputs"),
     (DANN, {"label_head": keras.layers.Dense(3, "softmax")}, "return logits.*softmax"),
+    (DANN, {"label_head": keras.Model(FOUR, keras.ops.sigmoid(FOUR))}, "return logits.*sigmoid"),
     (DANN, {"domain_head": linear(4, 2)}, r"1 output.*\(None, 2\)"),
     (DANN, {"lambda_": 1.0}, "`strength`"),
     (dann.CDAN, {"strenght": 0.5}, "Received: strenght=0.5. Did you mean strength"),

@@ -37,9 +37,8 @@ def test_scores_and_ranks_follow_the_formula(name):
     scores = [SCORES[name](get_outputs(turn)) for turn in TURNS]
     assert all(isinstance(score, float) for score in scores)
     assert scores == pytest.approx(expected, rel=1e-5, abs=1e-9)
-    assert np.argsort(np.round(scores, 6), kind="stable").tolist() == (
-        np.argsort(np.round(expected, 6), kind="stable").tolist()
-    )
+    ranks, due = (np.argsort(np.round(v, 6), kind="stable") for v in (scores, expected))
+    np.testing.assert_array_equal(ranks, due)
 
 
 @pytest.mark.parametrize("name", NAMES)
