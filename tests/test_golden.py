@@ -116,8 +116,7 @@ def estimator_values():
     x = np.float32([-2, -1.2, -1, -0.6, -0.1, -0.0, 0, 0.05, 0.3, 1, 1.4, 3])
     values = {}
     for name in sorted(dann.gradients.estimators.estimator.ESTIMATORS):
-        layer = dann.layers.BinarySign(estimator=name)
-        value, gradient = value_and_gradient(layer, x[None])
+        value, gradient = value_and_gradient(dann.layers.BinarySign(estimator=name), x[None])
         values[f"estimator/{name}/value"], values[f"estimator/{name}/gradient"] = value, gradient
     return values
 
@@ -141,8 +140,7 @@ def score_values():
     rng = np.random.default_rng(1)
     source = rng.normal(size=(60, 5)).astype("float32"), np.arange(60) % 3
     target = rng.normal(0.5, 1.2, (50, 5)).astype("float32")
-    names = sorted(dann.selection.scores.SCORES)
-    scores = dann.selection.compute_scores(model, source=source, target=target, scores=names)
+    scores = dann.selection.compute_scores(model, source=source, target=target, scores="all")
     scores["agreement"] = dann.selection.agreement([[0, 1, 2, 1], [0, 1, 2, 2], [0, 2, 2, 1]])
     return {f"score/{name}": score for name, score in scores.items()}
 
@@ -174,8 +172,7 @@ def run_values(folder):
     assert process.returncode == 0, process.stderr
     assert "retracing" not in process.stdout + process.stderr
     model = keras.models.load_model(folder / "run" / "classifier.keras")
-    weights = model.get_weights()
-    return {f"run/{number}": sketch(values.ravel()) for number, values in enumerate(weights)}
+    return {f"run/{n}": sketch(values.ravel()) for n, values in enumerate(model.get_weights())}
 
 
 def run_names(folder):

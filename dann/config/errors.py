@@ -69,6 +69,8 @@ def explain_error(error: Exception) -> str:
             if "_target_" in parent:  # it may have arguments that the config does not list
                 hint += f" A new key needs +{full_key}=..."
             return f"{first.rstrip('.')}. {hint}"
+    if first.startswith("Config group override"):
+        return f"{first}. Groups take a name, and keys a number: schedule=ganin schedule.high=0.1"
     if first.startswith("Ambiguous value"):
         argument = first.partition("'")[2].rstrip("'")
         key, _, values = argument.partition("=")

@@ -195,7 +195,7 @@ def _prepare_process():
             setattr(sys, name, io.StringIO())
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    for name in ("absl", "jax"):
+    for name in ("absl", "jax", "tf2onnx"):
         logging.getLogger(name).setLevel(logging.WARNING)
     # TensorFlow warns when models are retraced, which every evaluation does.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)

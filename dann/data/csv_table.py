@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import io
+import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -131,6 +132,7 @@ def csv_table(
     frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
     check_disjoint(frames, _share_rows, "data frames")
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
+    delimiter = delimiter.replace(r"\t", "\t")  # as written in a shell
     tables = {part: _read_table(table, delimiter) for part, table in {**frames, **paths}.items()}
     stems = {"source": "source", "target": "target", **{part: paths[part].stem for part in paths}}
     dropped_names, categorical_names = _collect_names(drop), _collect_names(categorical)
@@ -226,8 +228,9 @@ def _read_table(table_or_path, delimiter) -> Any:
     header = table.columns.str.strip()
     if len(header) == 1 and (delimiters := [text for text in ";\t|" if text in header[0]]):
         raise ValueError(
-            f"Expected {path} to have cells separated by {delimiter!r}. Set `delimiter` to "
-            f"{delimiters[0]!r} (data.delimiter). Received: the header {header[0]!r}"
+            f"Expected {path} to have cells separated by {delimiter!r}. Set `delimiter`, in a "
+            f"command 'data.delimiter={json.dumps(delimiters[0])}'. Received: the header "
+            f"{header[0]!r}"
         )
     if not isinstance(table.index, pandas.RangeIndex):
         raise ValueError(

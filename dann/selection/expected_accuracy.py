@@ -31,7 +31,9 @@ class AccuracyEstimate(NamedTuple):
     def rejection_reason(self) -> str | None:
         """Why the estimate is rejected, or `None`."""
         if self.high - self.low > _MAX_WIDTH:
-            return f"90% interval {self.low:.0%} to {self.high:.0%}, too wide: label 50 examples"
+            return (
+                f"90% interval {self.low:.0%} to {self.high:.0%}, too wide: label up to 50 examples"
+            )
         return None
 
     def __str__(self):

@@ -30,6 +30,7 @@ REFUSALS = {
     "train.py --batch-size=8": "trainer.batch_size=8. Received: --batch-size=8",
     "train.py seed=-1 network=mlp": "to be an integer from 0 to 4294967295. Received: seed=-1",
     "train.py schedule.high=-1": "error: schedule: Expected `high` to be a finite number >= 0",
+    "train.py schedule=0.1": "Groups take a name, and keys a number: schedule=ganin schedule.high=",
     "train.py schedule.hi=1": "Keys of schedule: total_steps, gamma, high. A new key needs +sched",
     "train.py trainer.steps=1e3": "error: trainer.steps=1e3: Value '1000.0' of type 'float'",
     "train.py method=cdan -m seed=0, 1": "without spaces after commas, and quotes around text",
