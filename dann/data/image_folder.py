@@ -106,7 +106,14 @@ def image_folder(
     for part, labels in images.items():
         names = _list_classes(labels)
         # If new target examples have other classes, all of them count as unlabeled.
-        is_labeled = bool(names) and (part != "target new" or {*names} <= {*common})
+        unknown = {*names} - {*common} if part == "target new" else {}
+        if unknown:
+            print(
+                "warning: all images of the new target count as unlabeled, because its folders "
+                f"{sorted(unknown)} are not among the classes {common}",
+                file=sys.stderr,
+            )
+        is_labeled = bool(names) and not unknown
         paths = [path for path in labels if not is_labeled or str(labels[path]) in common]
         files = ImageFiles(paths, image_size)
         files.check()

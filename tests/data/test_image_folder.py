@@ -97,15 +97,17 @@ def test_list_files_define_splits(load, root):
     assert (50, 0, 0) not in colors(pair.target_train)
 
 
-def test_copies_of_training_images_are_counted(load, root, capsys):
+def test_copies_and_unknown_classes_are_reported(load, root, capsys):
     for number, domain in enumerate((1, 1, 2)):  # two files equal images of sketch
-        draw(root / f"new/{number}.png", (50 * domain, 2, number))
+        draw(root / f"new/Cup/{number}.png", (50 * domain, 2, number))
     assert len(load(target_new=root / "new").target_test[0]) == 3
-    assert "2 images of the new target are also training images" in capsys.readouterr().err
-    (root / "new/0.png").unlink()
-    (root / "new/1.png").unlink()
+    printed = capsys.readouterr().err
+    assert "2 images of the new target are also training images" in printed
+    assert "its folders ['Cup'] are not among the classes ['bike', 'cup', 'pen']" in printed
+    (root / "new/Cup/0.png").unlink()
+    (root / "new/Cup/1.png").unlink()
     load(target_new=root / "new")
-    assert capsys.readouterr().err == ""
+    assert "also training" not in capsys.readouterr().err
 
 
 def test_list_classes_are_numbers_in_order(load, root):
