@@ -102,12 +102,13 @@ def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
         for name, output in logits.items():
             check_label_format(labels[name], output, loss[name])
         return
-    if labels is None or isinstance(labels, dict):
-        received = "no labels" if labels is None else f"a dict of {list(labels)}"
+    if labels is None:
         raise TypeError(
-            f"Expected labels in one array. Received: {received}. Write `fit({{'source': ..., "
-            "'target': ...}, labels)`."
+            "Expected labels. Received: no labels. Write `fit({'source': ..., 'target': ...}, "
+            "labels)`. If validation data have no labels, use `dann.selection.SelectionScores`."
         )
+    if isinstance(labels, dict):
+        raise TypeError(f"Expected labels in one array. Received: a dict of {list(labels)}.")
     reject_text_labels(labels)
     outputs, has_fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     function = keras.losses.get(loss) if isinstance(loss, str) else loss

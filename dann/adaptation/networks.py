@@ -40,7 +40,12 @@ def trace_features(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
     """
     check_network("backbone", backbone)
     inputs, features = get_graph(backbone) or _trace_built_network(backbone)
-    shape = getattr(features, "shape", ())
+    if not hasattr(features, "shape"):
+        raise ValueError(
+            "Expected `backbone` to have one output, the features. Received: a "
+            f"{type(features).__name__} of {len(features)}. Use `keras.Model(inputs, features)`."
+        )
+    shape = features.shape
     if len(shape) < 2 or shape[-1] is None or (len(shape) > 2 and not supports_maps):
         raise ValueError(
             "Expected flat features of fixed length `(batch, num_features)`. Received: features of "
@@ -81,7 +86,7 @@ def get_graph(network: Any) -> tuple[Any, Any] | None:
     except AttributeError:
         return None
     if isinstance(network, keras.Sequential):
-        return inputs[0], outputs[0]
+        return inputs[0], outputs[0] if len(outputs) == 1 else outputs
     tensors = [*keras.tree.flatten(inputs), *keras.tree.flatten(outputs)]
     if not all(isinstance(tensor, keras.KerasTensor) for tensor in tensors):
         return None

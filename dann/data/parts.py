@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dann.checks import check_integer, did_you_mean
+from dann.checks import did_you_mean
 from dann.data.conversion import as_array, reject_masked, reject_missing
 from dann.data.domain_pair import DomainPair
 from dann.data.examples import (
@@ -116,7 +116,8 @@ def build_pair(
     num_classes = 1
     if not is_regression:
         num_classes = len(class_names) if class_names else int(labels.max(initial=0)) + 1
-        check_integer("num_classes", num_classes, 2)
+        if num_classes < 2:
+            raise ValueError("Expected labels of at least 2 classes. Received: 1 class")
     target_labels = np.concatenate([target["labels"], target_test["labels"]])
     if not is_regression and target_labels.max(initial=0) >= num_classes:
         raise ValueError(

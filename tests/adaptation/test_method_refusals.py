@@ -115,7 +115,7 @@ DATA = [
     (DANN, PAIR, LABELS, SIGMOIDS, "from 0 to 1"),
     (DANN, PAIR, LABELS[:, None], "mse", "3 values per example"),
     (DANN, PAIR, np.array([[1, 1, 0]] * 5), None, "CategoricalCrossentropy"),
-    (DANN, PAIR, None, None, "no labels"),
+    (DANN, PAIR, None, None, "no labels.*SelectionScores"),
     (DANN, PAIR, {"label": LABELS}, None, "one array"),
     (DANN, PAIR, LABELS.astype(str), None, "(?i)labels"),
     (DANN, PAIR, pandas.Series(LABELS + 2), None, "Received: 3, 4"),
@@ -132,6 +132,7 @@ DATA = [
 CALLS = {
     "no backbone": (lambda: DANN(None, 3), "`backbone` to be a Keras model or layer"),
     "backbone of maps": (lambda: make_on_maps(dann.CDAN), "GlobalAveragePooling2D"),
+    "two outputs": (lambda: DANN(keras.Sequential([FOUR, two_heads()]), 3), "one output, the feat"),
     "backbone with mask": (make_masked, "Pool over time first"),
     "no label head": (lambda: SourceOnly(linear(3, 4)), "`num_classes` or a `label_head`"),
     "shared domain head": (fit_shared_head, "`domain_head` to have its own weights"),

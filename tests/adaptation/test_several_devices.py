@@ -49,8 +49,7 @@ def test_several_devices_equal_one_device(backend, counts, names):
     results = train(backend, counts, names)
     different = set()
     for name, count in itertools.product(names, counts):
-        weights, logs = results[f"{name}/{count}"]
-        expected, expected_logs = results[f"{name}/0"]
+        (weights, logs), (expected, expected_logs) = (results[f"{name}/{n}"] for n in (count, 0))
         if backend == "tensorflow" and name in PER_REPLICA:
             # Rounding changes the weights of CDAN+E by about 1e-6.
             if count == 2 and not np.allclose(weights, expected, rtol=0, atol=3e-7):
@@ -139,8 +138,7 @@ def test_several_processes_train_like_one(start_processes, tmp_path, count, name
         assert processes[1 - killed].returncode
     results = run(start_processes(tmp_path, names, count))
     for result, name in itertools.product(results, names):
-        weights, logs = result[name]
-        expected_weights, expected_logs = expected[name]
+        (weights, logs), (expected_weights, expected_logs) = result[name], expected[name]
         for key, values in expected_logs.items():
             assert logs[key] == pytest.approx(values, rel=1e-6, abs=1e-6), (name, key)
         np.testing.assert_allclose(weights, expected_weights, 1e-5, 1e-6)
