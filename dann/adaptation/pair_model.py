@@ -21,6 +21,7 @@ from dann.adaptation.replicas import (
     strategy_scope,
     use_each_device_separately,
 )
+from dann.adaptation.step_counter import StepCounter
 from dann.data import DomainPair
 from dann.data.conversion import convert_strings, frames_to_arrays
 from dann.data.examples import (
@@ -34,15 +35,6 @@ from dann.data.pairs import Pairs
 from dann.data.tensorflow_pairs import as_tensorflow_dataset
 
 _ARGUMENTS = ("backbone", "label_head", "joint_forward", "regularizers", "task_radius")
-
-
-class _StepCounter(keras.callbacks.Callback):
-    """Counts the steps of a `fit`, whose last epoch ends early if a callback stops it."""
-
-    steps = 0
-
-    def on_train_batch_begin(self, batch, logs=None):
-        self.steps += self.model.steps_per_execution
 
 
 class PairModel(keras.Model):
@@ -118,7 +110,7 @@ class PairModel(keras.Model):
         if count_devices(self) == 1:
             dataset = as_tensorflow_dataset(batches) or batches
         arguments = inspect.signature(super().fit).bind(dataset, y, *args, **kwargs).arguments
-        counter = _StepCounter()
+        counter = StepCounter()
         arguments["callbacks"] = [*keras.tree.flatten(arguments.get("callbacks") or []), counter]
         history = super().fit(**{"shuffle": False, **arguments, "steps_per_epoch": steps})
         if x.num_batches and x.is_indexed:
