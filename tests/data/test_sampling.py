@@ -128,11 +128,12 @@ class StopAtSecondStep(keras.callbacks.Callback):
     ("fits", "repeat", "max_bytes"),
     [
         ([{"callbacks": StopAtSecondStep()}, {"epochs": 4, "steps_per_epoch": 4}], False, 1000),
+        ([{"epochs": 1}, {"epochs": 5}], False, 1000),
         ([{"epochs": 9, "steps_per_epoch": 2}], False, 1000),
         ([{"epochs": 2, "steps_per_epoch": 9}], True, 1000),
         ([{"epochs": 1}, {"epochs": 5}], False, 0),
     ],
-    ids=["stopped within an epoch", "short epochs", "endless pairs", "too large for TensorFlow"],
+    ids=["stopped early", "two fits", "short epochs", "endless pairs", "too large for TensorFlow"],
 )
 def test_fit_reads_batches_in_order(fits, repeat, max_bytes, monkeypatch):
     values = np.random.default_rng(0).random((20, 1), "float32")
@@ -149,5 +150,6 @@ def test_fit_reads_batches_in_order(fits, repeat, max_bytes, monkeypatch):
     for arguments in fits:
         model.fit(pairs, verbose=0, **arguments)
     np.testing.assert_allclose(trace.trace, expected, rtol=1e-5)
+    assert pairs.start == (0 if repeat else 18)
     model.evaluate(pairs, steps=1, verbose=0)
     assert pairs.start == (0 if repeat else 18)
