@@ -108,7 +108,10 @@ def check_label_format(labels: Any, logits: Any, loss: Any) -> None:
             "labels)`. If validation data have no labels, use `dann.selection.SelectionScores`."
         )
     if isinstance(labels, dict):
-        raise TypeError(f"Expected labels in one array. Received: a dict of {list(labels)}.")
+        raise TypeError(
+            "Expected labels in one array, because the model has one output. Received: a dict of "
+            f"{list(labels)}. Write `fit({{'source': ..., 'target': ...}}, labels)`."
+        )
     reject_text_labels(labels)
     outputs, has_fewer_axes = logits.shape[-1], len(labels.shape) < len(logits.shape)
     function = keras.losses.get(loss) if isinstance(loss, str) else loss

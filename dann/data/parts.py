@@ -117,7 +117,10 @@ def build_pair(
     if not is_regression:
         num_classes = len(class_names) if class_names else int(labels.max(initial=0)) + 1
         if num_classes < 2:
-            raise ValueError("Expected labels of at least 2 classes. Received: 1 class")
+            raise ValueError(
+                "Expected the source to have labels of at least 2 classes. Received: 1 class. Add "
+                "examples of other classes"
+            )
     target_labels = np.concatenate([target["labels"], target_test["labels"]])
     if not is_regression and target_labels.max(initial=0) >= num_classes:
         raise ValueError(

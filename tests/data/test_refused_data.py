@@ -124,7 +124,7 @@ REFUSALS = {
     "arrays: unknown numbers": (read((X, np.where(Y, Y / 2, np.nan))), "20 of 60 examples"),
     "arrays: one example per class": (read((X[:3], Y[:3])), "a class of the source to have"),
     "arrays: one target": (read(target=X[:1] + 9), "for the test set. Received: 1 examples"),
-    "arrays: one class": (read((X, Y * 0)), "of at least 2 classes"),
+    "arrays: one class": (read((X, Y * 0)), "at least 2 classes. Received: 1"),
     "arrays: three arrays": (lambda _: arrays(FRAME, Y, FRAME + 9), "to be `(inputs, labels)`"),
     "arrays: list": (read([X, Y]), "`(inputs, labels)` as a tuple of two arrays. Received: list"),
     "arrays: no target": (read(target=None), "the target to contain finite numbers"),
