@@ -88,7 +88,8 @@ def csv_table(
             source.
         target_test: Path of a test table, or a data frame. Defaults to `None`: a share of the
             target.
-        delimiter: Character between cells. Defaults to `","`.
+        delimiter: Character between cells; a tab may be written as backslash and t. Defaults to
+            `","`.
         target_new: Path of new target examples, labeled or not, which replace the target's test
             set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Name of the group column, which is not an input. Whole groups are then drawn for
