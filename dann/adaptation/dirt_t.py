@@ -5,7 +5,7 @@ from keras import ops
 
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import upcast_half
-from dann.adaptation.networks import copy_network
+from dann.adaptation.networks import check_network, copy_network
 from dann.adaptation.options import NetworkOptions, reject_reversal_options
 from dann.adaptation.regularizers.conditional_entropy import ConditionalEntropy
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
@@ -107,7 +107,16 @@ class DIRTT(AdversarialModel):
         Args:
             model: The trained model of the first stage.
             **kwargs: Arguments of the constructor except the networks.
+
+        Raises:
+            TypeError: If the model is not an `AdversarialModel`.
         """
+        if not isinstance(model, AdversarialModel):
+            raise TypeError(
+                "Expected `model` to be a method, such as `dann.DANN`. Received: "
+                f"{model!r}. For another classifier, write `DIRTT(backbone, label_head=head, "
+                "radius=...).load_first_stage(classifier)` with its two networks."
+            )
         label_head = copy_network(model.label_head)
         second_stage = cls(copy_network(model.backbone), label_head=label_head, **kwargs)
         return second_stage.load_first_stage(model)
@@ -119,9 +128,11 @@ class DIRTT(AdversarialModel):
             model: A trained `AdversarialModel`, or its `classifier`.
 
         Raises:
+            TypeError: If `model` is not a Keras model.
             ValueError: If the shapes of weights differ.
         """
-        classifier = model.classifier if isinstance(model, AdversarialModel) else model
+        is_method = isinstance(model, AdversarialModel)
+        classifier = model.classifier if is_method else check_network("model", model)
         for network in (self.classifier, self.teacher):
             network.set_weights(classifier.get_weights())
         self.step.assign(0)  # the next training step begins a period of the teacher

@@ -40,13 +40,8 @@ def trace_features(backbone: Any, supports_maps: bool) -> tuple[Any, Any]:
     """
     check_network("backbone", backbone)
     inputs, features = get_graph(backbone) or _trace_built_network(backbone)
-    if not hasattr(features, "shape"):
-        raise ValueError(
-            "Expected `backbone` to have one output, the features. Received: a "
-            f"{type(features).__name__} of {len(features)}. Use `keras.Model(inputs, features)`."
-        )
-    shape = features.shape
-    if len(shape) < 2 or shape[-1] is None or (len(shape) > 2 and not supports_maps):
+    shape = _get_output_shape("backbone", features)
+    if shape[-1] is None or (len(shape) > 2 and not supports_maps):
         raise ValueError(
             "Expected flat features of fixed length `(batch, num_features)`. Received: features of "
             f"shape {tuple(shape)}. Use `keras.Sequential([backbone, keras.layers."
@@ -193,12 +188,14 @@ def _trace_built_network(network):
     config = network.get_build_config() if network.built else None
     shapes = (config or {}).get("input_shape")
     if not shapes:
+        received = f"built for {config}" if config else "which is not built"
         raise ValueError(
-            f"Expected a built backbone. Received: {network.name!r}, which is not built. Call it "
-            "on a batch, or call `backbone.build((None, 28, 28, 3))` with its input shape."
+            f"Expected a backbone built for one argument. Received: {network.name!r}, {received}. "
+            "Call it on a batch, or call `backbone.build((None, 28, 28, 3))` with its input shape. "
+            "Several inputs are one dict or list."
         )
     inputs = _make_inputs(shapes)
-    return inputs, network(inputs)
+    return inputs, _call_network("backbone", network, inputs)
 
 
 def _make_inputs(shapes, name=None):
@@ -218,10 +215,33 @@ def _compute_output_shape(name, head, features):
             f"Expected `{name}` to return logits, because the losses apply the "
             f"{activation.__name__}. Received: '{head.name}', whose last layer applies it too."
         )
-    outputs = head(keras.KerasTensor(features, keras.config.floatx()))
-    if isinstance(outputs, dict):
-        return {name: tuple(output.shape) for name, output in outputs.items()}
-    return tuple(outputs.shape)
+    outputs = _call_network(name, head, keras.KerasTensor(features, keras.config.floatx()))
+    if isinstance(outputs, dict) and name == "label_head":
+        return {key: _get_output_shape(name, output) for key, output in outputs.items()}
+    return _get_output_shape(name, outputs)
+
+
+def _call_network(name, network, inputs):
+    """Returns the outputs of a network for its inputs as the only argument."""
+    try:
+        return network(inputs)
+    except TypeError as error:
+        raise TypeError(
+            f"Expected `{name}(inputs)` to work with one argument. Received: TypeError, {error}. "
+            "Give each further argument of its `call` a default, such as `training=False`; several "
+            "tensors are one dict or list."
+        ) from error
+
+
+def _get_output_shape(name, output):
+    """Returns the shape of one output tensor, and rejects other outputs."""
+    if len(getattr(output, "shape", ())) < 2:
+        shapes = keras.tree.map_structure(lambda tensor: getattr(tensor, "shape", tensor), output)
+        raise ValueError(
+            f"Expected `{name}` to have one output tensor `(batch, ..., num_outputs)`. Received: "
+            f"output shape {shapes}. Select or join outputs with `keras.Model(inputs, output)`."
+        )
+    return tuple(output.shape)
 
 
 def _find_last_activation(network: Any) -> Callable | None:

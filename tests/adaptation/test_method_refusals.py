@@ -29,10 +29,6 @@ def fit(model, x, y, loss=None):
     model.fit(x, y, verbose=0)
 
 
-def fit_shared_head():
-    fit(share_head(DANN, "domain_head", 1), PAIR, LABELS, "mse")
-
-
 def make_on_maps(method=DANN, **kwargs):
     return method(keras.Sequential([keras.Input((6, 3)), keras.layers.Dense(4)]), 3, **kwargs)
 
@@ -40,6 +36,12 @@ def make_on_maps(method=DANN, **kwargs):
 def make_masked():
     words = keras.Input((6,), dtype="int32"), keras.layers.Embedding(5, 4, mask_zero=True)
     return DANN(keras.Sequential(list(words)), 3)
+
+
+def make_on(layer, *shapes):
+    """Returns a method on a layer with two arguments."""
+    layer.build(*shapes)
+    return DANN(layer, 3)
 
 
 def two_labels(loss):
@@ -71,9 +73,10 @@ PAIRS = dann.data.pair((SOURCE, LABELS), TARGET)
 DOMAINS = dann.data.arrays((SOURCE, LABELS), TARGET, (SOURCE + 1, LABELS), TARGET + 1)
 OTHER = SourceOnly(linear(3, 5), 3)
 FOUR = keras.Input((4,))
+ATTENTION = keras.layers.MultiHeadAttention(2, 3)
 NUISANCES = {"nuisances": {"site": 2, "age": "number"}}
 STRENGTHS = {**NUISANCES, "strength": {"site": 1.0, "age": 1.0}}
-TWO_LABELS = {"label_head": two_heads()}
+TWO_LABELS, WITH_MCC = {"label_head": two_heads()}, {"regularizers": [dann.MCC()]}
 # Methods, options of the constructor, and words of the message (regular expressions).
 OPTIONS = [
     (DANN, {"num_classes": 0.5}, "`num_classes` to be an integer"),
@@ -82,7 +85,11 @@ OPTIONS = [
     (DANN, {"num_classes": 4, "label_head": linear(4, 3)}, "3 outputs"),
     (DANN, {"label_head": keras.layers.Dense(3, "softmax")}, "return logits.*softmax"),
     (DANN, {"label_head": keras.Model(FOUR, keras.ops.sigmoid(FOUR))}, "return logits.*sigmoid"),
+    (DANN, {"label_head": keras.Model(FOUR, [FOUR, FOUR])}, r"`label_head`.*one.*\[\(None, 4\), "),
+    (DANN, {"label_head": keras.Model(FOUR, FOUR[:, 0])}, r"`label_head` .*shape \(None,\)"),
+    (DANN, {"label_head": ATTENTION}, r"`label_head\(inputs\)` to work .*'value'.*one dict"),
     (DANN, {"domain_head": linear(4, 2)}, r"1 output.*\(None, 2\)"),
+    (DANN, {"domain_head": two_heads()}, r"`domain_head` to have one output.*'size': \(None, 1\)"),
     (DANN, {"lambda_": 1.0}, "`strength`"),
     (dann.CDAN, {"strenght": 0.5}, "Received: strenght=0.5. Did you mean strength"),
     (DANN, {"discriminator": linear(4, 1)}, "`domain_head`"),
@@ -108,7 +115,7 @@ OPTIONS = [
     (Invariant, {**NUISANCES, "heads": {"site": linear(4, 3)}}, "2 output"),
     (Invariant, {**NUISANCES, "balanced": "age"}, r"\['site'\].*age"),
     (Invariant, {**NUISANCES, **TWO_LABELS, "condition_on_label": True}, "and classes if"),
-    (Invariant, {**NUISANCES, **TWO_LABELS, "regularizers": dann.MCC()}, "which `MCC` require"),
+    (Invariant, {**NUISANCES, **TWO_LABELS, **WITH_MCC}, "which `MCC` require"),
 ]
 # Method, inputs, labels and loss of `fit`, and words.
 DATA = [
@@ -132,18 +139,21 @@ DATA = [
 CALLS = {
     "no backbone": (lambda: DANN(None, 3), "`backbone` to be a Keras model or layer"),
     "backbone of maps": (lambda: make_on_maps(dann.CDAN), "GlobalAveragePooling2D"),
-    "two outputs": (lambda: DANN(keras.Sequential([FOUR, two_heads()]), 3), "one output, the feat"),
+    "two outputs": (lambda: DANN(keras.Sequential([FOUR, two_heads()]), 3), "`backbone`.* one ou"),
+    "two arguments": (lambda: make_on(keras.layers.GRUCell(4), (5, 3)), "'states'.* a default, "),
+    "two shapes": (lambda: make_on(ATTENTION, *[(5, 6, 3)] * 2), "one argument.*value_shape.*dict"),
+    "not built": (lambda: DANN(keras.Sequential(), 3), r"`backbone.build\(\(None, 28, 28, 3\)\)"),
     "backbone with mask": (make_masked, "Pool over time first"),
     "no label head": (lambda: SourceOnly(linear(3, 4)), "`num_classes` or a `label_head`"),
-    "shared domain head": (fit_shared_head, "`domain_head` to have its own weights"),
+    "shared": (lambda: fit(share_head(DANN, "domain_head", 1), PAIR, LABELS, "mse"), "own weights"),
     "shared second head": (lambda: share_head(dann.MDD, "adversarial_head"), "its own weights"),
     "domain head of maps": (lambda: make_on_maps(domain_head=keras.layers.Dense(2)), "1 output"),
-    "regularizer of maps": (lambda: make_on_maps(regularizers=[dann.MCC()]), "`MCC` compares"),
+    "regularizer of maps": (lambda: make_on_maps(**WITH_MCC), "`MCC` compares"),
     "maps of other sizes": (lambda: make_on_maps(joint_forward=False)(MAPS), "pooling layer"),
     "read strength": (lambda: make(SourceOnly).strength, "`SourceOnly` has no `strength`"),
     "set strength": (lambda: setattr(make(SourceOnly), "strength", 1), "`SourceOnly` has no"),
     "read strengths": (lambda: make(Invariant, **STRENGTHS).strength, r"reversals\['site'\]"),
-    "weight": (lambda: dann.MCC(-1), "weight=-1"),
+    "negative weight": (lambda: dann.MCC(-1), "weight=-1"),
     "threshold": (lambda: dann.SelfEnsembling(threshold=1.0), "threshold=1.0"),
     "teacher twice": (lambda: make(DANN, regularizers=TEACHER), "a new `SelfEnsembling"),
     "no radius of VAT": (lambda: dann.VirtualAdversarial(), "`radius`"),
@@ -158,29 +168,22 @@ CALLS = {
     "pairs without sources": (lambda: fit_sources(2, None), "pairs without sources"),
     "Invariant on pairs": (lambda: fit(make(Invariant, **NUISANCES), PAIRS, None), "pairs"),
     "Invariant on a pair": (lambda: fit_invariant(PAIR), "pairs of source and target"),
-    "Invariant of one array": (
-        lambda: fit(make(Invariant, **NUISANCES), SOURCE, LABELS),
-        r"dict of labels.*\['age', 'label', 'site'\]. Received: ndarray",
-    ),
+    "an array": (lambda: fit(make(Invariant, **NUISANCES), SOURCE, LABELS), "'site'].*: ndarray"),
     "Invariant of NaN": (lambda: fit_invariant(SOURCE * np.nan), "NaN"),
     "nuisance series": (lambda: fit_invariant(site=pandas.Series(LABELS)), "'site'.*Received: 2"),
     "text nuisance": (lambda: fit_invariant(site=list("mfmfm")), "'site' to be numbers"),
     "label series": (lambda: fit_invariant(label=pandas.Series(LABELS + 1)), "Received: 3"),
     "infinite nuisance": (lambda: fit_invariant(age=LABELS / np.inf + np.inf), "infinity"),
     "fit like scikit-learn": (lambda: make(DANN).fit(SOURCE, LABELS, TARGET), "dann.data.pair"),
-    "weights of pairs": (
-        lambda: make(DANN).fit(PAIRS, sample_weight=np.ones(5)),
-        r"\(inputs, labels, weights\)",
-    ),
+    "weights": (lambda: make(DANN).fit(PAIRS, sample_weight=LABELS), r"\(inputs, labels, weights"),
     "fit a tuple": (lambda: make(DANN).fit((SOURCE, LABELS), TARGET), "dann.data.pair"),
     "fit a domain pair": (lambda: make(DANN).fit(DOMAINS), r"`fit\(domains.batches\(64\)\)`"),
-    "fit without target": (
-        lambda: fit(make(SourceOnly, regularizers=dann.MCC()), SOURCE, LABELS),
-        "pairs of source and target",
-    ),
+    "no target": (lambda: fit(make(SourceOnly, **WITH_MCC), SOURCE, LABELS), "pairs of source and"),
     "predict pairs": (lambda: make(DANN).predict(PAIRS), r"predict\(inputs\)"),
     "evaluate a target": (lambda: make(DANN).evaluate(SOURCE, LABELS, TARGET), "evaluate"),
     "labeled target": (lambda: make(dann.DIRTT, radius=1.0)(LABELLED), "without a labeled target"),
+    "classifier": (lambda: dann.DIRTT.from_model(OTHER.classifier), "dann.DANN.*load_first_stage"),
+    "no model": (lambda: make(dann.DIRTT, radius=1).load_first_stage(None), "`model` to be a Ker"),
     "other network": (lambda: make(dann.DIRTT, radius=1.0).load_first_stage(OTHER), "shape"),
 }
 
@@ -207,10 +210,6 @@ def test_wrong_data_are_refused(method, x, y, loss, words):
 @pytest.mark.parametrize(("call", "words"), CALLS.values(), ids=list(CALLS))
 def test_wrong_calls_are_refused(call, words):
     check_refused(call, words)
-
-
-def test_num_classes_may_be_a_numpy_integer():
-    assert DANN(linear(3, 4), num_classes=np.int64(3)).classifier.output_shape == (None, 3)
 
 
 def make_with(name, **head):

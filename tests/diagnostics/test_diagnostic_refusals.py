@@ -89,10 +89,7 @@ REFUSALS = {
     ),
     "accuracy logits": (accuracy(SITE, np.zeros((40, 2)), SITE), r"\(n,\).*shape \(40, 2\)"),
     "accuracy infinite": (accuracy(SITE, SITE, np.full(40, np.inf)), "finite .*`nuisance`.*: 40"),
-    "accuracy lengths": (
-        accuracy(SITE, SITE[:9], SITE),
-        f"`predicted` {OF_40} labels. Received: 9",
-    ),
+    "accuracy short": (accuracy(SITE, SITE[:9], SITE), f"`predicted` {OF_40} labels. Received: 9"),
     "binary function": (lambda: diagnostics.straight_through_health(len, X), "model or layer"),
     "callback no data": (lambda: train_with(["discriminator_vs_probe"]), "Expected both domains"),
 }

@@ -78,10 +78,6 @@ def normalized_dense():
     return lambda inputs: layers.BatchNormalization()(dense()(inputs))
 
 
-def frozen_dense():
-    return dense(trainable=False)
-
-
 def saturated_dense(units):
     return layers.Dense(units, "sigmoid", bias_initializer=keras.initializers.Constant(200.0))
 
@@ -90,11 +86,6 @@ def with_nan():
     model = two_heads(GradientReversal())
     model.set_weights([np.full(weight.shape, np.nan) for weight in model.get_weights()])
     return model
-
-
-def same_layer_twice():
-    layer = GradientReversal()
-    return two_heads(layer, layer)
 
 
 def foreign():
@@ -111,7 +102,7 @@ MODELS = {  # The state of the reversal, and a comment. "foreign" certifies the 
     "wrong strength": lambda: two_heads(GradientReversal()),
     "strength 0": lambda: two_heads(GradientReversal(0.0)),
     "not started": lambda: two_heads(GradientReversal(GaninSchedule(100))),
-    "applied twice, one layer": same_layer_twice,
+    "applied twice, one layer": lambda: two_heads(*[GradientReversal()] * 2),
     "applied twice, in the head": lambda: two_heads(
         GradientReversal(), head=nested_head(GradientReversal())
     ),
@@ -120,8 +111,8 @@ MODELS = {  # The state of the reversal, and a comment. "foreign" certifies the 
     "detached, behind": lambda: two_heads(GradientReversal(), Stop()),
     "detached, before foreign": lambda: two_heads(Stop(), foreign()),
     "detached, on the inputs": lambda: two_heads(GradientReversal(), on_inputs=True),
-    "backbone frozen": lambda: two_heads(GradientReversal(), before=frozen_dense),
-    "backbone frozen, method": lambda: method(frozen_dense()),
+    "backbone frozen": lambda: two_heads(GradientReversal(), before=lambda: dense(trainable=False)),
+    "backbone frozen, method": lambda: method(dense(trainable=False)),
     "every output": lambda: heads(GradientReversal(), GradientReversal()),
     "behind the discriminator": lambda: Subclassed(last=[GradientReversal()]),
     "within the discriminator": lambda: two_heads(dense(), GradientReversal()),
@@ -131,9 +122,7 @@ MODELS = {  # The state of the reversal, and a comment. "foreign" certifies the 
     "wrong sign, foreign": lambda: two_heads(layers.Identity(name="foreign")),
     "unknown, foreign": embedding,
     "working, batch normalization": lambda: two_heads(GradientReversal(), before=normalized_dense),
-    "working, two nuisances": lambda: heads(
-        layers.Identity(), GradientReversal(0.1), GradientReversal(0.5)
-    ),
+    "working, two nuisances": lambda: heads(layers.Identity(), *map(GradientReversal, (0.1, 0.5))),
     "working, nested": lambda: two_heads(head=nested_head(nested_head(GradientReversal())(1))),
     "working, subclassed": lambda: Subclassed(GradientReversal(0.5), dense()),
     "working, detached labels": lambda: Subclassed(GradientReversal(0.5), label=[Stop()]),
