@@ -16,6 +16,9 @@ from dann.data.examples import InputSpec, check_matching_inputs, get_frame_colum
 
 FOLDS = 5
 _MAX_EXAMPLES = 2000  # per domain
+MAX_ALIGNED_ACCURACY = 0.67  # of a domain probe, up to which the domains are aligned
+MIN_SEPARATED_ACCURACY = 0.85  # of a domain probe, from which on they are separated
+TOO_FEW_EXAMPLES = "too few examples to tell, use at least 100 of each domain"
 _DECAY = 0.01  # of the weights; see `probe_domains`
 
 
@@ -97,6 +100,20 @@ def probe_domains(
     # A certain mistake has a finite loss.
     loss = -np.log(np.maximum(probabilities[np.arange(2 * count), domain], 1e-12)).mean()
     return Separation(correct / (2 * count), float(interval.low), float(interval.high), float(loss))
+
+
+def name_alignment(low: float, high: float) -> str:
+    """Returns the verdict on the 95% interval of the accuracy of a domain probe.
+
+    "aligned" if the interval ends at or below 67%; "not aligned" if it begins at or above 85%;
+    otherwise "partly aligned", or "undetermined" if it contains 50%, which
+    takes fewer than 100 examples of each domain.
+    """
+    if high <= MAX_ALIGNED_ACCURACY:
+        return "aligned"
+    if low >= MIN_SEPARATED_ACCURACY:
+        return "not aligned"
+    return "partly aligned" if low > 0.5 else "undetermined"
 
 
 def predict_held_out(

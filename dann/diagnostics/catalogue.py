@@ -19,6 +19,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from dann.data.probes import MAX_ALIGNED_ACCURACY
 from dann.diagnostics.certificate import certify
 from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
@@ -31,9 +32,6 @@ from dann.diagnostics.reversal_state import MAX_HEAD_CHANGE, MIN_PARALLEL_COSINE
 from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
-
-MAX_ALIGNED_ACCURACY = 0.67  # of a domain probe, up to which the domains are aligned
-MIN_SEPARATED_ACCURACY = 0.85  # of a domain probe, from which on they are separated
 
 Bounds = tuple[float, float]
 
@@ -87,19 +85,6 @@ class Evidence(NamedTuple):
     def is_healthy(self) -> bool:
         """True if the value is in its range."""
         return self.low <= self.value <= self.high
-
-
-def name_alignment(low: float, high: float) -> str:
-    """Returns the verdict on the 95% interval of the accuracy of a domain probe.
-
-    "aligned" if the interval ends at or below 67%; "not aligned" if it begins at or above 85%;
-    otherwise "partly aligned", or "undetermined" if it contains 50%.
-    """
-    if high <= MAX_ALIGNED_ACCURACY:
-        return "aligned"
-    if low >= MIN_SEPARATED_ACCURACY:
-        return "not aligned"
-    return "partly aligned" if low > 0.5 else "undetermined"
 
 
 def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:

@@ -15,7 +15,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY, evidence
+from dann.data.probes import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY
+from dann.diagnostics.catalogue import evidence
 from dann.diagnostics.check import Diagnosis
 
 # Verdicts that are neither healthy nor unhealthy.

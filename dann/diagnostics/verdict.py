@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dann.diagnostics.catalogue import MAX_ALIGNED_ACCURACY, evidence, name_alignment
+from dann.data.probes import MAX_ALIGNED_ACCURACY, name_alignment
+from dann.diagnostics.catalogue import evidence
 
 _MAX_SEPARATED_LOSS = 0.35  # domain loss in nats below which the domains are separated
 _MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69

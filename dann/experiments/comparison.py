@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from dann.data import Standardizer
-from dann.diagnostics.catalogue import name_alignment
+from dann.data.probes import name_alignment
 from dann.selection.recommend import Recommendation
 from dann.training.report import NOT_ALIGNED, TITLES, WIDTH, format_recommendation
 from dann.training.run_directory import RunDirectory

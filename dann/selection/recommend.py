@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dann.data.probes import Separation, probe_domains
+from dann.data.probes import TOO_FEW_EXAMPLES, Separation, name_alignment, probe_domains
 from dann.selection.outputs import Outputs
 
 
@@ -39,8 +39,8 @@ def recommend(
     """Recommends which run of several candidates to keep. It reads no target labels.
 
     1. If a newly trained probe cannot separate the domains by the features of the source-only
-       model, because the 95% interval of its accuracy contains 0.5, there is no visible shift, and
-       only source-only runs remain.
+       model, because the 95% interval of its accuracy contains 0.5, there is no visible shift, or
+       there are too few examples to tell, and only source-only runs remain.
     2. Otherwise, the run whose classes on the target agree best with the average over all runs
        except source only is recommended; see `find_closest_to_average`. The average makes fewer
        errors if the runs make different errors. In our tests, one run had two thirds of its gain,
@@ -113,7 +113,9 @@ def recommend_run(
     adapted = [key for key in probabilities if key[0] not in source_only]
     runs = adapted or baselines  # runs on the source alone do not join the average of others
     if probe is not None and probe.low <= 0.5:
-        reasons[0] += f": there is no visible shift, so keep {source_only[0]}"
+        is_unknown = name_alignment(probe.low, probe.high) == "undetermined"
+        reason = TOO_FEW_EXAMPLES if is_unknown else "there is no visible shift"
+        reasons[0] += f": {reason}, so keep {source_only[0]}"
         runs, adapted = baselines, []
         if not runs:
             return Recommendation(source_only[0], None, tuple(reasons))

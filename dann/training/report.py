@@ -9,8 +9,8 @@ import pandas
 
 from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
+from dann.data.probes import TOO_FEW_EXAMPLES, name_alignment
 from dann.diagnostics import find_confounded_classes
-from dann.diagnostics.catalogue import name_alignment
 from dann.diagnostics.leakage import Leakage
 from dann.selection import estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
@@ -145,15 +145,18 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
 
     The probe compares held-out source examples with training examples of the target.
 
-    The words are those of `dann.diagnostics.catalogue.name_alignment` for a new domain probe on the
+    The words are those of `dann.data.probes.name_alignment` for a new domain probe on the
     features of the model.
     """
     if "probe/low" not in row:
         return "Alignment: unknown (no probe)"
     alignment = name_alignment(row["probe/low"], row["probe/high"])
-    advice = ": do not trust these predictions" if alignment == "not aligned" else ""
+    advice = {
+        "not aligned": ": do not trust these predictions",
+        "undetermined": f": {TOO_FEW_EXAMPLES}",
+    }
     probe = f"probe accuracy {row['probe/accuracy']:.0%}, chance 50%"
-    return f"Alignment: {alignment} ({probe}){advice}"
+    return f"Alignment: {alignment} ({probe}){advice.get(alignment, '')}"
 
 
 def describe_shares(
@@ -195,7 +198,11 @@ def recommend_classifier(row: Mapping[str, Any], has_labels: bool) -> str:
         has_labels: Whether the run measured the accuracy on the target.
     """
     if row["source_only/probe/low"] <= 0.5:
-        return format_recommendation("source only (no visible shift)", has_labels)
+        prefixes = [p for p in ("source_only/", "") if f"{p}probe/low" in row]
+        alignments = [name_alignment(row[f"{p}probe/low"], row[f"{p}probe/high"]) for p in prefixes]
+        is_unknown = "undetermined" in alignments
+        reason = f"shift unknown: {TOO_FEW_EXAMPLES}" if is_unknown else "no visible shift"
+        return format_recommendation(f"source only ({reason})", has_labels)
     is_probed = "probe/low" in row
     is_rejected = is_probed and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned"
     return format_recommendation(row["method"], has_labels, NOT_ALIGNED if is_rejected else "")

@@ -18,6 +18,7 @@ from dann import selection
 from dann.adaptation import DANN, SourceOnly
 from dann.config.schema import SelectionConfig
 from dann.data import DomainPair, arrays, csv_table
+from dann.data.probes import TOO_FEW_EXAMPLES as TOO_FEW
 from dann.data.probes import probe_domains
 from dann.training import report, run_figures
 from dann.training.devices import describe_hardware
@@ -107,14 +108,19 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     row = {"method": "dann", **summarize_probe("", *probe)}
     line = f"Alignment: {alignment} (probe accuracy {probe[0]:.0%}, chance 50%)"
     is_rejected = alignment == "not aligned"
-    assert report.describe_alignment(row) == line + ": do not trust these predictions" * is_rejected
+    advice = {"not aligned": ": do not trust these predictions", "undetermined": f": {TOO_FEW}"}
+    assert report.describe_alignment(row) == line + advice.get(alignment, "")
     row |= summarize_probe("source_only/", 0.53, 0.51)
     doubt = "the domains are not aligned; " * is_rejected
     line = f"Recommended: dann; not verified: {doubt}label some target examples first"
     assert report.recommend_classifier(row, False) == line
     assert report.recommend_classifier(row, True) == "Recommended without target labels: dann"
-    row |= summarize_probe("source_only/", 0.52, 0.5)
-    assert "ed: source only (no visible shift); not ver" in report.recommend_classifier(row, False)
+    for low in (0.5, 0.3):  # the second interval ends at 74%
+        row |= summarize_probe("source_only/", 0.52, low)
+        is_unknown = alignment == "undetermined" or low == 0.3
+        reason = f"shift unknown: {TOO_FEW}" if is_unknown else "no visible shift"
+        line = " ".join(report.recommend_classifier(row, False).split())
+        assert line.startswith(f"Recommended: source only ({reason}); not verified: label")
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
