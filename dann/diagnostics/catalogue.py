@@ -16,7 +16,7 @@ A diagnostic raises a `TypeError` or a `ValueError` for a model that it cannot m
 
 import fnmatch
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dann.data.probes import MAX_ALIGNED_ACCURACY
@@ -33,6 +33,15 @@ from dann.diagnostics.sharpness import sharpness
 from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 
+_MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
+# The domains differ if `mmd/squared` exceeds this value and this multiple of its null quantile.
+_MIN_MMD, _NULL_FACTOR = 0.05, 4
+STRENGTH_ADVICE = {
+    -1: " Lower the strength, or raise it later (`WarmStart`) or more slowly.",
+    0: "",
+    1: " You can also raise the strength.",
+}
+
 Bounds = tuple[float, float]
 
 
@@ -44,8 +53,10 @@ class HealthyRange(NamedTuple):
         bounds: Smallest and largest healthy value, or a function that computes them from all
             measurements. A `KeyError` in the function means that the bounds are unknown.
         meaning: Description of the measurement.
-        advice: What to do about a value outside the bounds.
+        advice: What to do about a value outside the bounds, without changes of the strength.
         verdict: The verdict on a model with a value outside. Defaults to `None`: no verdict.
+        strength_changes: Key of `STRENGTH_ADVICE` for a value below and for a value above the
+            bounds. Defaults to no change.
     """
 
     name: str
@@ -53,6 +64,7 @@ class HealthyRange(NamedTuple):
     meaning: str
     advice: str
     verdict: str | None = None
+    strength_changes: tuple[int, int] = (0, 0)
 
 
 class Diagnostic(NamedTuple):
@@ -73,22 +85,31 @@ class Diagnostic(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A measured value with its healthy range; the bounds may be infinite."""
+    """A measured value, its healthy range, whose bounds may be infinite, and advice outside."""
 
     name: str
     value: float
     low: float
     high: float
     range: HealthyRange
+    advice: str = ""
 
     @property
     def is_healthy(self) -> bool:
         """True if the value is in its range."""
         return self.low <= self.value <= self.high
 
+    @property
+    def strength_change(self) -> int:
+        """The change of the strength that the value suggests, 0 if it is in its range."""
+        return 0 if self.is_healthy else self.range.strength_changes[self.value > self.high]
+
 
 def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
-    """Returns the measurements that have a healthy range, the unhealthy ones first."""
+    """Returns the measurements that have a healthy range, the unhealthy ones first.
+
+    All advice on the strength has the direction of `choose_strength_change`.
+    """
     rows = []
     for healthy in RANGES:
         for name in fnmatch.filter(measurements, healthy.name):
@@ -98,7 +119,43 @@ def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
             except KeyError:  # the bounds depend on a measurement that is missing
                 continue
             rows.append(Evidence(name, float(measurements[name]), low, high, healthy))
+    change = choose_strength_change(rows, measurements)
+    for number, row in enumerate(rows):
+        if not row.is_healthy:
+            clause = STRENGTH_ADVICE[change if row.strength_change == change else 0]
+            rows[number] = row._replace(advice=(row.range.advice + clause).strip())
     return sorted(rows, key=lambda row: row.is_healthy)
+
+
+def choose_strength_change(rows: Sequence[Evidence], measurements: Mapping[str, Any]) -> int:
+    """Returns -1 if the strength may only be lowered, 1 if only raised, 0 without a strength.
+
+    Values may suggest both, such as classes that are lost before the domains are aligned. A higher
+    strength would then do more harm. But a strength of 0 can only be raised, and class shares that
+    are predicted wrongly do not count.
+    """
+    if measurements.get("reversal/state") in ("none", "no adversary", "oracle"):
+        return 0
+    is_high = any(
+        row.strength_change < 0
+        and (row.range.verdict != "label shift" or can_trust_shares(measurements))
+        for row in rows
+    )
+    return -1 if is_high and measurements.get("reversal/strength") != 0 else 1
+
+
+def can_trust_shares(m: Mapping[str, Any]) -> bool:
+    """Returns whether the predicted class shares of the target are likely correct."""
+    confident = m.get("target/confident_share_distance", 0.0)
+    is_settled = m.get("domain/loss", 0.0) < _MAX_SETTLED_LOSS
+    matches = not domains_differ(m, "matched", "matched_null")
+    return is_settled and matches and confident >= 0.9 * m.get("target/share_distance", 0.0)
+
+
+def domains_differ(m: Mapping[str, Any], measured: str, null: str) -> bool:
+    """Returns whether `mmd/<measured>` is clearly above its quantile `mmd/<null>` by chance."""
+    chance = m.get(f"mmd/{null}", math.inf)
+    return m.get(f"mmd/{measured}", 0.0) > max(_NULL_FACTOR * chance, _MIN_MMD)
 
 
 def _near_strength(m):
@@ -196,8 +253,9 @@ RANGES = (
         "game/growth",
         _below_divergence,
         "Growth of the fastest direction per step; if it is far above 1, training diverges.",
-        "Lower the learning rate or the momentum, or raise the strength more slowly.",
+        "Lower the learning rate or the momentum.",
         "unstable",
+        (0, -1),
     ),
     HealthyRange(
         "binary/*/pass_rate",
@@ -211,42 +269,47 @@ RANGES = (
         # Up to 0.9, or halfway between the largest class share of the labels and 1.
         lambda m: (-math.inf, max(0.9, (1 + m.get("label/largest_share", 0.0)) / 2)),
         "Fraction of the target that is predicted as the most frequent class.",
-        "Lower the strength or raise it more slowly; add `regularizer=mcc`.",
+        "Add `regularizer=mcc`.",
         "collapsed",
+        (0, -1),
     ),
     HealthyRange(
         "label/loss",
         lambda m: (-math.inf, 0.9 * m["label/prior_entropy"]),
         "Label loss in nats; a prediction of only the class shares is slightly above the limit.",
-        "Check the labels; lower the strength or start it later (`WarmStart`); train longer.",
+        "Check the labels; train longer.",
         "labels not learned",
+        (0, -1),
     ),
     HealthyRange(
         "target/share_distance",
         lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
         "Distance between the class shares of the source and the predicted shares of the target.",
-        "If the true shares differ, aligning whole domains moves examples into wrong classes: "
-        "use a lower strength. Inputs that look like another class also increase the distance.",
+        "Inputs that look like another class increase the distance. If the true shares differ, "
+        "aligning whole domains moves examples into wrong classes.",
         "label shift",
+        (0, -1),
     ),
     HealthyRange(
         "probe/accuracy",
         (-math.inf, MAX_ALIGNED_ACCURACY),
         "Accuracy of a new domain probe; 50% means aligned. The verdict uses its 95% interval.",
-        "Train longer or raise the strength; label some target examples "
-        "(`dann-evaluate run=... label=50`).",
+        "Train longer; label some target examples (`dann-evaluate run=... label=50`).",
+        strength_changes=(0, 1),
     ),
     HealthyRange(
         "conflict/ratio",
         (0.1, 100),
         "Norm of the backbone's adversarial gradient, relative to the gradient of the label loss.",
-        "If it is too low, raise the strength; if it is too high, lower the strength.",
+        "",
+        strength_changes=(1, -1),
     ),
     HealthyRange(
         "conflict/cosine",
         (-0.9, 1.0),
         "Cosine of the two gradients; slightly negative is usual, near -1 they cancel.",
-        "Lower the strength.",
+        "",
+        strength_changes=(-1, 0),
     ),
     HealthyRange(
         "jacobian/target_to_source",
@@ -258,7 +321,8 @@ RANGES = (
         "rank/target/rank_share",
         (0.05, math.inf),
         "Fraction of the feature dimensions that the target uses.",
-        "Lower the strength; use fewer features.",
+        "Use fewer features.",
+        strength_changes=(-1, 0),
     ),
     HealthyRange(
         "signal/target/gain_range",

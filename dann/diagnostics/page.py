@@ -46,8 +46,8 @@ def page(
     """Returns the report as HTML.
 
     The page begins with the verdict, its reasons and what to do. Then come the accuracies, the
-    figures of the run, the measurements that have a healthy range with their meaning and advice
-    (unhealthy ones first), the figures of the diagnosis, and all numbers.
+    figures of the run, the measurements that have a healthy range with their meaning (unhealthy
+    ones first, with advice), the figures of the diagnosis, and all numbers.
 
     Args:
         diagnosis: The diagnosis.
@@ -125,7 +125,7 @@ def _render_evidence(measurements):
             f"{'✓' if row.is_healthy else '✗'} <code>{_escape(row.name)}</code>",
             f"<strong>{_format_value(row.value)}</strong>",
             _format_range(row.low, row.high),
-            f"{_to_html(row.range.meaning)} <em>If outside:</em> {_to_html(row.range.advice)}",
+            _to_html(f"{row.range.meaning} {row.advice}"),
         ]
         for row in rows
     ]

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dann.data.probes import MAX_ALIGNED_ACCURACY, name_alignment
-from dann.diagnostics.catalogue import evidence
+from dann.diagnostics.catalogue import (
+    STRENGTH_ADVICE,
+    can_trust_shares,
+    choose_strength_change,
+    domains_differ,
+    evidence,
+)
 
 _MAX_SEPARATED_LOSS = 0.35  # domain loss in nats below which the domains are separated
-_MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
-# The domains differ if `mmd/squared` exceeds this value and this multiple of its null quantile.
-_MIN_MMD, _NULL_FACTOR = 0.05, 4
 # MMD up to which a separation is small, relative to the features' standard deviation.
 _MAX_NEGLIGIBLE_MMD = 0.02
 
@@ -116,8 +119,8 @@ STATES = {
 _ADVICE = {
     "aligned": "Use a score of `dann.selection` to estimate whether the classes are also aligned.",
     "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
-    "not aligned": "Train longer or raise the strength. To compare with source only, label some "
-    "target examples (`dann-evaluate run=... label=50`).",
+    "not aligned": "Train longer. To compare with source only, label some target examples "
+    "(`dann-evaluate run=... label=50`).",
     "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",
     "undetermined": "Pass at least 100 examples of each domain.",
 }
@@ -237,22 +240,14 @@ def _is_saturated(m):
 
 def _check_ranges(m) -> Iterator[Finding]:
     excluded = ["discriminator not learning"] if _is_saturated(m) else []
-    excluded += [] if _can_trust_shares(m) else ["label shift"]
+    excluded += [] if can_trust_shares(m) else ["label shift"]
     for row in evidence(m):
         # The headline contains the accuracy of the probe.
         if row.is_healthy or not math.isfinite(row.value) or row.name == "probe/accuracy":
             continue
         implied = None if row.range.verdict in excluded else row.range.verdict
         reason = f"`{row.name}` is {row.value:.3g}. {row.range.meaning}"
-        yield Finding(implied, reason, row.range.advice)
-
-
-def _can_trust_shares(m):
-    """Returns whether the predicted class shares are likely correct."""
-    confident = m.get("target/confident_share_distance", 0.0)
-    is_settled = m.get("domain/loss", 0.0) < _MAX_SETTLED_LOSS
-    matches = not _differ(m, "matched", "matched_null")
-    return is_settled and matches and confident >= 0.9 * m.get("target/share_distance", 0.0)
+        yield Finding(implied, reason, row.advice)
 
 
 def _check_probe(m) -> Iterator[Finding]:
@@ -266,27 +261,27 @@ def _check_probe(m) -> Iterator[Finding]:
     if name == "not aligned" and m.get("mmd/squared", math.inf) <= _MAX_NEGLIGIBLE_MMD:
         name = "partly aligned"
     reason = f"The 95% interval of the accuracy of the new probe is {low:.0%} to {high:.0%}."
-    yield Finding(name, reason, _ADVICE[name])
+    yield Finding(name, reason, _advise_alignment(name, m))
+
+
+def _advise_alignment(name, m):
+    can_raise = name == "not aligned" and choose_strength_change(evidence(m), m) == 1
+    return _ADVICE[name] + STRENGTH_ADVICE[int(can_raise)]
 
 
 def _check_discrepancy(m) -> Iterator[Finding]:
     """Yields findings on differences that a linear probe may miss."""
     if m.get("domain/loss", 1.0) < _MAX_SEPARATED_LOSS:
         reason = f"The discriminator separates the domains, with loss {m['domain/loss']:.2g}."
-        yield Finding("not aligned", reason, _ADVICE["not aligned"])
-    if not _differ(m, "squared", "null"):
+        yield Finding("not aligned", reason, _advise_alignment("not aligned", m))
+    if not domains_differ(m, "squared", "null"):
         return
     reason = f"The discrepancy of the features is {m['mmd/squared']:.3f} (by chance up to "
     reason += f"{m['mmd/null']:.3f})."
-    if not _differ(m, "matched", "matched_null"):
+    if not domains_differ(m, "matched", "matched_null"):
         if m.get("mmd/matched", math.inf) < m["mmd/squared"] / 2:
             reason += " Different class shares or wrong predictions may explain it."
             yield Finding(None, reason)
     elif m.get("probe/high", 0.0) <= MAX_ALIGNED_ACCURACY:
         reason += " A linear probe does not detect it."
         yield Finding("not aligned", reason, "Try `probe='mlp'`.")
-
-
-def _differ(m, measured, null):
-    chance = m.get(f"mmd/{null}", math.inf)
-    return m.get(f"mmd/{measured}", 0.0) > max(_NULL_FACTOR * chance, _MIN_MMD)

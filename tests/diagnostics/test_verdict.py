@@ -7,6 +7,7 @@ from support.arrays import assert_all_equal
 from support.shifted_classes import linear_backbone
 
 import dann
+from dann.diagnostics.catalogue import evidence
 from dann.diagnostics.check import check, measure
 from dann.diagnostics.verdict import verdict
 from dann.networks import label_head
@@ -49,11 +50,11 @@ def with_value(part, value):
     return model
 
 
-def constant_features(kernel, bias):
-    """A model with the same features for every example."""
+def dead_features():
+    """A model whose features are 0 for every example."""
     backbone = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="relu")])
     model = knows_classes(backbone=backbone)
-    backbone.set_weights([np.float32(kernel) * np.eye(2), np.full(2, np.float32(bias))])
+    backbone.set_weights([np.eye(2), np.full(2, -1e4)])
     return model
 
 
@@ -81,8 +82,7 @@ KNOWN = {
     "discriminator not learning": (lambda: frozen("domain_head"), DATA),
     "broken reversal": (lambda: knows_classes(strength=0.0), DATA),
     "backbone not learning": (lambda: frozen("backbone"), DATA),
-    "backbone not learning, all units": (lambda: constant_features(1.0, -1e4), DATA),
-    "backbone not learning, constant": (lambda: constant_features(0.0, 3.0), DATA),
+    "backbone not learning, all units": (dead_features, DATA),
     "diverged, features": (lambda: with_value("backbone", np.nan), DATA),
     "diverged, logits": (lambda: with_value("label_head", np.inf), DATA),
 }
@@ -188,6 +188,25 @@ def probe(low, high):
 )
 def test_rule_applies_at_its_threshold(change, name):
     assert verdict(ALIGNED | change).name == name
+
+
+@pytest.mark.parametrize(
+    ("change", "can_raise", "can_lower"),
+    [
+        ({}, True, False),
+        ({"conflict/ratio": 0.05, "label/loss": 0.65}, False, True),
+        ({"label/loss": 0.65, "reversal/strength": 0.0}, True, False),
+        ({"label/loss": 0.65, "reversal/state": "none"}, False, False),
+        ({"target/share_distance": 0.2}, False, True),
+        ({"target/share_distance": 0.2, "target/confident_share_distance": 0.1}, True, False),
+    ],
+)
+def test_advice_on_the_strength_has_one_direction(change, can_raise, can_lower):
+    """The probe separates the domains, which alone suggests a higher strength."""
+    measurements = ALIGNED | probe(0.86, 0.9) | {"mmd/squared": 0.03} | change
+    advice = [row.advice for row in evidence(measurements)] + [verdict(measurements).advice]
+    assert any("raise the strength" in text for text in advice) == can_raise
+    assert any("Lower the strength" in text for text in advice) == can_lower
 
 
 def test_reasons_include_findings_that_do_not_decide():
