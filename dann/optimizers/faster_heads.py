@@ -19,6 +19,11 @@ def faster_heads(
     (label head, discriminator, ...) at `factor` times this rate. The only other difference is that
     `global_clipnorm` limits the norm of each of the two groups separately.
 
+    `keras.callbacks.LearningRateScheduler` calls its function for each group with the current rate
+    and sets the rate to the result: return a multiple, such as `lambda epoch, rate: 0.9 * rate`. A
+    function of the epoch alone gives both groups the same rate. Pass a schedule of
+    `keras.optimizers.schedules` to the optimizer instead, to which `factor` applies in each step.
+
     Freeze and unfreeze layers first: the optimizer trains the variables that are trainable when
     this function is called.
 
