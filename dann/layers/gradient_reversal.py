@@ -22,10 +22,11 @@ class GradientReversal(keras.layers.Layer):
     Between a feature extractor and a discriminator, the layer makes both train against each other
     with one loss: the discriminator descends the loss, and the extractor ascends it.
 
-    The layer counts training steps (calls with `training=True`) in the non-trainable weight `step`
-    and stores the strength of the latest call in the non-trainable weight `strength`. A schedule
-    therefore needs no callback, advances under `steps_per_execution` and XLA without retracing, is
-    saved with the model and resumes where it stopped. A custom training loop must pass
+    The layer counts its calls with `training=True` in the non-trainable weight `step` and stores
+    the strength of the latest call in the non-trainable weight `strength`. A schedule therefore
+    needs no callback, advances under `steps_per_execution` and XLA without retracing, is saved with
+    the model and resumes where it stopped. Call the layer once per training step, with several
+    tensors as one list: a second call counts as another step. A custom training loop must pass
     `training=True`, or the schedule stays at its first step. Without a schedule, the strength can
     be set at any time: `layer.strength = value`.
 
@@ -40,7 +41,7 @@ class GradientReversal(keras.layers.Layer):
 
     Call arguments:
         inputs: Floating-point tensor, or a dict, list or tuple of such tensors.
-        training: Whether the call is a training step. Defaults to `False`; `fit` sets it.
+        training: Whether the call counts as a training step. Defaults to `False`; `fit` sets it.
 
     Input shape:
         Any.

@@ -59,8 +59,8 @@ def test_keras_schedule_and_function_are_schedules(schedule):
     for layer in (reversal, restored):
         layer(np.ones((1, 1), "float32"), training=False)
         assert (int(layer.step), float(layer.strength)) == (0, 0.0)
-        for _ in range(4):
-            layer(np.ones((1, 1), "float32"), training=True)
+        for _ in range(4):  # one call is one step
+            layer([np.ones((1, 1), "float32")] * 2, training=True)
         assert float(layer.strength) == pytest.approx(1.5)
         assert layer.trainable_weights == []
         assert [variable.name for variable in layer.weights] == ["step", "strength"]
@@ -98,14 +98,6 @@ def test_each_call_in_a_step_has_its_strength(implementation, compiled):
 IMAGES, GRAY_IMAGES = np.zeros((2, 4, 4, 3)), np.zeros((2, 4, 4, 1))
 
 
-def set_strength(initial, strength):
-    GradientReversal(initial).strength = strength
-
-
-def make_dense(**arguments):
-    return BinaryDense(2, **arguments)
-
-
 def convolve_unknown_lengths():
     layer = BinaryConv2D(3, 3, padding="same", pad_values=1, strides=2)
     images = keras.Input((None, None, 2))
@@ -118,14 +110,14 @@ REFUSALS = [
     (lambda: GradientReversal("1.0"), "layers a schedule of `dann.schedules`.*strength='1.0'"),
     (lambda: GradientReversal(implementation="reverse"), "'op_override'. Received: .*'reverse'"),
     (lambda: GradientReversal(lambda step: 1.0), "function.*under this name Keras has None"),
-    (lambda: set_strength(GaninSchedule(10), 0.5), "without a schedule .*Construct .* a number"),
-    (lambda: make_dense(kernel_estimator=None), "`estimator` to be one of .*estimator=None"),
-    (lambda: make_dense(input_estimator=lambda x: x), "Expected a registered quantizer"),
+    (lambda: setattr(GradientReversal(GaninSchedule(10)), "strength", 1), "a schedule .*Construct"),
+    (lambda: BinaryDense(2, kernel_estimator=None), "`estimator` to be one of .*estimator=None"),
+    (lambda: BinaryDense(2, input_estimator=lambda x: x), "Expected a registered quantizer"),
     (
-        lambda: make_dense(implementation="op_override", kernel_estimator="ede"),
+        lambda: BinaryDense(2, implementation="op_override", kernel_estimator="ede"),
         "one of 'override', 'stop_gradient'. Received: implementation='op_override'",
     ),
-    (lambda: make_dense(input_estimator=MagnitudeAware()), "Use it as `kernel_estimator` only"),
+    (lambda: BinaryDense(2, input_estimator=MagnitudeAware()), "Use it as `kernel_estimator` only"),
     (lambda: BinaryConv2D(2, 3, lora_rank=1), "BinaryConv2D quantizes its kernel .* lora_rank=1"),
     (lambda: BinaryConv2D(2, 3, padding="same", pad_values=2), "`pad_values` .* -1.0, 0.0, 1.0"),
     (convolve_unknown_lengths, r"inputs of fixed lengths .* strides=\(2, 2\)"),
