@@ -240,6 +240,15 @@ def _read_part(name, part):
             reject_masked(column, f"{key} of the {name}")
             columns[key] = np.asarray(column)
     if part.get("groups") is not None:
+    labels = columns["labels"]
+    if labels.ndim == 2:
+        advice = "Pass `labels.reshape(-1)`"
+        if labels.shape[1] > 1:
+            advice = "If labels are one-hot, pass `labels.argmax(axis=1)`"
+        raise ValueError(
+            f"Expected labels of the {name} to be class numbers, or numbers, of shape (n,). "
+            f"Received: labels of shape {labels.shape}. {advice}"
+        )
         reject_missing(part["groups"], "group")  # NaN would be in both sets
     for key, column in columns.items():
         if column.shape != (len(inputs),):

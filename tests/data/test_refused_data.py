@@ -114,6 +114,8 @@ REFUSALS = {
     "arrays: too few labels": (read((X, Y[:4])), "labels per input"),
     "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
     "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
+    "arrays: one-hot labels": (read((X, np.eye(3)[Y])), "one-hot, pass `labels.argmax(axis=1)`"),
+    "arrays: column of labels": (read(target=(X + 9, Y[:, None])), "Pass `labels.reshape(-1)`"),
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
     "arrays: whole floats": (read((X, Y * 1.0)), "Received: floats. For classes"),
     "arrays: names as numbers": (read((X, NAMES), task="regression"), "numbers, for regression"),
