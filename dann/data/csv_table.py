@@ -165,11 +165,13 @@ def csv_table(
         if different:
             raise ValueError(
                 "Expected all tables to have the same columns. Received: columns of only the "
-                f"source or only the {part} {sorted(different)}"
+                f"source {only_source}, columns of only the {part} {only_part}. Rename them, or "
+                "list them in `drop` (data.drop)"
             )
     cells: Any = pandas.concat(tables)[names]
     numbers = [name for name in names if name not in categorical_names and _convert(cells, name)]
     texts = [name for name in names if name not in numbers]
+            only_source, only_part = sorted(different & set(names)), sorted(different - set(names))
     cells[texts] = cells[texts].fillna("")
     summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
     listed = f": {summary}" if texts else ""
@@ -218,7 +220,8 @@ def _read_table(table_or_path, delimiter) -> Any:
         table = pandas.read_csv(file, dtype=str, **csv_options)
     except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:  # empty, damaged
         raise ValueError(
-            f"Expected a CSV file in UTF-8 with a header. Received: {path}: {str(error).strip()}"
+            "Expected a CSV file in UTF-8 with a header. Received: "
+            f"{path}: {str(error).strip()}{advice}"
         ) from error
     names = names.dropna().str.strip()
     if not names.is_unique:  # pandas would rename a second column `a` to `a.1`
@@ -227,6 +230,7 @@ def _read_table(table_or_path, delimiter) -> Any:
             f"{names[names.duplicated()].iloc[0]!r}. Rename or remove the others"
         )
     header = table.columns.str.strip()
+        advice = ". Save the file in UTF-8" if isinstance(error, UnicodeDecodeError) else ""
     if len(header) == 1 and (delimiters := [text for text in ";\t|" if text in header[0]]):
         raise ValueError(
             f"Expected {path} to have cells separated by {delimiter!r}. Set `delimiter`, in a "
