@@ -20,7 +20,12 @@ from dann.checks import did_you_mean
 from dann.data.domain_pair import DomainPair
 from dann.data.nuisances import parse_nuisances
 from dann.data.parts import build_pair, check_disjoint, resolve_files, select_columns
-from dann.data.table_columns import MAX_CATEGORIES, unify_booleans, warn_about_columns
+from dann.data.table_columns import (
+    MAX_CATEGORIES,
+    unify_booleans,
+    warn_about_columns,
+    warn_about_large_inputs,
+)
 
 _WHOLE = r"^([+-]?\d+)\.0+$"
 
@@ -67,6 +72,7 @@ def csv_table(
       lacks, such as `F` and `female`, the numbers of the domains do not overlap, or one domain has
       many more missing numbers
     - whole numbers that differ in all rows, such as identifiers
+    - numeric columns with inputs above 1,000, whose training rows are constant or in other units
     - columns of dates, or with nearly as many categories as rows, such as free text
 
     The classes are the labels of the source, in order. The target may lack some labels, or the
@@ -191,6 +197,7 @@ def csv_table(
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features, encoding = _encode(cells, train, numbers, texts)
     pair = pair.map_inputs(lambda rows: features[rows[:, 0]])
+    warn_about_large_inputs(numbers, features)
     return dataclasses.replace(pair, encoding=encoding)
 
 

@@ -4,10 +4,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 _MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
 _MIN_IDS = 50  # fewest rows of a domain for which distinct integers may be ids
 _DATE = r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{2,4}|\d{4}/\d\d?/\d\d?"
 _DATE += r"|(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"  # 20200105
+_LARGE_INPUT = 1000  # standardized; beyond training rows, unless there are over a million
 MAX_CATEGORIES = 1000  # one-hot columns per column
 
 
@@ -94,6 +97,18 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
 
 def _may_be_ids(numbers):
     return len(numbers) >= _MIN_IDS and numbers.is_unique and (numbers % 1 == 0).all()
+
+def warn_about_large_inputs(names: Sequence[str], features: np.ndarray) -> None:
+    """Prints warnings about columns of numbers, the first features, that became large inputs."""
+    for name, peak in zip(names, np.abs(features).max(axis=0), strict=False):
+        if _LARGE_INPUT < peak < np.inf:
+            print(
+                f"warning: column {name!r} has inputs of up to {peak:.3g}, because its training "
+                "rows are constant or in other units than the test rows. Use the same units, or "
+                "leave it out with `drop` (data.drop)",
+                file=sys.stderr,
+            )
+
 
 
 def _list_frequent(values):

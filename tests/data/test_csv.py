@@ -68,14 +68,15 @@ def test_target_may_have_no_labels(files, width):
     assert_same_inputs(domains, expected)
 
 
-def test_scale_ignores_test_rows(files, tmp_path):
+def test_scale_ignores_test_rows(files, tmp_path, capsys):
     trained, test = [], tmp_path / "test.csv"
-    for factor in (1, 1000):
+    for factor in (1, 10**6):
         write(test, [[factor, f"town {factor}", factor, "yes"]] * 3)
         domains = csv_table(*files, "label", source_test=test, target_test=test)
         trained.append(np.concatenate([domains.source_train[0], domains.target_train]))
         assert (domains.target_test[0][:, 2:] == 0).all()  # a city that no training row has
         assert domains.source_test[1].tolist() == domains.target_test[1].tolist() == [1, 1, 1]
+        assert ("'age' has inputs of up to 5.52e+04" in capsys.readouterr().err) == (factor > 1)
     assert len(trained[0]) == 40 + 30
     np.testing.assert_array_equal(*trained)
 
