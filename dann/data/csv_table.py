@@ -4,7 +4,6 @@ import dataclasses
 import gzip
 import io
 import json
-import os
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -41,7 +40,7 @@ def csv_table(
     source_test: Any = None,
     target_test: Any = None,
     delimiter: str = ",",
-    target_new: str | os.PathLike | None = None,
+    target_new: Any = None,
     groups: str | None = None,
     nuisances: Sequence[str] | Mapping[str, Any] | None = None,
     **options: Any,
@@ -72,8 +71,8 @@ def csv_table(
       lacks, such as `F` and `female`, the numbers of the domains do not overlap, or one domain has
       many more missing numbers
     - whole numbers that differ in all rows, such as identifiers
-    - numeric columns with inputs above 1,000, whose training rows are constant or in other units
     - columns of dates, or with nearly as many categories as rows, such as free text
+    - numeric columns with inputs above 1,000, whose training rows are constant or in other units
 
     The classes are the labels of the source, in order. The target may lack some labels, or the
     whole column. See `dann.data.arrays` for how test rows are drawn. No file may be used for both
@@ -96,8 +95,9 @@ def csv_table(
             target.
         delimiter: Character between cells; a tab may be written as backslash and t. Defaults to
             `","`.
-        target_new: Path of new target examples, labeled or not, which replace the target's test
-            set. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
+        target_new: Path of new target examples, labeled or not, or a data frame, which replace the
+            target's test set and must have the same kinds of columns, numbers, booleans or text, as
+            the other tables. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Name of the group column, which is not an input. Whole groups are then drawn for
             test sets; see `dann.data.arrays`. Defaults to `None`.
         nuisances: Names of the nuisance columns of one labeled table, which are not inputs; or a
@@ -121,7 +121,8 @@ def csv_table(
         ValueError: If a file is not a table in UTF-8; a file or frame is used for training and
             testing; columns differ, do not exist or have the same name; no column is an input; most
             but not all cells of a column that is not listed as categorical are finite numbers; a
-            label of the source is missing; or a label of the target is not a class of the source.
+            column of the new target has another kind; a label of the source is missing; or a label
+            of the target is not a class of the source.
     """
     for option, name in {"label": label, "groups": groups, "id": id}.items():
         if not isinstance(name, str | None):
@@ -135,7 +136,7 @@ def csv_table(
         )
     kinds = parse_nuisances(nuisances, target is not None)
     files = {"source": source, "target": target, "source test": source_test}
-    files |= {"target test": target_test, "target new": target_new}
+    files |= {"target test": target_test, "new target": target_new}
     frames = {part: table for part, table in files.items() if isinstance(table, pandas.DataFrame)}
     check_disjoint(frames, _share_rows, "data frames")
     paths = resolve_files({part: path for part, path in files.items() if part not in frames})
@@ -169,6 +170,7 @@ def csv_table(
     for part, table in tables.items():
         different = set(names) ^ (set(table) - excluded)
         if different:
+            only_source, only_part = sorted(different & set(names)), sorted(different - set(names))
             raise ValueError(
                 "Expected all tables to have the same columns. Received: columns of only the "
                 f"source {only_source}, columns of only the {part} {only_part}. Rename them, or "
@@ -177,7 +179,6 @@ def csv_table(
     cells: Any = pandas.concat(tables)[names]
     numbers = [name for name in names if name not in categorical_names and _convert(cells, name)]
     texts = [name for name in names if name not in numbers]
-            only_source, only_part = sorted(different & set(names)), sorted(different - set(names))
     cells[texts] = cells[texts].fillna("")
     summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
     listed = f": {summary}" if texts else ""
@@ -196,8 +197,8 @@ def csv_table(
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features, encoding = _encode(cells, train, numbers, texts)
-    pair = pair.map_inputs(lambda rows: features[rows[:, 0]])
     warn_about_large_inputs(numbers, features)
+    pair = pair.map_inputs(lambda rows: features[rows[:, 0]])
     return dataclasses.replace(pair, encoding=encoding)
 
 
@@ -226,6 +227,7 @@ def _read_table(table_or_path, delimiter) -> Any:
             file.seek(0)
         table = pandas.read_csv(file, dtype=str, **csv_options)
     except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:  # empty, damaged
+        advice = ". Save the file in UTF-8" if isinstance(error, UnicodeDecodeError) else ""
         raise ValueError(
             "Expected a CSV file in UTF-8 with a header. Received: "
             f"{path}: {str(error).strip()}{advice}"
@@ -237,7 +239,6 @@ def _read_table(table_or_path, delimiter) -> Any:
             f"{names[names.duplicated()].iloc[0]!r}. Rename or remove the others"
         )
     header = table.columns.str.strip()
-        advice = ". Save the file in UTF-8" if isinstance(error, UnicodeDecodeError) else ""
     if len(header) == 1 and (delimiters := [text for text in ";\t|" if text in header[0]]):
         raise ValueError(
             f"Expected {path} to have cells separated by {delimiter!r}. Set `delimiter`, in a "
@@ -259,24 +260,48 @@ def _read_table(table_or_path, delimiter) -> Any:
 def _convert(cells: Any, name):
     """Converts a column of numbers and returns `True`; returns `False` for a column of text.
 
+    The kind of the column does not depend on the new target.
+
     Raises:
-        ValueError: If most but not all cells are numbers.
+        ValueError: If most but not all cells are numbers, or the new target has another kind.
     """
     to_numeric: Any = pandas.to_numeric
     values = to_numeric(cells[name], errors="coerce").astype("float64")
-    texts = cells[name][(values.isna() & cells[name].notna()) | np.isinf(values)]
+    is_text = (values.isna() & cells[name].notna()) | np.isinf(values)
+    is_new = cells.index.get_level_values(0) == "new target"
+    _check_new_cells(name, cells[name], is_text, is_new)
+    texts = cells[name][is_text & ~is_new]
     # Numbers as people write them: 1,000, 12%, 3,5.
-    digits = cells[name].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
+    digits = cells[name][~is_new].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
     numeric_share = to_numeric(digits, errors="coerce").notna().mean()
     if len(texts) and numeric_share > 0.5:
         raise ValueError(
             f"Expected column {name!r} to contain finite numbers, such as 1200.5, or empty cells. "
-            f"Received: {sorted(set(texts))[:3]} in {len(texts)} of {len(values)} rows. "
+            f"Received: {sorted(set(texts))[:3]} in {len(texts)} of {(~is_new).sum()} rows. "
             "Correct the cells, drop the column or list it in `categorical`"
         )
     if len(texts) == 0:
         cells[name] = values
     return len(texts) == 0
+
+
+def _check_new_cells(name, column, is_text, is_new):
+    """Checks that a column of the new target contains numbers, booleans or text, as in training."""
+    is_boolean, is_number = column.str.lower().isin(["true", "false"]), column.notna() & ~is_text
+    if not is_text[~is_new].any():
+        expected, is_unexpected = "finite numbers, such as 1200.5", is_text
+    elif (is_boolean | column.isna())[~is_new].all():
+        expected, is_unexpected = "True, False", column.notna() & ~is_boolean
+    else:  # numbers may be codes, unless training has none and the new target has only numbers
+        is_code = is_number[~is_new].any() or is_text[is_new].any()
+        expected, is_unexpected = "text", is_number & (not is_code)
+    cells = column[is_unexpected & is_new]
+    if len(cells):
+        raise ValueError(
+            f"Expected column {name!r} of the new target to contain {expected} or empty cells, as "
+            f"in training. Received: {sorted(set(cells))[:3]} in {len(cells)} of {is_new.sum()} "
+            "rows. Correct the cells"
+        )
 
 
 def _encode(cells, train, numbers, texts):

@@ -93,7 +93,7 @@ def image_folder(
     }
     if target_new is not None:
         new_folder = _make_absolute(target_new)
-        images["target new"] = read_images(new_folder.parent, new_folder.name)
+        images["new target"] = read_images(new_folder.parent, new_folder.name)
     check_disjoint(images, lambda part, reference: not part.keys().isdisjoint(reference), "images")
     _warn_about_copies(images)
     classes_by_domain = {
@@ -106,7 +106,7 @@ def image_folder(
     for part, labels in images.items():
         names = _list_classes(labels)
         # If new target examples have other classes, all of them count as unlabeled.
-        unknown = {*names} - {*common} if part == "target new" else {}
+        unknown = {*names} - {*common} if part == "new target" else {}
         if unknown:
             print(
                 "warning: all images of the new target count as unlabeled, because its folders "
@@ -143,8 +143,8 @@ def _warn_about_copies(images: Mapping[str, Collection[str]]) -> None:
         copies = [os.path.basename(p) for p in paths if _compute_digest(p) in train_digests]
         if copies:
             print(
-                f"warning: {len(copies)} images of the {part.replace('target new', 'new target')} "
-                f"are also training images, such as {copies[0]}; accuracies on them are too high",
+                f"warning: {len(copies)} images of the {part} are also training images, such as "
+                f"{copies[0]}; accuracies on them are too high",
                 file=sys.stderr,
             )
 

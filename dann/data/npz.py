@@ -48,13 +48,13 @@ def npz(
             not match; or both domains are the same file.
     """
     kinds = parse_nuisances(nuisances, target is not None)
-    paths = resolve_files({"source": source, "target": target, "target new": target_new})
+    paths = resolve_files({"source": source, "target": target, "new target": target_new})
     columns, parts = {"inputs": "x", "labels": "y", "groups": groups}, {}
     for part, path in paths.items():
         try:
             with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as file:
                 parts[part] = select_columns(part, file, columns, kinds)
-                if "x_test" in file and part != "target new":
+                if "x_test" in file and part != "new target":
                     test = f"{part} test"
                     parts[test] = select_columns(test, file, columns, kinds, suffix="_test")
         except (TypeError, ValueError, zipfile.BadZipFile) as error:

@@ -46,7 +46,7 @@ def build_pair(
 
     Args:
         parts: The parts `"source"` and `"target"`, and optionally `"source test"`, `"target test"`
-            and `"target new"`, which replaces the target's test set. A part is a dict of:
+            and `"new target"`, which replaces the target's test set. A part is a dict of:
 
             - `"inputs"`: An array-like. Unless it is an array in memory, rows are read on demand.
             - `"labels"`: `(n,)`, integers, or strings that name the classes. Labels of the target
@@ -110,7 +110,7 @@ def build_pair(
         pair_class = functools.partial(NuisanceTable, nuisances=nuisances)
         for part, table in (("target", source), ("target test", source_test)):
             tables[part] = {**table, "labels": np.full_like(table["labels"], UNKNOWN)}
-    target, target_test = tables["target"], tables.get("target new", tables["target test"])
+    target, target_test = tables["target"], tables.get("new target", tables["target test"])
     # Only the source determines the classes; the target's labels may be unknown.
     labels = np.concatenate([source["labels"], source_test["labels"]])
     num_classes = 1
@@ -212,7 +212,7 @@ def check_disjoint(
 
     Args:
         parts: Parts of the data by name: `"source"`, `"target"`, and optionally `"source test"`,
-            `"target test"` and `"target new"`. A domain without a test set also counts as test
+            `"target test"` and `"new target"`. A domain without a test set also counts as test
             data, because its test set is drawn from it.
         overlap: Returns whether two parts have a common example.
         content: Content of the parts, in the plural, such as "files", for the message.
@@ -221,11 +221,10 @@ def check_disjoint(
     train_parts = [name for name in parts if not name.endswith("test")]
     for name, other_name in itertools.product(test_parts, train_parts):
         if name != other_name and overlap(parts[name], parts[other_name]):
-            message = (
+            raise ValueError(
                 f"Expected different {content} as the {name} and the {other_name}, because test "
                 f"data must not be used for training. Received: {content} with common examples"
             )
-            raise ValueError(message.replace("target new", "new target"))
 
 
 def _read_part(name, part):
@@ -240,6 +239,7 @@ def _read_part(name, part):
             reject_masked(column, f"{key} of the {name}")
             columns[key] = np.asarray(column)
     if part.get("groups") is not None:
+        reject_missing(part["groups"], "group")  # NaN would be in both sets
     labels = columns["labels"]
     if labels.ndim == 2:
         advice = "Pass `labels.reshape(-1)`"
@@ -249,7 +249,6 @@ def _read_part(name, part):
             f"Expected labels of the {name} to be class numbers, or numbers, of shape (n,). "
             f"Received: labels of shape {labels.shape}. {advice}"
         )
-        reject_missing(part["groups"], "group")  # NaN would be in both sets
     for key, column in columns.items():
         if column.shape != (len(inputs),):
             raise ValueError(

@@ -17,23 +17,26 @@ MAX_CATEGORIES = 1000  # one-hot columns per column
 def unify_booleans(tables: Mapping[str, Any]) -> None:
     """Unifies booleans in columns with several spellings, such as `True`, `TRUE` and 1.
 
+    The new target takes over the spelling of the other tables.
+
     Args:
-        tables: Frames of strings by name, which change.
+        tables: Frames of strings by part, such as `"source"` or `"new target"`, which change.
     """
     for name in {name for table in tables.values() for name in table}:
-        columns = [table[name] for table in tables.values() if name in table]
+        columns = [t[name] for part, t in tables.items() if name in t and part != "new target"]
         spellings = set().union(*(column.dropna().unique() for column in columns))
-        words = {spelling: spelling.lower() for spelling in spellings}
-        if not {*words.values()} <= {"true", "false", "1", "0"}:
+        words = {spelling.lower(): spelling for spelling in spellings}
+        if not words or not words.keys() <= {"true", "false", "1", "0"}:
             continue
         if spellings & {"1", "0"}:
-            numbers = {"true": "1", "false": "0"}
-            words = {spelling: numbers.get(word, word) for spelling, word in words.items()}
-        elif len({*words.values()}) == len(words):
-            continue
+            words = {"true": "1", "false": "0"}
+        elif len(words) < len(spellings):
+            words = {}
+        true, false = words.get("true", "true"), words.get("false", "false")
+        spelling = {"true": true, "1": true, "false": false, "0": false}
         for table in tables.values():
             if name in table:
-                table[name] = table[name].replace(words)
+                table[name] = table[name].str.lower().map(spelling).fillna(table[name])
 
 
 def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
@@ -43,7 +46,7 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
         cells: Frame of all rows, indexed by the name of their part, such as `"source"`.
         texts: Names of the columns of categories. All other columns contain numbers.
     """
-    is_target = cells.index.get_level_values(0).str.startswith("target")
+    is_target = ~cells.index.get_level_values(0).str.startswith("source")
     unnamed = [name for name in cells if name.startswith("Unnamed: ")]  # pandas' name for it
     messages = [
         f"column {name!r} has no name in the header. If it contains row numbers,"
@@ -95,9 +98,6 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
         print(f"warning: {message} leave it out with `drop` (data.drop)", file=sys.stderr)
 
 
-def _may_be_ids(numbers):
-    return len(numbers) >= _MIN_IDS and numbers.is_unique and (numbers % 1 == 0).all()
-
 def warn_about_large_inputs(names: Sequence[str], features: np.ndarray) -> None:
     """Prints warnings about columns of numbers, the first features, that became large inputs."""
     for name, peak in zip(names, np.abs(features).max(axis=0), strict=False):
@@ -109,6 +109,9 @@ def warn_about_large_inputs(names: Sequence[str], features: np.ndarray) -> None:
                 file=sys.stderr,
             )
 
+
+def _may_be_ids(numbers):
+    return len(numbers) >= _MIN_IDS and numbers.is_unique and (numbers % 1 == 0).all()
 
 
 def _list_frequent(values):

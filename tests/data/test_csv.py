@@ -166,6 +166,15 @@ def test_booleans_are_one_category_and_one_label(column, second_column, names, w
     assert domains.class_names == (names or ("0", "1"))
 
 
+@pytest.mark.parametrize("column", [[True, False], [1, 0], ["TRUE", "False"]])
+@pytest.mark.parametrize("new_column", [[True, False], [1, 0], ["true", "FALSE"]])
+def test_new_booleans_have_the_spelling_of_training(column, new_column):
+    columns = column, column, column, new_column
+    tables = [pandas.DataFrame({"x": values * 30, "label": [0, 1] * 30}) for values in columns]
+    domains, expected = (csv_table(*tables[:2], target_new=new) for new in tables[2:])
+    assert_same_inputs(domains, expected)
+
+
 @pytest.mark.parametrize(
     ("column", "target_column", "words"),
     [

@@ -35,6 +35,8 @@ NUMBERS = arrays((X, Y / 2), (X + 9, Y / 2))
 BALANCED = dataclasses.replace(NUMBERS, balanced=True)
 FEWER = arrays((X, Y % 2), (X + 9, Y % 2))
 TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
+BOOLEANS = "age,city,label\n1,True,yes\n2,False,no\n3,true,yes\n"
+NEW = pandas.DataFrame({"age": [1, 2, 3], "city": list("xyz")})
 CUP = "photo/cup/1.png"
 SCALED = Standardizer("each").fit(X, X)
 
@@ -112,10 +114,10 @@ REFUSALS = {
     "arrays: masked labels": (read((X, np.ma.masked_equal(Y, 0))), "labels of the source to have"),
     "arrays: numbers beyond float32": (read(target=X * 1e300), "infinite. Replace these val"),
     "arrays: too few labels": (read((X, Y[:4])), "labels per input"),
-    "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
-    "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
     "arrays: one-hot labels": (read((X, np.eye(3)[Y])), "one-hot, pass `labels.argmax(axis=1)`"),
     "arrays: column of labels": (read(target=(X + 9, Y[:, None])), "Pass `labels.reshape(-1)`"),
+    "arrays: unknown source labels": (read((X, Y - 1)), "Received: 20 of 60 examples"),
+    "arrays: new target class": (read((X, NAMES), (X + 9, DOGS)), "['dog']. If a source lacks"),
     "arrays: new target number": (read(target=(X + 9, Y + 1)), "Received: 3. If a source lacks"),
     "arrays: whole floats": (read((X, Y * 1.0)), "Received: floats. For classes"),
     "arrays: names as numbers": (read((X, NAMES), task="regression"), "numbers, for regression"),
@@ -178,6 +180,9 @@ REFUSALS = {
     "csv: drop of all columns": (table(drop=["age", "city"]), "a column that is an input. Receiv"),
     "csv: two columns": (table("x,y,x,label\n" + "1,2,3,yes\n" * 3), "several columns 'x'"),
     "csv: infinite": (table(b=TABLE.replace("2,", "inf,")), "Received: ['inf'] in 1 of 6 rows"),
+    "csv: new text": (table(target_new=NEW.assign(age=["?", 2, ""])), "new target to contain fin"),
+    "csv: new numbers": (table(target_new=NEW.assign(city=7)), "text or empty cells, as in tr"),
+    "csv: new words": (table(BOOLEANS, BOOLEANS, target_new=NEW), "['x', 'y', 'z'] in 3 of 3 rows"),
     "csv: number as delimiter": (table(delimiter=3), "`delimiter` to be the character between"),
     "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']. Rename one or, in"),
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
