@@ -289,7 +289,7 @@ def _check_new_cells(name, column, is_text, is_new):
     """Checks that a column of the new target contains numbers, booleans or text, as in training."""
     is_boolean, is_number = column.str.lower().isin(["true", "false"]), column.notna() & ~is_text
     if not is_text[~is_new].any():
-        expected, is_unexpected = "finite numbers, such as 1200.5", is_text
+        expected, is_unexpected = "finite numbers like 1200.5", is_text
     elif (is_boolean | column.isna())[~is_new].all():
         expected, is_unexpected = "True, False", column.notna() & ~is_boolean
     else:  # numbers may be codes, unless training has none and the new target has only numbers

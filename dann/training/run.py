@@ -143,7 +143,8 @@ def train_run(
     def begin_run(logs):
         """Marks the run as unfinished, after all checks have passed."""
         run.manifest.record()  # marks the directory as a run directory
-        run.discard_summary()
+        if names := run.discard_classifier():
+            print(f"Deleted files about the earlier classifier: {', '.join(names)}")
         run.write_config(config or {})
 
     def train(title, network, batches, folder, clock, *callbacks):

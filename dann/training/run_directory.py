@@ -157,17 +157,28 @@ class RunDirectory:
         with self.manifest.write(self.summary_file) as draft:
             draft.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
-    def discard_summary(self) -> None:
-        """Deletes results and exports, so that a restarted run does not look finished."""
+    def discard_classifier(self) -> list[str]:
+        """Deletes the classifier and all files about it, so that the run does not look finished.
+
+        Returns:
+            Names of the deleted files, and the folders of deleted files, such as `"export/"`.
+        """
+        stems = self.classifier_file.name, self.predictions_file.stem, self.summary_file.name
+        stems += self.diagnosis_file.name, self.report_file.name
+        prefixes = *stems, f"{self.figures.name}/", f"{self.exports.name}/"
+        names = [name for name in self.manifest.files() if name.startswith(prefixes)]
+        deleted = [name for name in names if (self.path / name).is_file()]
         # The summary first, because a run with a summary is finished.
-        for path in (self.summary_file, self.classifier_file, self.predictions_file):
-            self.manifest.discard([path.name])
-        prefix = f"{self.exports.name}/"
-        self.manifest.discard(name for name in self.manifest.files() if name.startswith(prefix))
+        self.manifest.discard([self.summary_file.name])
+        self.manifest.discard(names)
+        # Without an earlier classifier, a baseline is one that this run has just trained.
+        if deleted and RunDirectory(self.baseline).discard_classifier():
+            deleted.append(f"{self.baseline.name}/")
+        return sorted({name if "/" not in name else name.split("/")[0] + "/" for name in deleted})
 
     def discard_results(self) -> None:
         """Deletes all files of earlier runs: the summary first, the config last."""
-        self.discard_summary()
+        self.manifest.discard([self.summary_file.name])
         for folder in (self.checkpoints, self.baseline_checkpoints):
             Checkpoints(folder).manifest.discard()
         RunDirectory(self.baseline).manifest.discard()

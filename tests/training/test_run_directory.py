@@ -32,7 +32,7 @@ def test_run_with_a_summary_is_finished(run):
     with pytest.raises(FileExistsError, match="overwrite=true, which deletes its results"):
         run.check_free()
     run.check_free(overwrite=True)
-    run.discard_summary()
+    assert run.discard_classifier() == ["summary.json"]
     assert not run.is_finished()
 
 
@@ -100,12 +100,22 @@ def test_only_written_files_are_deleted(run):
     checkpoints = Checkpoints(run.checkpoints)
     for path in foreign:
         touch(path)
-    for path in (*run.outputs(), run.figures / "diagnosis_probe.svg"):
-        with run.manifest.write(path) as draft:
-            draft.touch()
+    baseline = RunDirectory(run.baseline)
+    files = ["figures/diagnosis_probe.svg", "export/model/variables", "predictions_new.csv"]
+    for path in (*run.outputs(), run.diagnosis_file, *map(run.path.joinpath, files)):
+        for directory in (run, baseline):
+            with directory.manifest.write(directory.path / path.relative_to(run.path)) as draft:
+                draft.touch()
     checkpoints.write(4, {}, [])
     touch(run.checkpoints / ".step-9.dann-draft.npz")  # of a killed process
     with lock_directory(run.path):
+        names = "classifier.keras diagnosis.json export/ figures/ predictions.csv"
+        names += " predictions_new.csv source_only/ summary.json"
+        assert run.discard_classifier() == names.split()
+        assert all(path.exists() for path in (run.metrics_file, run.oracle_file, *run.input_files))
+        baseline.write_summary({})  # a new baseline
+        assert run.discard_classifier() == []
+        assert baseline.is_finished()
         run.discard_results()
     assert {path for path in run.path.rglob("*") if path.is_file()} == {*foreign}
 
