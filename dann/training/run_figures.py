@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from sklearn.manifold import TSNE
 from sklearn.metrics import confusion_matrix
 from threadpoolctl import threadpool_limits
@@ -20,6 +22,10 @@ from dann.training.run_directory import RunDirectory
 
 _POINTS = 500  # per domain in the figure of the features
 _MAX_NAMED_CLASSES = 20  # with more classes, figures show neither names nor numbers
+_MAX_NAME = 60  # characters of a class name, without the middle of longer names
+_MAX_INSIDE_NAME = 16  # characters of a class name between the points
+_MAX_LINE = 30  # characters
+_CHARACTER = 0.08  # width in inches of a character of 9 points
 _CHANCE = {"domain/loss": np.log(2), "domain/accuracy": 0.5}  # of a discriminator that guesses
 _GRAY = "0.35"
 _LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.8, "linewidth": 1.5}
@@ -127,7 +133,8 @@ def save_curves(
         for name, (style, legend) in zip(names, styles, strict=False):
             if name in history:
                 steps = epoch_ends[: len(history[name])]
-                axes.plot(steps, history[name], style, markersize=3, label=legend)
+                options: Any = {"markersize": 3, "clip_on": False}  # no half markers at the edges
+                axes.plot(steps, history[name], style, label=legend, **options)
         if names[-1] in _CHANCE and "domain/accuracy" in history:  # critics have no accuracy
             chance = {"color": "0.6", "linestyle": ":", "label": "discriminator at chance"}
             axes.axhline(_CHANCE[names[-1]], **chance)
@@ -155,8 +162,12 @@ def save_confusion(
         path: File to write.
     """
     classes, names = np.arange(domains.num_classes), _get_class_names(domains)
+    names = [textwrap.fill(name, _MAX_LINE) for name in names]
     side = max(5.0, 0.45 * len(names)) if names else 6.0
-    figure = Figure(figsize=(len(predicted) * side, side + 0.5), layout="compressed")
+    label_width = _CHARACTER * max((len(line) for n in names for line in n.split("\n")), default=0)
+    is_rotated = label_width * len(names) > side
+    size = len(predicted) * (side + label_width), side + 0.5 + label_width * is_rotated
+    figure = Figure(figsize=size, layout="compressed")
     tests = {"source": domains.source_test, "target": domains.target_test}
     panels = figure.subplots(1, len(predicted), squeeze=False)[0]
     for axes, domain in zip(panels, predicted, strict=True):
@@ -169,9 +180,8 @@ def save_confusion(
             axes.text(column, row, text, color=color, ha="center", va="center")
         axes.set(title=f"{getattr(domains, domain)}, {domain} test set")
         axes.set(xlabel="predicted class, % of the true class", ylabel="true class")
-        rotation = 90 if len("".join(names)) > 40 else 0  # longer names overlap
-        axes.set_xticks(range(len(names)), names, rotation=rotation)
-        axes.set_yticks(range(len(names)), names)
+        axes.set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, size=9)
+        axes.set_yticks(range(len(names)), names, size=9)
     figure.suptitle(title)
     figure.savefig(path, dpi=120)
 
@@ -180,7 +190,8 @@ def _get_class_names(domains):
     """Returns the names of the classes, or an empty list if there are too many to show."""
     if domains.num_classes > _MAX_NAMED_CLASSES:
         return []
-    return domains.class_names or [str(number) for number in range(domains.num_classes)]
+    names, half = domains.class_names or map(str, range(domains.num_classes)), _MAX_NAME // 2
+    return [n if len(n) <= _MAX_NAME else f"{n[: half - 1]}…{n[-half:]}" for n in names]
 
 
 class FeaturePanel(NamedTuple):
@@ -232,7 +243,8 @@ def save_features(
 ) -> None:
     """Draws the features of both domains in two dimensions, by t-SNE, one panel per view.
 
-    Source examples are circles and target examples are crosses, colored by class. Target examples
+    Source examples are circles and target examples are crosses, colored by class. If the name of a
+    class is long, the classes are numbered, and a legend contains the names. Target examples
     without labels, including the whole training set, have the color of the predicted class. In
     regression, all examples are gray.
 
@@ -248,10 +260,16 @@ def save_features(
     source, target = (classes for _, classes in _select_examples(domains))
     is_small = domains.num_classes <= 10
     palette = colormaps["tab10"] if is_small else colormaps["turbo"].resampled(domains.num_classes)
-    figure = Figure(figsize=(4.8 * len(views), 4.8), layout="constrained")
-    panels = figure.subplots(1, len(views), squeeze=False)[0]
     is_unknown = target == UNKNOWN
     names = {n: name for n, name in enumerate(_get_class_names(domains)) if n in source}
+    longest, width = max(map(len, names.values()), default=0), 4.8 * len(views)
+    entries = []
+    if longest > _MAX_INSIDE_NAME:
+        entries = [Patch(color=palette(n), label=f"{n}: {name}") for n, name in names.items()]
+        width += _CHARACTER * (longest + 8)
+        names = {number: str(number) for number in names}
+    figure = Figure(figsize=(width, 4.8), layout="constrained")
+    panels = figure.subplots(1, len(views), squeeze=False)[0]
     # Width and height of a name, as shares of the panel
     label_size = 0.023 * max(map(len, names.values()), default=0), 0.065
     steps = sorted(range(-40, 41), key=abs)  # half lines; 20 names cover fewer
@@ -283,6 +301,8 @@ def save_features(
     for marker, domain in (("o", domains.source), ("x", domains.target + note)):
         panels[0].plot([], [], marker, color=_GRAY, fillstyle="none", label=domain)
     figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    if entries:
+        figure.legend(handles=entries, loc="outside right center", fontsize=9, frameon=False)
     figure.savefig(path, dpi=120)
 
 

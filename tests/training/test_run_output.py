@@ -11,6 +11,7 @@ import pandas
 import pytest
 from matplotlib import colormaps
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 from small_runs import TRAINER, build_model, train_small
 
@@ -155,6 +156,37 @@ def test_confusion_rows_are_shares_of_a_class(count, has_numbers, tmp_path, figu
     assert (figures[0].get_suptitle(), target.get_title()) == ("DANN: ...", "b, target test set")
     numbers = {text.get_text() for text in target.texts}
     assert numbers == ({"50", "100"} if has_numbers else set())  # cells of 0 stay blank
+
+
+@pytest.mark.parametrize("count", [2, 7, 20])
+def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
+    names = [f"International bank transfers outside the European Union {n}" for n in range(count)]
+    test = _, labels = np.zeros((40, 5), "float32"), np.arange(40) % count
+    pair = DomainPair("a", "b", test, test, test[0], test, count, class_names=names)
+    predicted = {"source": labels, "target": labels}
+    run_figures.save_confusion(pair, predicted, "DANN", tmp_path / "confusion.png")
+    view = run_figures.FeaturePanel(
+        "a", np.random.default_rng(0).normal(size=(160, 5)), np.tile(labels, 2)
+    )
+    run_figures.save_features([view], pair, seed=0, path=tmp_path / "features.png")
+    for figure in figures:
+        figure.draw_without_rendering()
+        texts = [text for text in figure.findobj(Text) if text.get_text()]
+        assert " ".join(text.get_text() for text in texts).count("European Union") >= count
+        corners = [c for text in texts for c in text.get_window_extent().corners()]
+        assert all(figure.bbox.contains(*corner) for corner in corners)
+    for axes in figures[0].axes:
+        for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
+            boxes = [tick.get_window_extent() for tick in ticks]
+            assert all(box.count_overlaps(boxes) == 1 for box in boxes)  # with itself
+
+
+def test_markers_at_the_edges_are_whole(tmp_path, figures):
+    history = {"accuracy": [0.0, 1.0], "strength": [0.0, 1.0]}
+    run_figures.save_curves(history, [1, 2], tmp_path / "curves.png")
+    for axes in figures[0].axes:
+        assert axes.get_ylim()[0] == 0
+        assert not axes.lines[0].get_clip_on()
 
 
 def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, monkeypatch, capsys):
