@@ -118,7 +118,9 @@ class BinaryLayer(keras.layers.Layer):
             setattr(self, self.constraint, WeightClip())
 
     def _sign(self, estimator, name):
-        return BinarySign(self.implementation, estimator, name=name, dtype=self.dtype_policy)
+        sign = BinarySign(self.implementation, estimator, name=name, dtype=self.dtype_policy)
+        sign.built = True  # `Model.quantize` would refuse it before the first call
+        return sign
 
     def _reject_keras_quantization(self, *args, **kwargs):
         rank = getattr(self, "lora_rank", None)

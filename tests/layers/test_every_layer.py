@@ -100,9 +100,10 @@ def test_every_layer_is_tested_and_public():
 
 @parametrize_case
 def test_symbolic_and_eager_calls_have_the_shape(case):
-    outputs = call(case.make(), [keras.Input(shape) for shape in case.inputs])
-    assert outputs.shape == (None, *case.output)
-    assert outputs.dtype == "float32"
+    layer = case.make()
+    outputs = call(layer, [keras.Input(shape) for shape in case.inputs])
+    assert (outputs.shape, outputs.dtype) == ((None, *case.output), "float32")
+    assert all(part.built for part in layer._flatten_layers())  # as `Model.quantize` requires
     values = as_array(call(case.make(), make_inputs(case)))
     assert values.shape == (3, *case.output)
     assert np.isfinite(values).all()
