@@ -1,4 +1,4 @@
-"""MkDocs hooks: API pages generated from the package, and formulas as MathML.
+"""MkDocs hooks: API pages from the package, formulas as MathML, and links of notebooks.
 
 Each package of `dann` gets a page of its public names, so no list of modules has to be maintained.
 Browsers render MathML natively, so the site needs no script for formulas.
@@ -6,6 +6,7 @@ Browsers render MathML natively, so the site needs no script for formulas.
 
 import inspect
 import itertools
+import posixpath
 import re
 import types
 import typing
@@ -16,6 +17,7 @@ from mkdocs.structure.files import File
 import dann
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
+LINK = re.compile(r'(?<=href=")[^":#]+\.(?:md|ipynb)')
 
 
 def on_config(config):
@@ -42,8 +44,17 @@ def on_page_markdown(markdown, page, **kwargs):
     return "\n".join([markdown, header, *render_rows(dann)])
 
 
-def on_page_content(html, **kwargs):
-    """Replaces formulas with MathML."""
+def on_page_content(html, page, files, **kwargs):
+    """Replaces formulas with MathML, and files in the links of a notebook with addresses.
+
+    Raises:
+        KeyError: If a notebook has a link to a file that does not exist.
+    """
+    folder = posixpath.dirname(page.file.src_uri)
+    if page.file.src_uri.endswith(".ipynb"):  # mkdocs resolves the links of other pages
+        for path in set(LINK.findall(html)):
+            file = files.src_uris[posixpath.normpath(posixpath.join(folder, path))]
+            html = html.replace(f'href="{path}', f'href="{file.url_relative_to(page.file)}')
     return FORMULA.sub(to_mathml, html)
 
 
