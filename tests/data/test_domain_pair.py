@@ -104,13 +104,12 @@ def test_joined_pairs_have_no_standardizer():
     assert join_sources(pairs).standardizer is None
 
 
+LAZY_ARRAYS = (select_rows(LAZY, ROWS), VALUES[ROWS]), (JOINED, VALUES)
 INDICES = 1, -1, slice(1, 5), np.array([4, 0, 3, 0]), np.array([], int), np.arange(6) % 2 == 0
 
 
 @pytest.mark.parametrize("index", INDICES)
-@pytest.mark.parametrize(
-    ("lazy", "expected"), [(select_rows(LAZY, ROWS), VALUES[ROWS]), (JOINED, VALUES)]
-)
+@pytest.mark.parametrize(("lazy", "expected"), LAZY_ARRAYS)
 def test_lazy_arrays_are_indexed_like_arrays(lazy, expected, index):
     assert (lazy.shape, lazy.dtype, len(lazy)) == (expected.shape, expected.dtype, len(expected))
     np.testing.assert_array_equal(lazy[index], expected[index])

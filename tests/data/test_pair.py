@@ -67,17 +67,11 @@ def test_identity_differs_for_other_settings_and_examples():
     def identity(source=SOURCE, target=TARGET, size=4, **arguments):
         return pair(source, target, size, **{"seed": 0, **arguments}).identity
 
-    identities = [
-        identity((SOURCE[0] + 1, SOURCE[1])),
-        identity((SOURCE[0], SOURCE[1][::-1])),
-        identity(target=TARGET[:3]),
-        identity(size=5),
-        identity(seed=1),
-        identity(shuffle=False),
-        identity(balanced=True),
-    ]
+    changes = [{"size": 5}, {"seed": 1}, {"shuffle": False}, {"balanced": True}]
+    changes += [{"target": TARGET[:3]}, {"source": (SOURCE[0] + 1, SOURCE[1])}]
+    changes += [{"source": (SOURCE[0], SOURCE[1][::-1])}]
     assert identity() == identity() == json.loads(json.dumps(identity()))
-    assert all(changed != identity() for changed in identities)
+    assert all(identity(**change) != identity() for change in changes)
 
 
 def test_only_the_rows_of_batches_are_read():

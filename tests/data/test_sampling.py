@@ -124,17 +124,17 @@ class StopAtSecondStep(keras.callbacks.Callback):
         self.model.stop_training = batch == 1
 
 
-@pytest.mark.parametrize(
-    ("fits", "repeat", "max_bytes"),
-    [
-        ([{"callbacks": StopAtSecondStep()}, {"epochs": 4, "steps_per_epoch": 4}], False, 1000),
-        ([{"epochs": 1}, {"epochs": 5}], False, 1000),
-        ([{"epochs": 9, "steps_per_epoch": 2}], False, 1000),
-        ([{"epochs": 2, "steps_per_epoch": 9}], True, 1000),
-        ([{"epochs": 1}, {"epochs": 5}], False, 0),
-    ],
-    ids=["stopped early", "two fits", "short epochs", "endless pairs", "too large for TensorFlow"],
-)
+EARLY_STOP = [{"callbacks": StopAtSecondStep()}, {"epochs": 4, "steps_per_epoch": 4}]
+FITS = {
+    "stopped early": (EARLY_STOP, False, 1000),
+    "two fits": ([{"epochs": 1}, {"epochs": 5}], False, 1000),
+    "short epochs": ([{"epochs": 9, "steps_per_epoch": 2}], False, 1000),
+    "endless pairs": ([{"epochs": 2, "steps_per_epoch": 9}], True, 1000),
+    "too large for TensorFlow": ([{"epochs": 1}, {"epochs": 5}], False, 0),
+}
+
+
+@pytest.mark.parametrize(("fits", "repeat", "max_bytes"), FITS.values(), ids=FITS)
 def test_fit_reads_batches_in_order(fits, repeat, max_bytes, monkeypatch):
     values = np.random.default_rng(0).random((20, 1), "float32")
     trace, images = Trace(), keras.Input((1,))

@@ -107,11 +107,8 @@ def test_groups_are_split_whole(share):
 def test_group_draw_ignores_labels():
     names = np.array([f"person {number}" for number in PEOPLE])
     (_, expected), *_ = GroupShuffleSplit(1, test_size=0.3, random_state=4).split(X, groups=names)
-    pairs = [
-        arrays((X, Y), (X + 50, labels), groups=(None, names), test_share=0.3, seed=4)
-        for labels in (Y, Y[::-1], None)
-    ]
-    for domains in pairs:
+    for target in ((X + 50, labels) for labels in (Y, Y[::-1], None)):
+        domains = arrays((X, Y), target, groups=(None, names), test_share=0.3, seed=4)
         np.testing.assert_array_equal(domains.target_test[0], np.float32(X + 50)[expected])
 
 

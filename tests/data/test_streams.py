@@ -50,9 +50,10 @@ class Batches:
         return iter([(X[rows], Y[rows]) for rows in self.rows])
 
 
-@pytest.mark.parametrize(
-    ("make", "length"), [(ArrayBatches, 2), (Batches, None), (loader, 3), (tf_data, 3)]
-)
+LENGTHS = {ArrayBatches: 2, Batches: None, loader: 3, tf_data: 3}
+
+
+@pytest.mark.parametrize(("make", "length"), LENGTHS.items())
 def test_dataset_is_read_in_order(make, length):
     dataset = make()
     pairs = pair(dataset, dataset, 4)

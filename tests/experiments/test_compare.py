@@ -247,11 +247,9 @@ def test_regression_is_compared_by_errors(tmp_path):
 
 def test_adapted_shares_have_a_row_if_only_shares_differ():
     rng = np.random.default_rng(0)
-    labels, target_labels = np.arange(1200) % 2, np.arange(1200) % 10 // 8
-    inputs, target = (
-        rng.normal(3 * y[:, None] - 1.5, size=(1200, 3)) for y in (labels, target_labels)
-    )
-    domains = dann.data.arrays((inputs, labels), target)
+    labels = np.arange(1200) % 2, np.arange(1200) % 10 // 8  # of the source, of the target
+    inputs, target = (rng.normal(3 * y[:, None] - 1.5, size=(1200, 3)) for y in labels)
+    domains = dann.data.arrays((inputs, labels[0]), target)
     comparison = dann.compare(domains, ["adapted_shares"], **{**SHORT, "steps": 300})
     assert comparison.recommendation.setting == "adapted_shares"
     assert re.search("estimated class shares on the target: class 0 (79|8[01])%", str(comparison))

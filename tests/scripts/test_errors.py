@@ -55,17 +55,17 @@ def test_wrong_command_prints_one_line(command, words, tmp_path, run_here, check
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("file", "overrides", "words"),
-    [
-        ("run/.hydra/overrides.yaml", "hydra.run.dir=run overwrite=true", "which no run wrote"),
-        ("sweep/multirun.yaml", "-m hydra.sweep.dir=sweep seed=0", "which no sweep wrote"),
-        ("sweep/sweep.csv", "-m hydra.sweep.dir=sweep seed=0", "sweep.csv, which no sweep wrote"),
-        ("file", "hydra.run.dir=file/run", "[Errno 20] Not a directory: "),
-    ],
-    ids=["config of a run", "config of a sweep", "table of a sweep", "file instead of a folder"],
-)
-def test_unrelated_files_are_preserved(file, overrides, words, tmp_path, run_here, check_refused):
+UNRELATED_FILES = {
+    "run/.hydra/overrides.yaml": ("hydra.run.dir=run overwrite=true", "which no run wrote"),
+    "sweep/multirun.yaml": ("-m hydra.sweep.dir=sweep seed=0", "which no sweep wrote"),
+    "sweep/sweep.csv": ("-m hydra.sweep.dir=sweep seed=0", "sweep.csv, which no sweep wrote"),
+    "file": ("hydra.run.dir=file/run", "[Errno 20] Not a directory: "),
+}
+
+
+@pytest.mark.parametrize("file", UNRELATED_FILES)
+def test_unrelated_files_are_preserved(file, tmp_path, run_here, check_refused):
+    overrides, words = UNRELATED_FILES[file]
     (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
     (tmp_path / file).write_text("mine")
     check_refused(run_here("train.py", overrides.split(), tmp_path), words)

@@ -150,11 +150,11 @@ def scripted_score(*values):
 
 def test_logged_scores_do_not_change_the_training():
     expected, settings = [], {"scores": LOGGED_NAMES, "source": SOURCE, "target": TARGET}
-    model, history = train(
-        [SelectionScores(**settings)],
-        2,
-        lambda model: expected.append(compute_scores(model, **settings)),
-    )
+
+    def record(model):
+        expected.append(compute_scores(model, **settings))
+
+    model, history = train([SelectionScores(**settings)], 2, record)
     for name in LOGGED_NAMES:
         values = [row[name] for row in expected]
         assert history[f"selection/{name}"] == pytest.approx(values, rel=1e-6)
@@ -167,11 +167,10 @@ def test_logged_scores_do_not_change_the_training():
 def test_early_stopping_and_checkpoint_follow_the_score(tmp_path, start):
     path, weights = tmp_path / "best.weights.h5", []
     monitor = {"monitor": "selection/scripted", "mode": "max"}
+    best_weights = {"save_best_only": True, "save_weights_only": True, **monitor}
     callbacks = [
         SelectionScores({"scripted": scripted_score(start, 0.5, 0.3, 0.4, 0.9)}, target=TARGET),
-        keras.callbacks.ModelCheckpoint(
-            path, save_best_only=True, save_weights_only=True, **monitor
-        ),
+        keras.callbacks.ModelCheckpoint(path, **best_weights),
         keras.callbacks.EarlyStopping(patience=2, restore_best_weights=True, **monitor),
     ]
     model, history = train(callbacks, 5, lambda model: weights.append(model.get_weights()))

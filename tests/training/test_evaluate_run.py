@@ -8,21 +8,17 @@ from dann.training.run_directory import RunDirectory
 
 
 def test_regret_table_has_one_row_per_score(tmp_path):
-    (tmp_path / "metrics.csv").write_text(
-        "epoch,accuracy,selection/entropy,selection/mcc,selection/bnm\n"
-        "0,0.9,,3.0,-inf\n"
-        "1,0.9,-0.2,1.0,-inf\n"
-        "2,0.9,-0.2,2.0,-inf\n"
-    )
-    (tmp_path / "oracle.csv").write_text(
-        "step,cpu_seconds,target/accuracy\n100,1.0,0.6\n200,2.0,0.8\n300,3.0,0.75\n"
-    )
+    scores = {"entropy": [np.nan, -0.2, -0.2], "mcc": [3.0, 1.0, 2.0], "bnm": [-np.inf] * 3}
+    metrics = pandas.DataFrame(scores).add_prefix("selection/").assign(accuracy=0.9)
+    metrics.to_csv(tmp_path / "metrics.csv")
+    curve = pandas.DataFrame({"step": [100, 200, 300], "target/accuracy": [0.6, 0.8, 0.75]})
+    curve.to_csv(tmp_path / "oracle.csv")
     table = evaluate_run.tabulate_regret(tmp_path)  # without bnm, which is never finite
     assert list(table.index) == ["entropy", "mcc"]
     columns = ["step", "score", "accuracy", "regret"]
     assert table.loc["entropy", columns].tolist() == [200, -0.2, 0.8, 0.0]
     assert table.loc["mcc", columns].tolist() == [100, 3.0, 0.6, pytest.approx(0.2)]
-    (tmp_path / "oracle.csv").write_text("step,cpu_seconds,target/accuracy\n100,1.0,0.6\n")
+    curve[:1].to_csv(tmp_path / "oracle.csv")
     with pytest.raises(ValueError, match="3 and 1 epochs"):
         evaluate_run.tabulate_regret(tmp_path)
 

@@ -70,17 +70,9 @@ KINDS = {
 }
 # The function in which the process dies, and in which call.
 MOMENTS = {
-    "the second step of the second epoch": (
-        stops.StopOnNonFinite,
-        "on_train_batch_end",
-        lambda number, *_: number == 6,
-    ),
+    "the sixth step": (stops.StopOnNonFinite, "on_train_batch_end", lambda number, *_: number == 6),
     "the end of the second epoch": (checkpoints, "get_states", lambda *_: True),
-    "the draft of the second checkpoint": (
-        pathlib.Path,
-        "replace",
-        lambda number, draft, path: path.name == "step-8.npz",
-    ),
+    "the second draft": (pathlib.Path, "replace", lambda _, draft, path: path.stem == "step-8"),
     "the classifier": (run_directory.RunDirectory, "save_classifier", lambda *_: True),
     "the summary": (run_directory.RunDirectory, "write_summary", lambda *_: True),
 }

@@ -165,9 +165,8 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
     pair = DomainPair("a", "b", test, test, test[0], test, count, class_names=names)
     predicted = {"source": labels, "target": labels}
     run_figures.save_confusion(pair, predicted, "DANN", tmp_path / "confusion.png")
-    view = run_figures.FeaturePanel(
-        "a", np.random.default_rng(0).normal(size=(160, 5)), np.tile(labels, 2)
-    )
+    features = np.random.default_rng(0).normal(size=(160, 5))
+    view = run_figures.FeaturePanel("a", features, np.tile(labels, 2))
     run_figures.save_features([view], pair, seed=0, path=tmp_path / "features.png")
     for figure in figures:
         figure.draw_without_rendering()
@@ -182,11 +181,9 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
 
 
 def test_markers_at_the_edges_are_whole(tmp_path, figures):
-    history = {"accuracy": [0.0, 1.0], "strength": [0.0, 1.0]}
-    run_figures.save_curves(history, [1, 2], tmp_path / "curves.png")
-    for axes in figures[0].axes:
-        assert axes.get_ylim()[0] == 0
-        assert not axes.lines[0].get_clip_on()
+    run_figures.save_curves({"strength": [0.0, 1.0]}, [1, 2], tmp_path / "curves.png")
+    (axes,) = figures[0].axes
+    assert (axes.get_ylim()[0], axes.lines[0].get_clip_on()) == (0, False)
 
 
 def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, monkeypatch, capsys):

@@ -39,12 +39,8 @@ def drawings(tmp_path):
     folder = tmp_path / "emoji"
     folder.mkdir()
     concepts = [(f"Thing {n}", f"1F{n:03X}", 1, 3 + n % 2) for n in range(60)]
-    unused = [
-        ("flag", "1F3C1", 1, 9),
-        ("Thing 0", "1F000-200D-1F001", 1, 3),
-        ("Thing 1", "1F999", 17, 3),
-        ("not drawn", "1F998", 1, 3),
-    ]
+    unused = [("flag", "1F3C1", 1, 9), ("Thing 0", "1F000-200D-1F001", 1, 3)]
+    unused += [("Thing 1", "1F999", 17, 3), ("not drawn", "1F998", 1, 3)]
     keys = "label", "hexcode", "version", "group"
     entries = [dict(zip(keys, values, strict=True)) for values in concepts + unused]
     groups = {"3": "animals-nature", "4": "food-drink", "9": "flags"}
@@ -60,9 +56,8 @@ def drawings(tmp_path):
 
 
 def test_every_concept_is_in_one_part(drawings, tmp_path):
-    domains = emoji(
-        "openmoji", "fluent_flat", cache_dir=str(tmp_path / "c"), data_dir=str(drawings)
-    )
+    folders = {"cache_dir": str(tmp_path / "c"), "data_dir": str(drawings)}
+    domains = emoji("openmoji", "fluent_flat", **folders)
     splits = [split_concept(f"1F{number:03X}") for number in range(60)]
     names = ["source_train", "source_test", "target_train", "target_test"]
     assert list(map(len, collect_inputs(domains))) == [splits.count(name) for name in names]
