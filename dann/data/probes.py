@@ -106,8 +106,8 @@ def name_alignment(low: float, high: float) -> str:
     """Returns the verdict on the 95% interval of the accuracy of a domain probe.
 
     "aligned" if the interval ends at or below 67%; "not aligned" if it begins at or above 85%;
-    otherwise "partly aligned", or "undetermined" if it contains 50%, which
-    takes fewer than 100 examples of each domain.
+    otherwise "partly aligned", or "undetermined" if it contains 50%, as it may with fewer than 100
+    examples of each domain.
     """
     if high <= MAX_ALIGNED_ACCURACY:
         return "aligned"

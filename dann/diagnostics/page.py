@@ -63,7 +63,9 @@ def page(
         [_escape(name), *("unknown" if value is None else f"{value:.1%}" for value in values)]
         for name, values in (accuracies or {}).items()
     ]
-    note = "<p>Target labels measured the accuracy on the target, but selected nothing.</p>"
+    note = ""
+    if any(target is not None for _, target in (accuracies or {}).values()):
+        note = "<p>Target labels measured the accuracy on the target, but selected nothing.</p>"
     skip_rows = [map(_escape, row) for row in diagnosis.skip_reasons.items()]
     sections = [
         f"<p>{_escape(subject)}</p>\n",

@@ -176,7 +176,7 @@ def describe_shares(
     """
     title = "Predicted class shares"
     if shares is not None and shares.rejection_reason is None:
-        title = "Estimated class shares on the target"
+        title = "Estimated class shares on the target, if nothing else changed"
         predicted = pandas.Series(shares.target, predicted.index)
     distance = (predicted - source).abs().sum() / 2
     if len(source) <= _MAX_LISTED_CLASSES:
@@ -219,8 +219,11 @@ def format_recommendation(network: str, has_labels: bool, reason: str = "") -> s
         has_labels: Whether the accuracy on the target was measured.
         reason: Clause that speaks against the network, such as `NOT_ALIGNED`. Defaults to none.
     """
-    text = f"Recommended without target labels: {network}"
-    if not has_labels:
-        reason = f"{reason}; " if reason else ""
-        text = f"Recommended: {network}; not verified: {reason}label some target examples first"
+    if has_labels:
+        text = f"Recommended without target labels: {network}"
+        text += f", although {reason}" if reason else ""
+    elif reason:
+        text = f"Recommended: label some target examples first, because {reason}; then test {network}"
+    else:
+        text = f"Recommended: {network}; not verified: label some target examples first"
     return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)

@@ -51,6 +51,7 @@ def test_report_begins_with_verdict_reasons_and_advice():
     assert positions == sorted(positions)
     assert "black &amp; &lt;white&gt; → photos" in text
     assert "class='verdict neutral'" in content
+    assert "but selected nothing" not in render(MEASUREMENTS, {"DANN": (0.98, None)})
     # The page needs no other file.
     assert re.findall(r"""(?:src|href)=["'](?!data:)""", content) == []
     assert "url(" not in content
