@@ -223,7 +223,8 @@ def format_recommendation(network: str, has_labels: bool, reason: str = "") -> s
         text = f"Recommended without target labels: {network}"
         text += f", although {reason}" if reason else ""
     elif reason:
-        text = f"Recommended: label some target examples first, because {reason}; then test {network}"
+        text = "Recommended: label some target examples first, because "
+        text += f"{reason}; then test {network}"
     else:
         text = f"Recommended: {network}; not verified: label some target examples first"
     return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)

@@ -136,7 +136,7 @@ def test_class_shares_are_estimated_if_only_shares_differ():
     outputs = selection.outputs.Outputs(target, source_logits=source, source_labels=y)
     predicted, changed = (pandas.Series(s, ["no", "yes"]) for s in ([0.5, 0.5], [0.2, 0.8]))
     line = report.describe_shares(predicted, predicted, selection.estimate_shares(outputs))
-    words = r"^Estimated class shares .*, if nothing else changed: no (79|80|81)%, yes .* 50%\); they"
+    words = r"^Estimated class shares .*, if nothing else changed: no (79|80|81)%, yes .*\); they"
     assert re.search(words, line.replace("\n ", ""))
     rejected = selection.estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
     line = report.describe_shares(predicted, predicted, rejected)
