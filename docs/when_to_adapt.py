@@ -39,8 +39,6 @@ CHART += [
 CHART += ["CDAN+E", "WDGRL", "DANN, rising to 1"]
 # Were not trained on all tasks. The control needs a network with batch normalization.
 PARTIAL = "control: reversal off", "DANN, beta_1 0.9", "SDAT, beta_1 0.9"
-COLORS = "#4051b5", "#2e8b57", "#e0701b", "#7b1fa2", "#c2185b", "#555555"
-STYLES = tuple(zip("os^DvP", COLORS, strict=True))
 
 
 def read():
@@ -101,24 +99,30 @@ def format_table_file(runs):
 
 
 def draw(gains):
-    """Draws the chart: per setting one line per group, from the worst task to the best."""
-    figure = Figure(figsize=(4.8, 9.6), layout="constrained")
-    axes = figure.subplots()
-    rows = np.arange(len(CHART))
-    for index, (group, points) in enumerate(select_groups(gains[CHART].dropna(subset="DANN"))):
-        tasks, (marker, color) = points.groupby("task").mean(), STYLES[index]
+    """Draws the chart: one panel per group, one bar per setting, from the worst task to the best."""
+    groups = list(select_groups(gains[CHART].dropna(subset="DANN")))
+    rows = [list_finished(groups[first : first + 2]) for first in range(0, len(groups), 2)]
+    figure = Figure(figsize=(4.8, 0.17 * sum(map(len, rows)) + 1.8), layout="constrained")
+    ratios = [len(names) for names in rows]
+    panels = figure.subplots(len(rows), 2, sharey="row", height_ratios=ratios)
+    for index, (axes, (group, points)) in enumerate(zip(panels.flat, groups, strict=True)):
+        names = rows[index // 2]
+        tasks = points[names].groupby("task").mean()
         tasks.loc[:, tasks.isna().any()] = np.nan
-        heights = rows + 0.15 * (index - (len(GROUPS) - 1) / 2)
-        axes.hlines(heights, tasks.min(), tasks.max(), color=color, linewidth=1)
-        axes.plot(tasks.mean(), heights, marker, color=color, markersize=4, label=group)
-    axes.set_yticks(rows, CHART)
-    axes.axvline(0, color="0.6", linewidth=1)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.hlines(rows[1:] - 0.5, *axes.get_xlim(), color="0.92", linewidth=1)
-    axes.grid(axis="x", color="0.9")
-    axes.set_xlabel("gain in balanced accuracy (points)\nmark: mean, line: worst to best task")
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+        axes.hlines(names, tasks.min(), tasks.max(), color="#9aa5d8", linewidth=3)
+        axes.plot(tasks.mean(), names, "o", color="#4051b5", markersize=4)
+        axes.axvline(0, color="0.4", linewidth=1)
+        axes.set_title(f"{len(tasks)} {group}".replace(", held", ",\nheld"), fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.grid(axis="x", color="0.9")
+    figure.supxlabel("gain in balanced accuracy (points)\ndot: mean, bar: worst to best task", size=9)
     figure.savefig(DOCS / "images/when-to-adapt.png", dpi=160)
+
+
+def list_finished(groups):
+    """Returns the settings of the chart that ran on all tasks of a group."""
+    return [name for name in CHART if any(points[name].notna().all() for _, points in groups)]
 
 
 def update_page(text, runs):
