@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy import stats
 
 from dann.data import Standardizer
@@ -247,7 +247,8 @@ class Comparison:
         lines = runs["setting"].map(names.index)
         for axes, (measure, label) in zip(panels, labels.items(), strict=True):
             values = runs[measure].astype(float)
-            axes.scatter(values, lines, facecolors="none", edgecolors="#1b4f8f", label="one run")
+            axes.set_axisbelow(True)
+            axes.scatter(values, lines, facecolors="white", edgecolors="#1b4f8f", label="one run")
             means = values.groupby(lines).mean()
             axes.scatter(means, means.index, marker="|", s=200, color="#1b4f8f", label="mean")
             cross = values[self._is_recommended(runs)].dropna()
@@ -260,6 +261,8 @@ class Comparison:
                 axes.set_xlim((low + high) / 2 - 0.05, (low + high) / 2 + 0.05)
             axes.set(xlabel=label)
             axes.xaxis.set_major_locator(MaxNLocator(3))  # more labels of digits would overlap
+            if measure == "target/accuracy":
+                axes.xaxis.set_major_formatter(PercentFormatter(1.0))
         panels[0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
         if self.recommendation is not None:
             figure.suptitle(f"Recommended: {self.recommendation.setting}")
