@@ -50,11 +50,11 @@ def with_value(part, value):
     return model
 
 
-def dead_features():
-    """A model whose features are 0 for every example."""
+def constant_features(kernel, bias):
+    """A model with the same features for every example."""
     backbone = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2, activation="relu")])
     model = knows_classes(backbone=backbone)
-    backbone.set_weights([np.eye(2), np.full(2, -1e4)])
+    backbone.set_weights([np.float32(kernel) * np.eye(2), np.full(2, bias)])
     return model
 
 
@@ -82,7 +82,8 @@ KNOWN = {
     "discriminator not learning": (lambda: frozen("domain_head"), DATA),
     "broken reversal": (lambda: knows_classes(strength=0.0), DATA),
     "backbone not learning": (lambda: frozen("backbone"), DATA),
-    "backbone not learning, all units": (dead_features, DATA),
+    "backbone not learning, all units": (lambda: constant_features(1.0, -1e4), DATA),
+    "backbone not learning, constant": (lambda: constant_features(0.0, 3.0), DATA),
     "diverged, features": (lambda: with_value("backbone", np.nan), DATA),
     "diverged, logits": (lambda: with_value("label_head", np.inf), DATA),
 }
