@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from dann.training.checkpoints import lock_directory
 from dann.training.devices import describe_hardware, get_process_position
 from dann.training.evaluation import evaluate, predict_target
 from dann.training.preparation import check_trainer
-from dann.training.report import find_confounded_nuisances, print_results
+from dann.training.report import WIDTH, find_confounded_nuisances, print_results
 from dann.training.resumable_fit import fit
 from dann.training.run_callbacks import Clock, EpochLines, EpochTable, OracleCurve, RunScores
 from dann.training.run_directory import RunDirectory
@@ -144,7 +145,8 @@ def train_run(
         """Marks the run as unfinished, after all checks have passed."""
         run.manifest.record()  # marks the directory as a run directory
         if names := run.discard_classifier():
-            print(f"Deleted files about the earlier classifier: {', '.join(names)}")
+            deleted = f"Deleted files about the earlier classifier: {', '.join(names)}"
+            print(textwrap.fill(deleted, WIDTH, subsequent_indent="  "))
         run.write_config(config or {})
 
     def train(title, network, batches, folder, clock, *callbacks):
