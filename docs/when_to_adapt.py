@@ -99,7 +99,7 @@ def format_table_file(runs):
 
 
 def draw(gains):
-    """Draws the chart: one panel per group, one bar per setting, from the worst task to the best."""
+    """Draws the chart: one panel per group, one bar per setting from the worst task to the best."""
     groups = list(select_groups(gains[CHART].dropna(subset="DANN")))
     rows = [list_finished(groups[first : first + 2]) for first in range(0, len(groups), 2)]
     figure = Figure(figsize=(4.8, 0.17 * sum(map(len, rows)) + 1.8), layout="constrained")
@@ -116,7 +116,8 @@ def draw(gains):
         axes.tick_params(labelsize=8)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.grid(axis="x", color="0.9")
-    figure.supxlabel("gain in balanced accuracy (points)\ndot: mean, bar: worst to best task", size=9)
+    label = "gain in balanced accuracy (points)\ndot: mean, bar: worst to best task"
+    figure.supxlabel(label, fontsize=9)
     figure.savefig(DOCS / "images/when-to-adapt.png", dpi=160)
 
 
