@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import os
 import pathlib
 import sys
 from collections.abc import Collection
@@ -66,6 +67,14 @@ READER_NAMES = {
     "dann.data.sentiment",
     "dann.data.smartwatch_activities",
     "dann.data.tfds_pair",
+}
+_FILES = "source", "sources", "target", "path", "source_test", "target_test"
+_LISTS = "source_list", "target_list", "source_test_list", "target_test_list"
+# Arguments of readers that are paths; of other readers only `data_dir`.
+_PATH_ARGUMENTS = {
+    "dann.data.csv_table": _FILES,
+    "dann.data.image_folder": ("root", *_LISTS),
+    "dann.data.npz": _FILES,
 }
 
 
@@ -133,6 +142,29 @@ def as_container(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
+def resolve_paths(data: dict[str, Any], folder: str | None) -> dict[str, Any]:
+    """Makes the relative paths among the arguments of a reader absolute.
+
+    A path starts at the folder in which the run was started. If it does not exist there, perhaps
+    because the run and its data were moved together, it starts at the working directory.
+
+    Args:
+        data: The arguments and the name of the reader, `_target_`.
+        folder: The folder, `paths.work_dir` of the run. `None` is the working directory.
+    """
+
+    def resolve(value):
+        if isinstance(value, list):
+            return [resolve(path) for path in value]
+        if not value or not isinstance(value, str):
+            return value
+        paths = [os.path.abspath(os.path.join(base, value)) for base in (folder or "", "")]
+        return next(filter(os.path.exists, paths), value)
+
+    keys = _PATH_ARGUMENTS.get(str(data.get("_target_")), ("data_dir",))
+    return {key: resolve(value) if key in keys else value for key, value in data.items()}
+
+
 def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> DomainPair:
     """Loads the domains of `cfg.data`, and applies `cfg.balanced` and `cfg.target_labeled`.
 
@@ -147,7 +179,7 @@ def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> 
     Raises:
         ConfigError: If `data` names anything but a reader.
     """
-    node = as_container(cfg.data)
+    node = resolve_paths(as_container(cfg.data), cfg.paths.work_dir)
     sources, path = node.pop("sources", None), node.pop("path", None)
     standardize = node.pop("standardize", None)
     if path is not None:

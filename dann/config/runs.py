@@ -8,6 +8,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
+from dann.config.building import resolve_paths
 from dann.config.errors import ConfigError, iterate_entries
 from dann.config.schema import TrainConfig
 from dann.training.run_directory import RunDirectory
@@ -50,6 +51,7 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
         cfg: Composed config of a training run.
     """
     plain: Any = OmegaConf.to_container(cfg)
+    work_dir = plain["paths"].get("work_dir")
     plain["paths"] = {key: f"<paths.{key}>" for key in plain["paths"]}  # the paths may change
     epochs = plain["trainer"].get("epochs")
     if epochs is not None:  # the number of steps is known only after the data are loaded
@@ -58,6 +60,7 @@ def collect_settings(cfg: Any) -> dict[str, Any]:
     for key in _IGNORED_GROUPS:
         settings.pop(key, None)
     settings["trainer"].pop("steps_per_execution")
+    settings["data"] = resolve_paths(settings["data"], work_dir)
     settings["callbacks"] = {
         name: {key: value for key, value in node.items() if key != "verbose"}
         for name, node in (settings.get("callbacks") or {}).items()
@@ -219,7 +222,12 @@ def get_step_intervals(cfg: Any) -> list[int]:
 
 
 def serialize_config(cfg: Any) -> dict[str, str]:
-    """Returns the config and the overrides of a run as YAML, by Hydra's file names."""
+    """Returns the config and the overrides of a run as YAML, by Hydra's file names.
+
+    The config contains the working directory, at which relative paths start.
+    """
+    cfg = cfg.copy()
+    cfg.paths.work_dir = os.path.abspath(cfg.paths.work_dir or "")
     parts = {"config": cfg, "overrides": HydraConfig.get().overrides.task}
     return {f"{name}.yaml": OmegaConf.to_yaml(part) for name, part in parts.items()}
 
@@ -229,8 +237,8 @@ def load_run_config(directory: str | os.PathLike, paths: Any = None) -> Any:
 
     Args:
         directory: A run directory.
-        paths: Object with `data_dir` and `cache_dir`, which replace the paths of the run unless
-            they are null. Defaults to `None`: the run's paths.
+        paths: Object with `data_dir`, `cache_dir` and `work_dir`, which replace the paths of the
+            run unless they are null. Defaults to `None`: the run's paths.
 
     Raises:
         FileNotFoundError: If the config does not exist.
@@ -245,7 +253,7 @@ def load_run_config(directory: str | os.PathLike, paths: Any = None) -> Any:
     except Exception as error:  # YAML and OmegaConf raise many types
         raise ConfigError(f"Cannot read {run.config_file}: {error}") from error
     cfg.paths.run_dir = str(directory)
-    for key in ("data_dir", "cache_dir"):
+    for key in ("data_dir", "cache_dir", "work_dir"):
         if paths is not None and paths[key] is not None:
-            cfg.paths[key] = paths[key]
+            cfg.paths[key] = os.path.abspath(paths[key])
     return cfg

@@ -33,6 +33,7 @@ class PathsConfig:
     data_dir: str | None = None
     cache_dir: str = MISSING
     run_dir: str = MISSING
+    work_dir: str | None = None
 
 
 @dataclasses.dataclass

@@ -254,7 +254,7 @@ class RunDirectory:
         """
         path, origin = self.predictions_file, ""
         if target is not None:
-            origin = str(pathlib.Path(target).absolute())
+            origin = os.path.abspath(target)
             path = path.with_stem(f"{path.stem}_{pathlib.Path(origin).stem}")
         written_for = self.manifest.files().get(path.name, origin)
         if written_for != origin and path.exists():

@@ -1,5 +1,6 @@
 """The config of a run: compared when it starts or resumes, and loaded afterwards."""
 
+import os
 import shutil
 import types
 from unittest import mock
@@ -8,13 +9,14 @@ import pytest
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
-from support.configs import compose_config
+from support.configs import CONF, compose_config
 
 from dann.config import runs
 from dann.config.errors import ConfigError
 from dann.training.checkpoints import Checkpoints
 from dann.training.run_directory import RunDirectory
 
+DATA_PATH = f"data.path={CONF}/data"
 FIXED = ["schedule=constant", "optimizer=adam"]  # nothing depends on the number of steps
 
 
@@ -80,6 +82,7 @@ def test_other_settings_are_refused(start, then, now, words):
         (FIXED, [*FIXED, "trainer.steps=3000"]),
         ([], ["trainer.steps=3000"]),
         (["trainer.epochs=2"], ["trainer.epochs=3"]),
+        (["data=npz", f"paths.work_dir={CONF}", "data.path=data"], ["data=npz", DATA_PATH]),
     ],
 )
 def test_resumed_run_may_be_longer_or_log_elsewhere(start, then, now):
@@ -151,9 +154,10 @@ def test_config_of_a_run_is_loaded_with_other_paths(tmp_path):
     (tmp_path / ".hydra").mkdir()
     config = compose_config("data=mnist_to_mnist_m", *theirs)
     OmegaConf.save(config, tmp_path / ".hydra/config.yaml")
-    loaded = runs.load_run_config(tmp_path, {"data_dir": None, "cache_dir": "mine"})
+    paths = {"data_dir": None, "cache_dir": "mine", "work_dir": None}
+    loaded = runs.load_run_config(tmp_path, paths)
     assert (loaded.paths.data_dir, loaded.paths.run_dir) == ("theirs", str(tmp_path))
-    assert loaded.data.cache_dir == "mine"
+    assert loaded.data.cache_dir == os.path.abspath("mine")
 
 
 PYTHON_TAG = "data: !!python/object/apply:os.mkdir [called]"

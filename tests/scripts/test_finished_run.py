@@ -84,7 +84,8 @@ def test_changed_data_are_not_evaluated(folder, tmp_path, run_here, check_refuse
     np.savez(tmp_path / "b.npz", **arrays)
     words = "other training examples of the target (80 examples in training, with other values)"
     for script in ("evaluate.py", "diagnose.py"):
-        check_refused(run_here(script, ["run=run"], tmp_path), f"Received: {words}")
+        result = run_here(script, ["run=run", "paths.work_dir=."], tmp_path)
+        check_refused(result, f"Received: {words}")
 
 
 def test_second_stage_starts_from_the_weights_of_its_teacher(folder, run_well):

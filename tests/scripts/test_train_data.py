@@ -60,7 +60,7 @@ def test_unlabeled_and_new_data_are_predicted(kind, folder, run_well, run_here, 
     classes = {"npz": range(4), "csv": ["bad", "good"], "images": ["round", "square"]}
     assert set(table["class"]) <= set(classes[kind])
 
-    run_well("evaluate.py", [f"run={kind}", f"target=new{ending}"], folder)
+    run_well("evaluate.py", ["run=.", f"target=../new{ending}"], folder / kind)
     new_table = pandas.read_csv(folder / kind / "predictions_new.csv").sort_values("example")
     assert list(new_table["class"]) == list(table["class"])  # the same examples
     output = run_well("evaluate.py", [f"run={kind}", f"target=b{ending}"], folder)
