@@ -100,10 +100,13 @@ def find_run(cfg: Any) -> SelectedRun:
     if differences:
         if len(differences) > 5:
             differences[5:] = [f"and {len(differences) - 5} more"]
+        resumed_cfg = cfg.copy()
+        resumed_cfg.resume = True
+        advice = "" if _compare_settings(resumed_cfg, run)[0] else "Continue it with resume=true. "
         raise ConfigError(
             f"Expected the settings of the run in {run}. Received: {'; '.join(differences)}. "
-            "Choose another hydra.run.dir, or start again with resume=false overwrite=true, which "
-            "deletes that run"
+            f"{advice}Choose another hydra.run.dir, or start again with resume=false "
+            "overwrite=true, which deletes that run"
         )
     return SelectedRun(run, is_done=resumes and run.is_finished() and not is_longer)
 
@@ -134,11 +137,13 @@ def _compare_settings(cfg, run):
         if saved_settings.get(key) != settings.get(key)
     }
     accepted_keys: set[str] = set()
-    if cfg.resume and run.has_checkpoints():  # otherwise, the run would start again
+    is_resumable = cfg.resume and run.has_checkpoints()  # otherwise, the run would start again
+    if is_resumable:
         for key in changed_keys & {*_LENGTHS}:
             saved_length, length = saved_settings.get(key), settings[key]
             if None not in (saved_length, length) and length > saved_length:
                 accepted_keys.add(key)
+    if is_resumable or not changed_keys.isdisjoint(_LENGTHS):  # listed or accepted above
         accepted_keys |= changed_keys & saved_settings.keys() & _find_schedule_keys(cfg)
     differences = [
         f"{key}={settings.get(key)} instead of {saved_settings.get(key)}"

@@ -53,7 +53,7 @@ OTHER_SETTINGS = [
     ([], ["network=binary_lenet"], "; and 10 more"),
     ([], ["trainer.batch_size=8"], "trainer.batch_size=8 instead of None"),
     ([], ["regularizer=mcc"], "regularizers.mcc._target_=dann.MCC instead of None"),
-    ([], ["trainer.steps=900"], "trainer.steps=900 instead of 2000"),
+    ([], ["trainer.steps=900"], "Received: trainer.steps=900 instead of 2000. Choose another"),
     ([], ["schedule.total_steps=3000"], "schedule.total_steps=3000 instead of 2000"),
     (FIXED, [*FIXED, "trainer.steps=900"], "trainer.steps=900 instead of 2000"),
     (["trainer.epochs=2"], ["trainer.epochs=1"], "trainer.epochs=1 instead of 2"),
@@ -88,6 +88,9 @@ def test_other_settings_are_refused(start, then, now, words):
 def test_resumed_run_may_be_longer_or_log_elsewhere(start, then, now):
     run = start(*then)
     assert runs.find_run(compose_for(run, *now, "resume=true")) == (mock.ANY, False)
+    if any("=3" in word for word in now):
+        with pytest.raises(ConfigError, match=f"{now[-1]} instead of 2.*Continue it with resume="):
+            runs.find_run(compose_for(run, *now))
 
 
 def test_finished_run_is_done_unless_it_becomes_longer(start):
