@@ -24,6 +24,7 @@ from dann.data.table_columns import (
     unify_booleans,
     warn_about_columns,
     warn_about_large_inputs,
+    warn_about_new_categories,
 )
 
 _WHOLE = r"^([+-]?\d+)\.0+$"
@@ -180,10 +181,11 @@ def csv_table(
     numbers = [name for name in names if name not in categorical_names and _convert(cells, name)]
     texts = [name for name in names if name not in numbers]
     cells[texts] = cells[texts].fillna("")
-    summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
-    listed = f": {summary}" if texts else ""
-    print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}{listed}")
-    warn_about_columns(cells, texts)
+    if target_new is None:  # otherwise, the training has printed this
+        summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
+        listed = f": {summary}" if texts else ""
+        print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}{listed}")
+        warn_about_columns(cells, texts)
     # Split row numbers first, because the encoding needs to know the training rows.
     for part, part_columns in parts.items():
         rows = np.flatnonzero(cells.index.get_level_values(0) == part)
@@ -197,7 +199,9 @@ def csv_table(
     )
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features, encoding = _encode(cells, train, numbers, texts)
-    warn_about_large_inputs(numbers, features)
+    is_new = cells.index.get_level_values(0) == "new target"
+    warn_about_large_inputs(numbers, features if target_new is None else features[is_new])
+    warn_about_new_categories(cells[texts][is_new], cells.iloc[train])
     pair = pair.map_inputs(lambda rows: features[rows[:, 0]])
     return dataclasses.replace(pair, encoding=encoding)
 

@@ -136,7 +136,8 @@ def _warn_about_copies(images: Mapping[str, Collection[str]]) -> None:
     sizes = {path: os.path.getsize(path) for paths in images.values() for path in paths}
     train_paths = [*images["source"], *images["target"]]
     train_sizes = {sizes[path] for path in train_paths}
-    for part in images.keys() - {"source", "target"}:
+    tests = ["new target"] if "new target" in images else images.keys() - {"source", "target"}
+    for part in tests:
         paths = [path for path in images[part] if sizes[path] in train_sizes]
         test_sizes = {sizes[path] for path in paths}
         train_digests = {_compute_digest(p) for p in train_paths if sizes[p] in test_sizes}

@@ -110,6 +110,23 @@ def warn_about_large_inputs(names: Sequence[str], features: np.ndarray) -> None:
             )
 
 
+def warn_about_new_categories(new: Any, train: Any) -> None:
+    """Prints a warning about categories of new rows that the training rows lack.
+
+    Args:
+        new: Frame of the categorical columns of the new target.
+        train: Frame of the training rows with the same columns.
+    """
+    unknown = {name: new[name][~new[name].isin(train[name])] for name in new}
+    listed = [f"{name}: {_list_frequent(cells)}" for name, cells in unknown.items() if len(cells)]
+    if listed:
+        print(
+            "warning: the new target has categories that are not among the training rows, so "
+            f"their inputs are zeros: {'; '.join(listed)}",
+            file=sys.stderr,
+        )
+
+
 def _may_be_ids(numbers):
     return len(numbers) >= _MIN_IDS and numbers.is_unique and (numbers % 1 == 0).all()
 

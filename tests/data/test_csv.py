@@ -77,6 +77,8 @@ def test_scale_ignores_test_rows(files, tmp_path, capsys):
         assert (domains.target_test[0][:, 2:] == 0).all()  # a city that no training row has
         assert domains.source_test[1].tolist() == domains.target_test[1].tolist() == [1, 1, 1]
         assert ("'age' has inputs of up to 5.52e+04" in capsys.readouterr().err) == (factor > 1)
+    csv_table(*files, "label", target_new=test)
+    assert "are zeros: city: ['town 1000000']\n" in capsys.readouterr().err
     assert len(trained[0]) == 40 + 30
     np.testing.assert_array_equal(*trained)
 
@@ -210,6 +212,9 @@ def test_columns_that_reveal_the_domain_are_named(tmp_path, capsys, column, targ
     assert (words or "warning: column 'Unnamed: 0'") in message
     assert ("column 'x'" in message) == (words is not None)
     assert "with `drop` (data.drop)" in message
+    csv_table(*files, target_new=pandas.read_csv(files[1], dtype=str))
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("(data.drop)")) == ("", 0)
     domains = csv_table(*files, drop=["x", "Unnamed: 0"])
     assert capsys.readouterr() == ("Numeric columns: 1; categorical columns: 0\n", "")
     assert domains.input_shape == (1,) < (width,)
