@@ -78,6 +78,7 @@ def main(cfg):
                 f"Expected target= to be a {expected}, like the target of the run. "
                 f"Received: {path}, a {received}"
             )
+        run.check_predictions(cfg.target)
         run_cfg.data["target_new"] = cfg.target
         domain_names = ["target"]
     domains = build_domains(run_cfg, data_run.standardizer())

@@ -241,13 +241,15 @@ class RunDirectory:
                 f"Received: other training examples of {' and of '.join(changes)}"
             )
 
-    def write_predictions(self, table: Any, target: str | None = None) -> pathlib.Path:
-        """Writes predictions for the target of the run, or for another target.
+    def check_predictions(self, target: str | None = None) -> tuple[pathlib.Path, str]:
+        """Checks that predictions may be written.
 
         Args:
-            table: The predictions, a frame.
-            target: Path of the other target, whose stem becomes part of the name of the file.
+            target: Path of another target, whose stem becomes part of the name of the file.
                 Defaults to `None`: the target of the run.
+
+        Returns:
+            The path of the file, and the absolute path of the other target or an empty string.
 
         Raises:
             FileExistsError: If no run wrote the file, or it is for another target of this stem.
@@ -262,6 +264,16 @@ class RunDirectory:
                 f"Expected no file with predictions for another target. Move the file, or rename "
                 f"the target. Received: {path}, with predictions for {written_for}"
             )
+        self.manifest.check([path])
+        return path, origin
+
+    def write_predictions(self, table: Any, target: str | None = None) -> pathlib.Path:
+        """Writes predictions, a frame, for the target of the run or another target.
+
+        Raises:
+            FileExistsError: See `check_predictions`.
+        """
+        path, origin = self.check_predictions(target)
         with self.manifest.write(path, origin) as draft:
             table.to_csv(draft, index=False)
         return path

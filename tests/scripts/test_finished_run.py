@@ -73,7 +73,7 @@ def test_evaluate_prints_and_changes_no_file(folder, tmp_path, run_here, run_wel
     shutil.copy(tmp_path / "b.npz", tmp_path / "new.npz")
     (tmp_path / "run/predictions_new.csv").write_text("mine")
     refused = run_here("evaluate.py", ["run=run", "target=new.npz"], tmp_path)
-    check_refused(refused, "Received: run/predictions_new.csv", silent=False)
+    check_refused(refused, "Received: run/predictions_new.csv")
     assert (tmp_path / "run/predictions_new.csv").read_text() == "mine"
 
 
