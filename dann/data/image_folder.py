@@ -81,7 +81,7 @@ def image_folder(
             or a list file is invalid.
     """
     check_choice("classes", classes, ("same", "shared", "source"))
-    folder = _make_absolute(root)
+    folder = new_folder = _make_absolute(root)
     lists = {"source": source_list, "target": target_list}
     lists |= {"source test": source_test_list, "target test": target_test_list}
     domains = {"source": source, "target": target}
@@ -115,12 +115,13 @@ def image_folder(
             )
         is_labeled = bool(names) and not unknown
         paths = [path for path in labels if not is_labeled or str(labels[path]) in common]
+        base = new_folder if part == "new target" else folder
         files = ImageFiles(paths, image_size)
         files.check()
         parts[part] = {
             "inputs": files.cached(pathlib.Path(cache_dir) / "images") if cache else files,
             "labels": [str(labels[path]) for path in paths] if is_labeled else None,
-            "names": [os.path.relpath(path, folder) for path in paths],
+            "names": [os.path.relpath(path, base) for path in paths],
         }
     return build_pair(parts, source_name=source, target_name=target, class_names=common, **options)
 
