@@ -225,8 +225,8 @@ def _read_folder(root, domain):
     extensions = ", ".join(EXTENSIONS)
     if not images:
         raise ValueError(
-            f"Expected {folder} to contain a folder of images ({extensions}) per class. "
-            f"Received: no images in {format_names(classes)}"
+            f"Expected {folder} to contain images ({extensions}), for a source in one folder per "
+            f"class. Received: no images in {format_names(classes) if classes else folder}"
         )
     loose = [path for path in folder.glob("[!.]*.*") if path.name.lower().endswith(EXTENSIONS)]
     if classes and loose:

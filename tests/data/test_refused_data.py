@@ -98,6 +98,7 @@ def images(source="photo", target="sketch", image_size=4, root=".", text=None, *
         for name in ("photo/bike/0", "photo/cup/1", "sketch/bike/2", "sketch/cup/3"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (2, 2)).save(folder / f"{name}.png")
+        (folder / "none").mkdir(exist_ok=True)
         if text is not None:
             (folder / "list.txt").write_text(text)
             return read_images(folder, source, "list.txt")
@@ -188,6 +189,7 @@ REFUSALS = {
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
     "images: new and trained": (images(target_new="sketch"), "and the new target, because"),
     "images: shape as size": (images(image_size=(4, 4, 3)), "to be height and width"),
+    "images: empty folder": (images(target="none"), "Received: no images in /"),
     "images: missing domain": (images(target="nowhere"), "Existing folders: "),
     "list: missing image": (images(text="photo/cup/9.png 1"), "Received: 'photo/cup/9.png 1'"),
     "list: two labels": (images(text=f"{CUP} 1\n{CUP} 2"), "one label per image"),
