@@ -119,10 +119,10 @@ def fit(
             )
             signals.end_if_requested()  # a signal may have arrived since the last step
         except (KeyboardInterrupt, SystemExit):
-            print(
-                f"Stopped. The same command with resume=true resumes after epoch {writer.epoch}.",
-                flush=True,
-            )
+            advice = "No epoch of this model is finished, so the same command starts again."
+            if writer.epoch:
+                advice = f"The same command with resume=true resumes after epoch {writer.epoch}."
+            print(f"Stopped. {advice}", flush=True)
             raise
     return watched[-1]
 

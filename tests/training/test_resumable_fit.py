@@ -106,6 +106,9 @@ def test_signal_ends_the_training_after_its_step(number, error, status, tmp_path
         signal.signal(number, previous)
     assert getattr(stop.value, "code", None) == status
     assert "resumes after epoch 1." in capfd.readouterr().out
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "new", At(1, lambda: signal.raise_signal(signal.SIGINT)))
+    assert "so the same command starts again." in capfd.readouterr().out
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert names == {"step-4.npz", MANIFEST}
 
