@@ -1,6 +1,7 @@
 """Error for invalid configs, and one-line explanations of Hydra's errors."""
 
 import difflib
+import errno
 import pathlib
 import re
 from collections.abc import Iterator
@@ -54,7 +55,8 @@ def explain_error(error: Exception) -> str:
         _, has_key, full_key = str(error).partition("full_key: ")
         if isinstance(cause, FileNotFoundError) and cause.filename:
             cause = f"no such file or folder: {pathlib.Path(cause.filename).absolute()}"
-        return f"{full_key if has_key else first.rstrip(':')}: {cause}"
+        advice = _explain_permission(cause, "store prepared data in another paths.cache_dir=")
+        return f"{full_key if has_key else first.rstrip(':')}: {cause}{advice}"
     for key_error in (error, cause):
         if isinstance(key_error, ConfigKeyError | ConfigAttributeError):
             key, full_key = str(key_error.key), str(key_error.full_key)
@@ -80,7 +82,14 @@ def explain_error(error: Exception) -> str:
         return f"{first.removeprefix('Error merging override ')}: {str(cause).splitlines()[0]}"
     if isinstance(error, OmegaConfBaseException) and error.full_key:
         return f"{error.full_key}: {first}"
-    return str(error) or type(error).__name__
+    advice = _explain_permission(error, "train with another hydra.run.dir=")
+    return (str(error) or type(error).__name__) + advice
+
+
+def _explain_permission(error: Any, setting: str) -> str:
+    """Returns advice if a file or folder may not be read or written, otherwise an empty string."""
+    is_denied = getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS)
+    return f". Change the permissions, or {setting}" if is_denied else ""
 
 
 def find_similar_keys(key: str, cfg: Any) -> list[str]:
