@@ -13,6 +13,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from dann.checks import did_you_mean
 from dann.config.schema import CONF
+from dann.training.overrides import format_argument
 
 _LAUNCHER_ADVICE = " For joblib, ray or submitit: `pip install hydra-<name>-launcher`."
 # Advice, and the networks of `keras.applications`, whose names are no choices of `network`.
@@ -33,9 +34,15 @@ def explain_error(error: Exception) -> str:
     first = str(error).partition("\n")[0]
     cause: Any = error.__cause__
     if isinstance(error, errors.OverrideParseException):
+        key, equals, value = str(error.override).partition("=")
+        if not equals:
+            example = f"run={key}." if "/" in key else f"{key}=..."
+            return f"Expected an argument key=value, such as {example} Received: {key}"
+        is_text = not re.search(r"^[\[({'\"]|,$", value)  # rather than a part of a list
+        example = format_argument(key, value) if is_text else "'key=\"a, (b)\"'"
         return (
             "Expected arguments key=value, without spaces after commas, and quotes around text "
-            f"with special characters: 'key=\"a, (b)\"'. Received: {error.override}"
+            f"with special characters: {example}. Received: {error.override}"
         )
     if isinstance(error, errors.MissingConfigException):
         group, _, name = str(error.missing_cfg_file).rpartition("/")
