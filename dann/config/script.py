@@ -84,7 +84,7 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
                     _check_flags(sys.argv[1:], config_name)
                     start(job)()
             finally:  # Hydra exits after the help
-                for line in help_text.getvalue().splitlines():
+                for line in _describe_keys(help_text.getvalue(), config_name):
                     print(textwrap.fill(line, 100, subsequent_indent="  ", break_on_hyphens=False))
             if failures:
                 sys.exit(1)
@@ -92,6 +92,27 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
         return main
 
     return decorate
+
+
+def _describe_keys(text, config_name):
+    """Yields the lines of a help text; keys are followed by their comments in `conf/`."""
+    defaults = (CONF / f"{config_name}.yaml").read_text("utf-8")
+    choices = dict(re.findall(r"^  - (\w+): (\w+)", defaults, re.M))
+    choices |= {key: value for key, _, value in (word.partition("=") for word in sys.argv)}
+    paths = {f"  {group}.": CONF / group / f"{choice}.yaml" for group, choice in choices.items()}
+    comments = {
+        prefix + key: comment
+        for prefix, path in {"": CONF / f"{config_name}.yaml", **paths}.items()
+        if path.is_file()
+        for key, comment in re.findall(r"^(\w+): .*?  # (.*)", path.read_text("utf-8"), re.M)
+    }
+    group = ""
+    for line in text.splitlines():
+        key = line.partition(":")[0]
+        group = group if key.startswith(" ") else key
+        name = key if group == key else f"  {group}.{key.removeprefix('  ')}"
+        comment = f"  # {comments[name]}" if name in comments else ""
+        yield line.replace(": ???", ": (required)") + comment
 
 
 def format_command(name: str) -> str:

@@ -88,12 +88,11 @@ print([name for name in ("keras", "tensorflow", "pandas", "dann") if name in sys
 """
 
 
-HELP = ["train.py --help", "export.py --help"]
-WRONG = ["methd=cdan", "+trainer.stepz=1", "--steps 10", "trainer.epochs=0"]
-WRONG_COMMANDS = [*(f"train.py {word}" for word in WRONG), "evaluate.py run=nowhere"]
+WORDS = ["--help", "methd=cdan", "+trainer.stepz=1", "--steps 10", "trainer.epochs=0"]
+COMMANDS = [*(f"train.py {word}" for word in WORDS), "export.py --help", "evaluate.py run=nowhere"]
 
 
-@pytest.mark.parametrize("command", [*HELP, *WRONG_COMMANDS])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_and_wrong_commands_import_no_keras(command, tmp_path):
     script, *arguments = command.split()
     words = [sys.executable, "-c", START, str(ROOT / "scripts" / script), *arguments]
@@ -104,6 +103,8 @@ def test_help_and_wrong_commands_import_no_keras(command, tmp_path):
     if arguments == ["--help"]:
         assert " the classifier of a run, " in lines[0] or " target data." in lines[0]
         assert "Example: " in "".join(lines[1:5])
+        assert "???" not in result.stdout
+        assert "null  # number of passes over" in result.stdout or "packed  # or c" in result.stdout
         assert max(len(line) for line in lines if "/" not in line) <= 100
         groups = [path.name for path in (ROOT / "conf").iterdir() if path.is_dir()]
         shown_groups = [group for group in groups if f"{group}: " in result.stdout]
