@@ -60,6 +60,10 @@ def main(cfg):
         if class_names is None:
             class_names = [*map(str, range(run.classifier().output_shape[-1]))]
         print(evaluate_run.measure_labeled_accuracy(run, cfg.labels_file, class_names))
+        baseline = RunDirectory(run.baseline)
+        if baseline.predictions_file.is_file():
+            accuracy = evaluate_run.measure_labeled_accuracy(baseline, cfg.labels_file, class_names)
+            print(f"source only: {accuracy}")
         return
     classifier = run.classifier()
     run_cfg = load_run_config(data_run.path, cfg.paths)

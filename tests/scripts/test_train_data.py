@@ -68,7 +68,10 @@ def test_unlabeled_and_new_data_are_predicted(kind, folder, run_well, run_here, 
     run_well("evaluate.py", [f"run={kind}", "label=8"], folder)
     sample = pandas.read_csv(folder / kind / "label_8.csv").assign(label=classes[kind][0])
     sample.to_csv(folder / "filled.csv", index=False)
+    (folder / kind / "source_only").mkdir()
+    shutil.copy(folder / kind / "predictions.csv", folder / kind / "source_only")
     output = run_well("evaluate.py", [f"run={kind}", "labels_file=filled.csv"], folder)
+    assert output == output.splitlines()[0] + "\nsource only: " + output.splitlines()[0] + "\n"
     accuracy = (sample["prediction"] == classes[kind][0]).mean()
     assert f"target accuracy (train and test): {accuracy:.1%} (95% interval " in output
     (folder / kind / "standardizer.json").write_text("{}")  # the run's statistics are read
