@@ -113,8 +113,8 @@ def train_run(
         print(f"Batch size: {count}, because the source has {count} examples (trainer.batch_size)")
     if domains.target_test[1] is None and not domains.nuisances:
         print(
-            f"Target: {len(domains.target_train)} examples to train on and "
-            f"{len(domains.target_test[0])} to test on if you label them later (data.test_share)"
+            f"The target has no labels: trains on {len(domains.target_train)} examples and keeps "
+            f"{len(domains.target_test[0])} for a later test (data.test_share)"
         )
     pairs.check_devices(count_devices(model))
     check_optimizer(model.optimizer, count_replicas(model))

@@ -211,7 +211,7 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
         assert summary[f"source_only/probe/{name}"] == pytest.approx(value, rel=1e-4)
     assert "source examples; the target has no labels\n" in printed.out
     counts = len(pair.target_train), len(pair.target_test[0])
-    assert "Target: {} examples to train on and {} to test".format(*counts) in printed.out
+    assert "no labels: trains on {} examples and keeps {} for".format(*counts) in printed.out
     assert re.search(r"\nAlignment: (.*\n)+Expected (.*\n)+Written to ", printed.out)
     assert "warning" not in printed.err
 
