@@ -80,8 +80,9 @@ def find_run(cfg: Any) -> SelectedRun:
     among the siblings of the directory that a new run would have.
 
     Raises:
-        ConfigError: If the run in the directory has other settings and `overwrite` is false. A
-            resumed run may become longer; see `keep_schedules`.
+        ConfigError: If the run in the directory has other settings, or checkpoints although
+            `resume` is false, and `overwrite` is false. A resumed run may become longer; see
+            `keep_schedules`.
         FileExistsError: If a run may not start there (see `RunDirectory.check_free`).
         FileNotFoundError: If the config of the run is missing.
     """
@@ -107,6 +108,11 @@ def find_run(cfg: Any) -> SelectedRun:
             f"Expected the settings of the run in {run}. Received: {'; '.join(differences)}. "
             f"{advice}Choose another hydra.run.dir, or start again with resume=false "
             "overwrite=true, which deletes that run"
+        )
+    if not resumes and run.has_checkpoints():
+        raise ConfigError(
+            f"Expected no unfinished run in {run}. Continue it with resume=true, or start again "
+            "with overwrite=true, which deletes its checkpoints"
         )
     return SelectedRun(run, is_done=resumes and run.is_finished() and not is_longer)
 

@@ -88,6 +88,8 @@ def test_other_settings_are_refused(start, then, now, words):
 def test_resumed_run_may_be_longer_or_log_elsewhere(start, then, now):
     run = start(*then)
     assert runs.find_run(compose_for(run, *now, "resume=true")) == (mock.ANY, False)
+    with pytest.raises(ConfigError, match="no unfinished run in .* with resume=true, or start ag"):
+        runs.find_run(compose_for(run, *then))
     if any("=3" in word for word in now):
         with pytest.raises(ConfigError, match=f"{now[-1]} instead of 2.*Continue it with resume="):
             runs.find_run(compose_for(run, *now))
