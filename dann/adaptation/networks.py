@@ -190,9 +190,9 @@ def _trace_built_network(network):
     if not shapes:
         received = f"built for {config}" if config else "which is not built"
         raise ValueError(
-            f"Expected a backbone built for one argument. Received: {network.name!r}, {received}. "
-            "Call it on a batch, or call `backbone.build((None, 28, 28, 3))` with its input shape. "
-            "Several inputs are one dict or list."
+            f"Expected a backbone that is built for one argument. Received: {network.name!r}, "
+            f"{received}. Call it on a batch, or call `backbone.build((None, 28, 28, 3))` with its "
+            "input shape. Pass several inputs as one dict or list."
         )
     inputs = _make_inputs(shapes)
     return inputs, _call_network("backbone", network, inputs)
@@ -226,10 +226,12 @@ def _call_network(name, network, inputs):
     try:
         return network(inputs)
     except TypeError as error:
+        if not str(error).startswith("missing a required argument"):
+            raise
         raise TypeError(
             f"Expected `{name}(inputs)` to work with one argument. Received: TypeError, {error}. "
-            "Give each further argument of its `call` a default, such as `training=False`; several "
-            "tensors are one dict or list."
+            "Give each further argument of its `call` a default, such as `training=False`. Pass "
+            "several tensors as one dict or list."
         ) from error
 
 
@@ -246,12 +248,15 @@ def _get_output_shape(name, output):
 
 def _find_last_activation(network: Any) -> Callable | None:
     """Returns the activation function of the last operation of a network, or `None` if unknown."""
-    last: Any = network
-    while (isinstance(last, keras.Sequential) and last.layers) or get_graph(last):
-        last = (last.layers if isinstance(last, keras.Sequential) else last.operations)[-1]
+    operation: Any = network
+    while (isinstance(operation, keras.Sequential) and operation.layers) or get_graph(operation):
+        if len(getattr(operation, "outputs", ())) > 1:
+            return None
+        is_sequential = isinstance(operation, keras.Sequential)
+        operation = (operation.layers if is_sequential else operation.operations)[-1]
     # Keras has no public names for the operations of `keras.ops`.
     functions = {"Softmax": keras.activations.softmax, "Sigmoid": keras.activations.sigmoid}
-    return functions.get(type(last).__name__, getattr(last, "activation", None))
+    return functions.get(type(operation).__name__, getattr(operation, "activation", None))
 
 
 def _change_seeds(config: Any) -> Any:

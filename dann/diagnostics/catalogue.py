@@ -85,7 +85,7 @@ class Diagnostic(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """A measured value, its healthy range, whose bounds may be infinite, and advice outside."""
+    """A measured value, its healthy range, and the advice if the value is outside."""
 
     name: str
     value: float
@@ -128,13 +128,16 @@ def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
 
 
 def choose_strength_change(rows: Sequence[Evidence], measurements: Mapping[str, Any]) -> int:
-    """Returns -1 if the strength may only be lowered, 1 if only raised, 0 without a strength.
+    """Returns -1 if the strength may only be lowered, 1 if only raised, otherwise 0.
+
+    It is 0 without a strength or if a value is not finite.
 
     Values may suggest both, such as classes that are lost before the domains are aligned. A higher
     strength would then do more harm. But a strength of 0 can only be raised, and class shares that
     are predicted wrongly do not count.
     """
-    if measurements.get("reversal/state") in ("none", "no adversary", "oracle"):
+    is_finite = all(math.isfinite(row.value) for row in rows)
+    if not is_finite or measurements.get("reversal/state") in ("none", "no adversary", "oracle"):
         return 0
     is_high = any(
         row.strength_change < 0

@@ -77,7 +77,7 @@ def compute_logits(model, inputs):
 def test_any_backbone_trains_and_reloads(name, reloaded, tmp_path):
     make, shapes = BACKBONES[name]
     inputs = {"source": make_inputs(shapes, 1), "target": make_inputs(shapes, 2)}
-    model = fit_once(DANN(make(), num_classes=3), inputs)
+    model = fit_once(DANN(make(), num_classes=np.int64(3)), inputs)
     logits = compute_logits(model, inputs["target"])
     assert logits.shape == (12, 3)
     model.classifier.save(tmp_path / "classifier.keras")

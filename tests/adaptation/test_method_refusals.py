@@ -38,7 +38,7 @@ def make_masked():
     return DANN(keras.Sequential(list(words)), 3)
 
 
-def make_on(layer, *shapes):
+def make_on_layer(layer, *shapes):
     """Returns a method on a layer with two arguments."""
     layer.build(*shapes)
     return DANN(layer, 3)
@@ -140,12 +140,13 @@ CALLS = {
     "no backbone": (lambda: DANN(None, 3), "`backbone` to be a Keras model or layer"),
     "backbone of maps": (lambda: make_on_maps(dann.CDAN), "GlobalAveragePooling2D"),
     "two outputs": (lambda: DANN(keras.Sequential([FOUR, two_heads()]), 3), "`backbone`.* one ou"),
-    "two arguments": (lambda: make_on(keras.layers.GRUCell(4), (5, 3)), "'states'.* a default, "),
-    "two shapes": (lambda: make_on(ATTENTION, *[(5, 6, 3)] * 2), "one argument.*value_shape.*dict"),
+    "two arguments": (lambda: make_on_layer(keras.layers.GRUCell(4), (5, 3)), "'states'.*default"),
+    "two shapes": (lambda: make_on_layer(ATTENTION, *[(5, 6, 3)] * 2), "one argument.*value_sh"),
     "not built": (lambda: DANN(keras.Sequential(), 3), r"`backbone.build\(\(None, 28, 28, 3\)\)"),
+    "layer not built": (lambda: DANN(keras.layers.Dense(4), 3), "which is not built"),
     "backbone with mask": (make_masked, "Pool over time first"),
     "no label head": (lambda: SourceOnly(linear(3, 4)), "`num_classes` or a `label_head`"),
-    "shared": (lambda: fit(share_head(DANN, "domain_head", 1), PAIR, LABELS, "mse"), "own weights"),
+    "shared": (lambda: fit(share_head(DANN, "domain_head", 1), PAIR, LABELS, "mse"), "n_head.*own"),
     "shared second head": (lambda: share_head(dann.MDD, "adversarial_head"), "its own weights"),
     "domain head of maps": (lambda: make_on_maps(domain_head=keras.layers.Dense(2)), "1 output"),
     "regularizer of maps": (lambda: make_on_maps(**WITH_MCC), "`MCC` compares"),
@@ -168,7 +169,7 @@ CALLS = {
     "pairs without sources": (lambda: fit_sources(2, None), "pairs without sources"),
     "Invariant on pairs": (lambda: fit(make(Invariant, **NUISANCES), PAIRS, None), "pairs"),
     "Invariant on a pair": (lambda: fit_invariant(PAIR), "pairs of source and target"),
-    "an array": (lambda: fit(make(Invariant, **NUISANCES), SOURCE, LABELS), "'site'].*: ndarray"),
+    "an array": (lambda: fit(make(Invariant, **NUISANCES), SOURCE, LABELS), "'site'].*ndarray"),
     "Invariant of NaN": (lambda: fit_invariant(SOURCE * np.nan), "NaN"),
     "nuisance series": (lambda: fit_invariant(site=pandas.Series(LABELS)), "'site'.*Received: 2"),
     "text nuisance": (lambda: fit_invariant(site=list("mfmfm")), "'site' to be numbers"),

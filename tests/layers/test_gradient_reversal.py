@@ -110,7 +110,10 @@ REFUSALS = [
     (lambda: GradientReversal("1.0"), "layers a schedule of `dann.schedules`.*strength='1.0'"),
     (lambda: GradientReversal(implementation="reverse"), "'op_override'. Received: .*'reverse'"),
     (lambda: GradientReversal(lambda step: 1.0), "function.*under this name Keras has None"),
-    (lambda: setattr(GradientReversal(GaninSchedule(10)), "strength", 1), "a schedule .*Construct"),
+    (
+        lambda: setattr(GradientReversal(GaninSchedule(10)), "strength", 1),
+        "schedule .*Construct",
+    ),
     (lambda: BinaryDense(2, kernel_estimator=None), "`estimator` to be one of .*estimator=None"),
     (lambda: BinaryDense(2, input_estimator=lambda x: x), "Expected a registered quantizer"),
     (
