@@ -18,7 +18,7 @@ FOLDS = 5
 _MAX_EXAMPLES = 2000  # per domain
 MAX_ALIGNED_ACCURACY = 0.67  # of a domain probe, up to which the domains are aligned
 MIN_SEPARATED_ACCURACY = 0.85  # of a domain probe, from which on they are separated
-TOO_FEW_EXAMPLES = "too few examples to tell, use at least 100 of each domain"
+TOO_FEW_EXAMPLES = "too few examples, use at least 100 of each domain"
 _DECAY = 0.01  # of the weights; see `probe_domains`
 
 

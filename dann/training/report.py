@@ -156,7 +156,8 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
         "undetermined": f": {TOO_FEW_EXAMPLES}",
     }
     probe = f"probe accuracy {row['probe/accuracy']:.0%}, chance 50%"
-    return f"Alignment: {alignment} ({probe}){advice.get(alignment, '')}"
+    line = f"Alignment: {alignment} ({probe}){advice.get(alignment, '')}"
+    return textwrap.fill(line, WIDTH, subsequent_indent="  ")
 
 
 def describe_shares(
@@ -198,9 +199,8 @@ def recommend_classifier(row: Mapping[str, Any], has_labels: bool) -> str:
         has_labels: Whether the run measured the accuracy on the target.
     """
     if row["source_only/probe/low"] <= 0.5:
-        prefixes = [p for p in ("source_only/", "") if f"{p}probe/low" in row]
-        alignments = [name_alignment(row[f"{p}probe/low"], row[f"{p}probe/high"]) for p in prefixes]
-        is_unknown = "undetermined" in alignments
+        interval = row["source_only/probe/low"], row["source_only/probe/high"]
+        is_unknown = name_alignment(*interval) == "undetermined"
         reason = f"shift unknown: {TOO_FEW_EXAMPLES}" if is_unknown else "no visible shift"
         return format_recommendation(f"source only ({reason})", has_labels)
     is_probed = "probe/low" in row

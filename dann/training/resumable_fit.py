@@ -119,7 +119,7 @@ def fit(
             )
             signals.end_if_requested()  # a signal may have arrived since the last step
         except (KeyboardInterrupt, SystemExit):
-            advice = "No epoch of this model is finished, so the same command starts again."
+            advice = "No epoch of this model was finished, so nothing of it was saved."
             if writer.epoch:
                 advice = f"The same command with resume=true resumes after epoch {writer.epoch}."
             print(f"Stopped. {advice}", flush=True)

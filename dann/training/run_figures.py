@@ -23,9 +23,9 @@ from dann.training.run_directory import RunDirectory
 _POINTS = 500  # per domain in the figure of the features
 _MAX_NAMED_CLASSES = 20  # with more classes, figures show neither names nor numbers
 _MAX_NAME = 60  # characters of a class name, without the middle of longer names
-_MAX_INSIDE_NAME = 16  # characters of a class name between the points
+_MAX_NAME_IN_PANEL = 16  # characters of a class name between the points
 _MAX_LINE = 30  # characters
-_CHARACTER = 0.08  # width in inches of a character of 9 points
+_CHARACTER_WIDTH = 0.08  # width in inches of a character of 9 points
 _CHANCE = {"domain/loss": np.log(2), "domain/accuracy": 0.5}  # of a discriminator that guesses
 _GRAY = "0.35"
 _LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.8, "linewidth": 1.5}
@@ -163,8 +163,11 @@ def save_confusion(
     """
     classes, names = np.arange(domains.num_classes), _get_class_names(domains)
     names = [textwrap.fill(name, _MAX_LINE) for name in names]
-    side = max(5.0, 0.45 * len(names)) if names else 6.0
-    label_width = _CHARACTER * max((len(line) for n in names for line in n.split("\n")), default=0)
+    lines = sum(name.count("\n") + 1 for name in names)
+    side = max(5.0, 0.45 * len(names), 0.2 * lines) if names else 6.0
+    label_width = _CHARACTER_WIDTH * max(
+        (len(line) for n in names for line in n.split("\n")), default=0
+    )
     is_rotated = label_width * len(names) > side
     size = len(predicted) * (side + label_width), side + 0.5 + label_width * is_rotated
     figure = Figure(figsize=size, layout="compressed")
@@ -264,9 +267,9 @@ def save_features(
     names = {n: name for n, name in enumerate(_get_class_names(domains)) if n in source}
     longest, width = max(map(len, names.values()), default=0), 4.8 * len(views)
     entries = []
-    if longest > _MAX_INSIDE_NAME:
+    if longest > _MAX_NAME_IN_PANEL:
         entries = [Patch(color=palette(n), label=f"{n}: {name}") for n, name in names.items()]
-        width += _CHARACTER * (longest + 8)
+        width += _CHARACTER_WIDTH * (longest + 8)
         names = {number: str(number) for number in names}
     figure = Figure(figsize=(width, 4.8), layout="constrained")
     panels = figure.subplots(1, len(views), squeeze=False)[0]

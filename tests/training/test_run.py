@@ -189,7 +189,10 @@ def connect(*arguments):
 
 REFUSALS = {
     "no step": (run({"steps": 0}), "trainer.steps"),
-    "part of a call": (run({"steps": 5, "steps_per_execution": 2}), "steps_per_epoch must be mult"),
+    "part of a call": (
+        run({"steps": 5, "steps_per_execution": 2}),
+        "per_epoch must be multiples of",
+    ),
     "batch larger than the source": (run({"batch_size": 20}), "20"),
     "oracle curve without labels": (
         run({"oracle_curve": True}, target_test=UNLABELLED),

@@ -110,7 +110,7 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     line = f"Alignment: {alignment} (probe accuracy {probe[0]:.0%}, chance 50%)"
     is_rejected = alignment == "not aligned"
     advice = {"not aligned": ": do not trust these predictions", "undetermined": f": {TOO_FEW}"}
-    assert report.describe_alignment(row) == line + advice.get(alignment, "")
+    assert report.describe_alignment(row).replace("\n ", "") == line + advice.get(alignment, "")
     row |= summarize_probe("source_only/", 0.53, 0.51)
     line = "Recommended: dann; not verified: label some target examples first"
     reason = "the domains are not aligned"
@@ -121,8 +121,7 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     assert report.recommend_classifier(row, True) == line
     for low in (0.5, 0.3):  # the second interval ends at 74%
         row |= summarize_probe("source_only/", 0.52, low)
-        is_unknown = alignment == "undetermined" or low == 0.3
-        reason = f"shift unknown: {TOO_FEW}" if is_unknown else "no visible shift"
+        reason = f"shift unknown: {TOO_FEW}" if low == 0.3 else "no visible shift"
         line = " ".join(report.recommend_classifier(row, False).split())
         assert line.startswith(f"Recommended: source only ({reason}); not verified: label")
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
@@ -136,8 +135,8 @@ def test_class_shares_are_estimated_if_only_shares_differ():
     outputs = selection.outputs.Outputs(target, source_logits=source, source_labels=y)
     predicted, changed = (pandas.Series(s, ["no", "yes"]) for s in ([0.5, 0.5], [0.2, 0.8]))
     line = report.describe_shares(predicted, predicted, selection.estimate_shares(outputs))
-    words = r"^Estimated class shares .*, if nothing else changed: no (79|80|81)%, yes .*\); they"
-    assert re.search(words, line.replace("\n ", ""))
+    words = r"^Estimated class shares .*, if nothing else changed: no (79|80|81)%, yes "
+    assert re.search(words + r".* \(source 50%, 50%\); they", line.replace("\n ", ""))
     rejected = selection.estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
     line = report.describe_shares(predicted, predicted, rejected)
     assert line == "Predicted class shares: no 50%, yes 50% (source 50%, 50%)"
@@ -163,7 +162,7 @@ def test_confusion_rows_are_shares_of_a_class(count, has_numbers, tmp_path, figu
 
 @pytest.mark.parametrize("count", [2, 7, 20])
 def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
-    names = [f"International bank transfers outside the European Union {n}" for n in range(count)]
+    names = [f"{'International bank transfers ' * 3}{n}" for n in range(count)]
     test = _, labels = np.zeros((40, 5), "float32"), np.arange(40) % count
     pair = DomainPair("a", "b", test, test, test[0], test, count, class_names=names)
     predicted = {"source": labels, "target": labels}
@@ -174,7 +173,8 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
     for figure in figures:
         figure.draw_without_rendering()
         texts = [text for text in figure.findobj(Text) if text.get_text()]
-        assert " ".join(text.get_text() for text in texts).count("European Union") >= count
+        shown = " ".join(text.get_text() for text in texts).replace("\n", " ")
+        assert shown.count("International bank transfers") >= shown.count("…") >= count
         corners = [c for text in texts for c in text.get_window_extent().corners()]
         assert all(figure.bbox.contains(*corner) for corner in corners)
     for axes in figures[0].axes:
@@ -186,7 +186,7 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
 def test_markers_at_the_edges_are_whole(tmp_path, figures):
     run_figures.save_curves({"strength": [0.0, 1.0]}, [1, 2], tmp_path / "curves.png")
     (axes,) = figures[0].axes
-    assert (axes.get_ylim()[0], axes.lines[0].get_clip_on()) == (0, False)
+    assert axes.lines[0].get_tightbbox().ymin < axes.bbox.ymin  # the marker at 0
 
 
 def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, monkeypatch, capsys):
@@ -249,12 +249,10 @@ def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, figures
     run_figures.save_samples(pair, tmp_path / "samples.png")
     source, target = (axes.images[0].get_array() for axes in figures[0].axes)
     np.testing.assert_array_equal(source, target)
-    picture = np.asarray(source).reshape(14, 60, channels)
-    for place, index in enumerate(np.linspace(0, 3, 20).astype(int)):
-        row, column = divmod(place, 10)
-        tile = picture[7 * row : 7 * row + 7, 6 * column : 6 * column + 6]
-        np.testing.assert_allclose(tile[:6, :5], images[index] / scale, atol=1e-6)
-        assert tile[6].min() == tile[:, 5].min() == 1  # white gaps
+    tiles = np.asarray(source).reshape(2, 7, 10, 6, channels).swapaxes(1, 2)
+    expected = images[np.linspace(0, 3, 20).astype(int)].reshape(2, 10, 6, 5, channels) / scale
+    np.testing.assert_allclose(tiles[:, :, :6, :5], expected, atol=1e-6)
+    assert tiles[:, :, 6].min() == tiles[:, :, :, 5].min() == 1  # white gaps
 
 
 @pytest.mark.parametrize(("scale", "length"), [(0.0, 5), (1e-30, 5), (1e30, 5), (1.0, 1)])
