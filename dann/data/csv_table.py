@@ -98,7 +98,8 @@ def csv_table(
             `","`.
         target_new: Path of new target examples, labeled or not, or a data frame, which replace the
             target's test set and must have the same kinds of columns, numbers, booleans or text, as
-            the other tables. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
+            the other tables. The summary and the warnings, which training has printed, are left
+            out. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Name of the group column, which is not an input. Whole groups are then drawn for
             test sets; see `dann.data.arrays`. Defaults to `None`.
         nuisances: Names of the nuisance columns of one labeled table, which are not inputs; or a
@@ -169,19 +170,21 @@ def csv_table(
             f"nuisances and ids, and columns in `drop`: {list(tables['source'])}"
         )
     for part, table in tables.items():
-        different = set(names) ^ (set(table) - excluded)
-        if different:
-            only_source, only_part = sorted(different & set(names)), sorted(different - set(names))
+        missing, new = sorted({*names} - {*table}), sorted({*table} - {*names} - excluded)
+        if missing or new:
+            received = [f"columns {missing} that the {part} lacks"] if missing else []
+            received += [f"columns {new} of only the {part}"] if new else []
+            is_new = part == "new target"
+            advice = "Rename them, or list them in `drop` (data.drop)"
             raise ValueError(
-                "Expected all tables to have the same columns. Received: columns of only the "
-                f"source {only_source}, columns of only the {part} {only_part}. Rename them, or "
-                "list them in `drop` (data.drop)"
+                "Expected all tables to have the same columns. Received: "
+                f"{', '.join(received)}. {'Correct the file' if is_new else advice}"
             )
     cells: Any = pandas.concat(tables)[names]
     numbers = [name for name in names if name not in categorical_names and _convert(cells, name)]
     texts = [name for name in names if name not in numbers]
     cells[texts] = cells[texts].fillna("")
-    if target_new is None:  # otherwise, the training has printed this
+    if target_new is None:
         summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
         listed = f": {summary}" if texts else ""
         print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}{listed}")
@@ -273,7 +276,8 @@ def _convert(cells: Any, name):
     values = to_numeric(cells[name], errors="coerce").astype("float64")
     is_text = (values.isna() & cells[name].notna()) | np.isinf(values)
     is_new = cells.index.get_level_values(0) == "new target"
-    _check_new_cells(name, cells[name], is_text, is_new)
+    if is_new.any():
+        _check_new_cells(name, cells[name], is_text, is_new)
     texts = cells[name][is_text & ~is_new]
     # Numbers as people write them: 1,000, 12%, 3,5.
     digits = cells[name][~is_new].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
@@ -290,15 +294,11 @@ def _convert(cells: Any, name):
 
 
 def _check_new_cells(name, column, is_text, is_new):
-    """Checks that a column of the new target contains numbers, booleans or text, as in training."""
-    is_boolean, is_number = column.str.lower().isin(["true", "false"]), column.notna() & ~is_text
-    if not is_text[~is_new].any():
-        expected, is_unexpected = "finite numbers like 1200.5", is_text
-    elif (is_boolean | column.isna())[~is_new].all():
-        expected, is_unexpected = "True, False", column.notna() & ~is_boolean
-    else:  # numbers may be codes, unless training has none and the new target has only numbers
-        is_code = is_number[~is_new].any() or is_text[is_new].any()
-        expected, is_unexpected = "text", is_number & (not is_code)
+    """Checks that a column of the new target contains numbers or booleans, as in training."""
+    is_boolean = column.str.lower().isin(["true", "false"]) | column.isna()
+    is_unexpected, expected = is_text, "finite numbers like 1200.5"
+    if is_text[~is_new].any():  # other text may be any text
+        is_unexpected, expected = ~is_boolean & is_boolean[~is_new].all(), "True, False"
     cells = column[is_unexpected & is_new]
     if len(cells):
         raise ValueError(

@@ -44,7 +44,8 @@ def image_folder(
     rotated by its EXIF orientation. Resizing is bilinear, antialiased when it shrinks, and does not
     preserve the aspect ratio. Only the test and oracles use the labels of the target, which do not
     affect the split. A printed warning counts the images of a separate test set whose files have
-    the content of training images. Another names folders of new target images that are no classes.
+    the content of training images. Another lists class folders of the new target that are not
+    training classes.
 
     Args:
         root: Folder of the data set.

@@ -242,9 +242,9 @@ def _read_part(name, part):
         reject_missing(part["groups"], "group")  # NaN would be in both sets
     labels = columns["labels"]
     if labels.ndim == 2:
-        advice = "Pass `labels.reshape(-1)`"
+        advice = "Pass `np.ravel(labels)`"
         if labels.shape[1] > 1:
-            advice = "If labels are one-hot, pass `labels.argmax(axis=1)`"
+            advice = "If labels are one-hot, pass `np.argmax(labels, axis=1)`"
         raise ValueError(
             f"Expected labels of the {name} to be class numbers, or numbers, of shape (n,). "
             f"Received: labels of shape {labels.shape}. {advice}"

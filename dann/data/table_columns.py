@@ -17,7 +17,7 @@ MAX_CATEGORIES = 1000  # one-hot columns per column
 def unify_booleans(tables: Mapping[str, Any]) -> None:
     """Unifies booleans in columns with several spellings, such as `True`, `TRUE` and 1.
 
-    The new target takes over the spelling of the other tables.
+    Cells of the new target are rewritten with the spelling of the other tables.
 
     Args:
         tables: Frames of strings by part, such as `"source"` or `"new target"`, which change.
@@ -100,12 +100,12 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
 
 def warn_about_large_inputs(names: Sequence[str], features: np.ndarray) -> None:
     """Prints warnings about columns of numbers, the first features, that became large inputs."""
-    for name, peak in zip(names, np.abs(features).max(axis=0), strict=False):
+    peaks = np.abs(features[:, : len(names)]).max(axis=0)
+    for name, peak in zip(names, peaks, strict=True):
         if _LARGE_INPUT < peak < np.inf:
             print(
                 f"warning: column {name!r} has inputs of up to {peak:.3g}, because its training "
-                "rows are constant or in other units than the test rows. Use the same units, or "
-                "leave it out with `drop` (data.drop)",
+                "rows are constant or in other units than these rows. Use the same units",
                 file=sys.stderr,
             )
 
