@@ -79,7 +79,7 @@ def explain_error(error: Exception) -> str:
                 hint += f" A new key needs +{full_key}=..."
             return f"{first.rstrip('.')}. {hint}"
     if first.startswith("Config group override"):
-        return f"{first}. Groups take a name, and keys a number: schedule=ganin schedule.high=0.1"
+        return f"{first}. Choose by name (schedule=ganin); set numbers by key (schedule.high=0.1)"
     if first.startswith("Ambiguous value"):
         argument = first.partition("'")[2].rstrip("'")
         key, _, values = argument.partition("=")
@@ -89,7 +89,7 @@ def explain_error(error: Exception) -> str:
         return f"{first.removeprefix('Error merging override ')}: {str(cause).splitlines()[0]}"
     if isinstance(error, OmegaConfBaseException) and error.full_key:
         return f"{error.full_key}: {first}"
-    advice = _explain_permission(error, "train with another hydra.run.dir=")
+    advice = _explain_permission(error, "write to another hydra.run.dir=")
     return (str(error) or type(error).__name__) + advice
 
 

@@ -145,7 +145,7 @@ def train_run(
         """Marks the run as unfinished, after all checks have passed."""
         run.manifest.record()  # marks the directory as a run directory
         if names := run.discard_classifier():
-            deleted = f"Deleted files about the earlier classifier: {', '.join(names)}"
+            deleted = f"Deleted the results of the previous classifier: {', '.join(names)}"
             print(textwrap.fill(deleted, WIDTH, subsequent_indent="  "))
         run.write_config(config or {})
 

@@ -163,15 +163,15 @@ class RunDirectory:
         Returns:
             Names of the deleted files, and the folders of deleted files, such as `"export/"`.
         """
-        stems = self.classifier_file.name, self.predictions_file.stem, self.summary_file.name
-        stems += self.diagnosis_file.name, self.report_file.name
-        prefixes = *stems, f"{self.figures.name}/", f"{self.exports.name}/"
+        files = self.classifier_file, self.summary_file, self.diagnosis_file, self.report_file
+        prefixes = tuple(file.name for file in files) + (self.predictions_file.stem,)
+        prefixes += f"{self.figures.name}/", f"{self.exports.name}/"
         names = [name for name in self.manifest.files() if name.startswith(prefixes)]
         deleted = [name for name in names if (self.path / name).is_file()]
         # The summary first, because a run with a summary is finished.
         self.manifest.discard([self.summary_file.name])
         self.manifest.discard(names)
-        # Without an earlier classifier, a baseline is one that this run has just trained.
+        # If there was no classifier, the baseline was trained by this run and is kept.
         if deleted and RunDirectory(self.baseline).discard_classifier():
             deleted.append(f"{self.baseline.name}/")
         return sorted({name if "/" not in name else name.split("/")[0] + "/" for name in deleted})

@@ -58,7 +58,7 @@ def test_extended_or_overwritten_run(tmp_path, with_features, run_here, run_well
     longer = [*short, "trainer.steps=6", "resume=true"]
     output = run_well("train.py", longer, folder)
     assert "Resumes with schedule.total_steps=3, as the run began\n" in output
-    assert "Deleted files about the earlier classifier: classifier.keras" in output
+    assert "Deleted the results of the previous classifier: classifier.keras" in output
     assert re.findall(r"^epoch (\d)/3", output, re.MULTILINE) == ["2", "3"]
     assert json.loads((folder / "run/summary.json").read_text())["steps"] == 6
     assert run_well("train.py", longer, folder) == "Already finished: run\n"
