@@ -30,7 +30,7 @@ REFUSALS = {
     "train.py --batch-size=8": "trainer.batch_size=8. Received: --batch-size=8",
     "train.py seed=-1 network=mlp": "to be an integer from 0 to 4294967295. Received: seed=-1",
     "train.py schedule.high=-1": "error: schedule: Expected `high` to be a finite number >= 0",
-    "train.py schedule=0.1": "Groups take a name, and keys a number: schedule=ganin schedule.high=",
+    "train.py schedule=0.1": "Choose by name (schedule=ganin); set numbers by key (schedule.high=",
     "train.py schedule.hi=1": "Keys of schedule: total_steps, gamma, high. A new key needs +sched",
     "train.py trainer.steps=1e3": "error: trainer.steps=1e3: Value '1000.0' of type 'float'",
     "train.py method=cdan -m seed=0, 1": "without spaces after commas, and quotes around text",
@@ -46,7 +46,7 @@ REFUSALS = {
     "train.py paths.data_dir='~/nowhere'": "existing directory. Received: /",
     "train.py data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) to contain mnist/ for",
     "train.py data=image_folder data.root=no data.source=a data.target=b": "data: no such file or",
-    "train.py hydra.run.dir=/sys/x": "or train with another hydra.run.dir=",
+    "train.py hydra.run.dir=/sys/x": "or write to another hydra.run.dir=",
     "train.py paths.cache_dir=/sys/x": "or store prepared data in another paths.cache_dir=",
     "reproduce.py experiments=[nothing]": "nothing",
 }

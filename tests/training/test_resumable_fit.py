@@ -108,7 +108,7 @@ def test_signal_ends_the_training_after_its_step(number, error, status, tmp_path
     assert "resumes after epoch 1." in capfd.readouterr().out
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "new", At(1, lambda: signal.raise_signal(signal.SIGINT)))
-    assert "so the same command starts again." in capfd.readouterr().out
+    assert "was finished, so nothing of it was saved." in capfd.readouterr().out
     names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
     assert names == {"step-4.npz", MANIFEST}
 
