@@ -116,7 +116,7 @@ def draw(gains):
         axes.tick_params(labelsize=8)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.grid(axis="x", color="0.9")
-    label = "gain in balanced accuracy (points)\ndot: mean, bar: worst to best task"
+    label = "gain in balanced accuracy (points; scales differ)\ndot: mean, bar: worst to best task"
     figure.supxlabel(label, fontsize=9)
     figure.savefig(DOCS / "images/when-to-adapt.png", dpi=160)
 
