@@ -173,8 +173,8 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
     for figure in figures:
         figure.draw_without_rendering()
         texts = [text for text in figure.findobj(Text) if text.get_text()]
-        shown = " ".join(text.get_text() for text in texts).replace("\n", " ")
-        assert shown.count("International bank transfers") >= shown.count("…") >= count
+        content = " ".join(text.get_text() for text in texts).replace("\n", " ")
+        assert content.count("International bank transfers") >= content.count("…") >= count
         corners = [c for text in texts for c in text.get_window_extent().corners()]
         assert all(figure.bbox.contains(*corner) for corner in corners)
     for axes in figures[0].axes:
