@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import importlib
 import inspect
-import os
 import pathlib
 import sys
 from collections.abc import Collection
@@ -23,6 +22,7 @@ from dann import networks
 from dann.adaptation import Invariant
 from dann.adaptation.adversarial_model import METHODS
 from dann.checks import did_you_mean, has_tensorflow
+from dann.config.data_paths import resolve_paths
 from dann.config.errors import ConfigError, iterate_entries
 from dann.data import DomainPair, join_sources
 from dann.data.pair import BATCH_SIZE
@@ -67,14 +67,6 @@ READER_NAMES = {
     "dann.data.sentiment",
     "dann.data.smartwatch_activities",
     "dann.data.tfds_pair",
-}
-_FILES = "source", "sources", "target", "path", "source_test", "target_test"
-_LISTS = "source_list", "target_list", "source_test_list", "target_test_list"
-# Arguments of readers that are paths; of other readers only `data_dir`.
-_PATH_ARGUMENTS = {
-    "dann.data.csv_table": _FILES,
-    "dann.data.image_folder": ("root", *_LISTS),
-    "dann.data.npz": _FILES,
 }
 
 
@@ -140,29 +132,6 @@ def check_targets(node: Any, names: Collection[str] | None = None) -> None:
 def as_container(node: Any) -> Any:
     """Converts a node of a config to plain containers with resolved references."""
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-
-
-def resolve_paths(data: dict[str, Any], folder: str | None) -> dict[str, Any]:
-    """Makes the relative paths among the arguments of a reader absolute.
-
-    A path starts at the folder in which the run was started. If it does not exist there, perhaps
-    because the run and its data were moved together, it starts at the working directory.
-
-    Args:
-        data: The arguments and the name of the reader, `_target_`.
-        folder: The folder, `paths.work_dir` of the run. `None` is the working directory.
-    """
-
-    def resolve(value):
-        if isinstance(value, list):
-            return [resolve(path) for path in value]
-        if not value or not isinstance(value, str):
-            return value
-        paths = [os.path.abspath(os.path.join(base, value)) for base in (folder or "", "")]
-        return next(filter(os.path.exists, paths), value)
-
-    keys = _PATH_ARGUMENTS.get(str(data.get("_target_")), ("data_dir",))
-    return {key: resolve(value) if key in keys else value for key, value in data.items()}
 
 
 def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> DomainPair:

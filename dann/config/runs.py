@@ -8,7 +8,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from dann.config.building import resolve_paths
+from dann.config.data_paths import resolve_paths
 from dann.config.errors import ConfigError, iterate_entries
 from dann.config.schema import TrainConfig
 from dann.training.run_directory import RunDirectory

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from dann.data.probes import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY
-from dann.diagnostics.catalogue import evidence
 from dann.diagnostics.check import Diagnosis
+from dann.diagnostics.evidence import evidence
 
 # Verdicts that are neither healthy nor unhealthy.
 _NEUTRAL = {"oracle", "source only", "label shift", "partly aligned", "reversal working"}

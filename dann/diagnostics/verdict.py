@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dann.data.probes import MAX_ALIGNED_ACCURACY, name_alignment
-from dann.diagnostics.catalogue import (
+from dann.diagnostics.evidence import (
     STRENGTH_ADVICE,
     can_trust_shares,
     choose_strength_change,

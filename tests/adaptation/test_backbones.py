@@ -92,6 +92,12 @@ def test_any_backbone_trains_and_reloads(name, reloaded, tmp_path):
     assert_all_close(reloaded_model.get_weights(), model.get_weights())
 
 
+def test_unbuilt_backbone_is_refused():
+    for backbone in (SubclassedModel(), keras.Sequential([layers.Dense(4)]), layers.Dense(4)):
+        with pytest.raises(ValueError, match=r"`backbone.build\(\(None, 28, 28, 3\)\)`"):
+            DANN(backbone, num_classes=3)
+
+
 def test_strings_may_be_inputs(reloaded):
     words = layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=3)
     parts = words, layers.Embedding(5, 4), layers.GlobalAveragePooling1D()

@@ -10,8 +10,9 @@ from support.networks import network
 
 from dann.adaptation import WDGRL
 from dann.adaptation.adversarial_model import METHODS
-from dann.diagnostics.catalogue import RANGES, evidence
+from dann.diagnostics.catalogue import RANGES
 from dann.diagnostics.check import Diagnosis, measure
+from dann.diagnostics.evidence import evidence
 from dann.diagnostics.page import Picture, draw, page
 from dann.diagnostics.verdict import STATES, VERDICTS, verdict
 

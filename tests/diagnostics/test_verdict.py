@@ -7,8 +7,8 @@ from support.arrays import assert_all_equal
 from support.shifted_classes import linear_backbone
 
 import dann
-from dann.diagnostics.catalogue import evidence
 from dann.diagnostics.check import check, measure
+from dann.diagnostics.evidence import evidence
 from dann.diagnostics.verdict import verdict
 from dann.networks import label_head
 

@@ -112,7 +112,7 @@ REFUSALS = [
     (lambda: GradientReversal(lambda step: 1.0), "function.*under this name Keras has None"),
     (
         lambda: setattr(GradientReversal(GaninSchedule(10)), "strength", 1),
-        "schedule .*Construct",
+        "without a schedule .*Construct .* a number",
     ),
     (lambda: BinaryDense(2, kernel_estimator=None), "`estimator` to be one of .*estimator=None"),
     (lambda: BinaryDense(2, input_estimator=lambda x: x), "Expected a registered quantizer"),
