@@ -29,7 +29,8 @@ from dann.data.pair import BATCH_SIZE
 from dann.data.standardizer import Standardizer
 from dann.networks.heads import scale_outputs
 from dann.optimizers import FlipRatio, PerVariable, faster_heads
-from dann.training.run_directory import RunDirectory, load_model
+from dann.training.file_readers import load_model
+from dann.training.run_directory import RunDirectory
 
 T = TypeVar("T")
 _PACKAGES = (

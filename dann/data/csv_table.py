@@ -21,6 +21,7 @@ from dann.data.nuisances import parse_nuisances
 from dann.data.parts import build_pair, check_disjoint, resolve_files, select_columns
 from dann.data.table_columns import (
     MAX_CATEGORIES,
+    convert_to_numbers,
     unify_booleans,
     warn_about_columns,
     warn_about_large_inputs,
@@ -181,7 +182,9 @@ def csv_table(
                 f"{', '.join(received)}. {'Correct the file' if is_new else advice}"
             )
     cells: Any = pandas.concat(tables)[names]
-    numbers = [name for name in names if name not in categorical_names and _convert(cells, name)]
+    numbers = [
+        name for name in names if name not in categorical_names and convert_to_numbers(cells, name)
+    ]
     texts = [name for name in names if name not in numbers]
     cells[texts] = cells[texts].fillna("")
     if target_new is None:
@@ -262,50 +265,6 @@ def _read_table(table_or_path, delimiter) -> Any:
     table.columns = header
     # pandas and spreadsheets write integers of a column with missing cells as 1.0.
     return table.apply(lambda column: column.str.strip().str.replace(_WHOLE, r"\1", regex=True))
-
-
-def _convert(cells: Any, name):
-    """Converts a column of numbers and returns `True`; returns `False` for a column of text.
-
-    The kind of the column does not depend on the new target.
-
-    Raises:
-        ValueError: If most but not all cells are numbers, or the new target has another kind.
-    """
-    to_numeric: Any = pandas.to_numeric
-    values = to_numeric(cells[name], errors="coerce").astype("float64")
-    is_text = (values.isna() & cells[name].notna()) | np.isinf(values)
-    is_new = cells.index.get_level_values(0) == "new target"
-    if is_new.any():
-        _check_new_cells(name, cells[name], is_text, is_new)
-    texts = cells[name][is_text & ~is_new]
-    # Numbers as people write them: 1,000, 12%, 3,5.
-    digits = cells[name][~is_new].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
-    numeric_share = to_numeric(digits, errors="coerce").notna().mean()
-    if len(texts) and numeric_share > 0.5:
-        raise ValueError(
-            f"Expected column {name!r} to contain finite numbers, such as 1200.5, or empty cells. "
-            f"Received: {sorted(set(texts))[:3]} in {len(texts)} of {(~is_new).sum()} rows. "
-            "Correct the cells, drop the column or list it in `categorical`"
-        )
-    if len(texts) == 0:
-        cells[name] = values
-    return len(texts) == 0
-
-
-def _check_new_cells(name, column, is_text, is_new):
-    """Checks that a column of the new target contains numbers or booleans, as in training."""
-    is_boolean = column.str.lower().isin(["true", "false"]) | column.isna()
-    is_unexpected, expected = is_text, "finite numbers like 1200.5"
-    if is_text[~is_new].any():  # other text may be any text
-        is_unexpected, expected = ~is_boolean & is_boolean[~is_new].all(), "True, False"
-    cells = column[is_unexpected & is_new]
-    if len(cells):
-        raise ValueError(
-            f"Expected column {name!r} of the new target to contain {expected} or empty cells, as "
-            f"in training. Received: {sorted(set(cells))[:3]} in {len(cells)} of {is_new.sum()} "
-            "rows. Correct the cells"
-        )
 
 
 def _encode(cells, train, numbers, texts):

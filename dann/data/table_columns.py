@@ -1,10 +1,11 @@
-"""Columns of tables: spellings of booleans, and columns that should probably be dropped."""
+"""Columns of tables: booleans, numbers, and columns that should probably be dropped."""
 
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas
 
 _MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
 _MIN_IDS = 50  # fewest rows of a domain for which distinct integers may be ids
@@ -37,6 +38,35 @@ def unify_booleans(tables: Mapping[str, Any]) -> None:
         for table in tables.values():
             if name in table:
                 table[name] = table[name].str.lower().map(spelling).fillna(table[name])
+
+
+def convert_to_numbers(cells: Any, name: str) -> bool:
+    """Converts a column of numbers and returns `True`; returns `False` for a column of text.
+
+    The kind of the column does not depend on the new target.
+
+    Raises:
+        ValueError: If most but not all cells are numbers, or the new target has another kind.
+    """
+    to_numeric: Any = pandas.to_numeric
+    values = to_numeric(cells[name], errors="coerce").astype("float64")
+    is_text = (values.isna() & cells[name].notna()) | np.isinf(values)
+    is_new = cells.index.get_level_values(0) == "new target"
+    if is_new.any():
+        _check_new_cells(name, cells[name], is_text, is_new)
+    texts = cells[name][is_text & ~is_new]
+    # Numbers as people write them: 1,000, 12%, 3,5.
+    digits = cells[name][~is_new].dropna().str.replace(r"[\s,%€$£]", "", regex=True)
+    numeric_share = to_numeric(digits, errors="coerce").notna().mean()
+    if len(texts) and numeric_share > 0.5:
+        raise ValueError(
+            f"Expected column {name!r} to contain finite numbers, such as 1200.5, or empty cells. "
+            f"Received: {sorted(set(texts))[:3]} in {len(texts)} of {(~is_new).sum()} rows. "
+            "Correct the cells, drop the column or list it in `categorical`"
+        )
+    if len(texts) == 0:
+        cells[name] = values
+    return len(texts) == 0
 
 
 def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
@@ -124,6 +154,21 @@ def warn_about_new_categories(new: Any, train: Any) -> None:
             "warning: the new target has categories that are not among the training rows, so "
             f"their inputs are zeros: {'; '.join(listed)}",
             file=sys.stderr,
+        )
+
+
+def _check_new_cells(name, column, is_text, is_new):
+    """Checks that a column of the new target contains numbers or booleans, as in training."""
+    is_boolean = column.str.lower().isin(["true", "false"]) | column.isna()
+    is_unexpected, expected = is_text, "finite numbers like 1200.5"
+    if is_text[~is_new].any():  # other text may be any text
+        is_unexpected, expected = ~is_boolean & is_boolean[~is_new].all(), "True, False"
+    cells = column[is_unexpected & is_new]
+    if len(cells):
+        raise ValueError(
+            f"Expected column {name!r} of the new target to contain {expected} or empty cells, as "
+            f"in training. Received: {sorted(set(cells))[:3]} in {len(cells)} of {is_new.sum()} "
+            "rows. Correct the cells"
         )
 
 

@@ -6,21 +6,17 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import pandas
 
-# Model files contain classes that these packages register with Keras.
-import dann.adaptation  # noqa: F401
-import dann.optimizers  # noqa: F401
 from dann.data import Standardizer
 from dann.layers.batch_normalization import with_keras_batch_normalization
 from dann.training.checkpoints import LAST_MODEL, LOCK, Checkpoints
+from dann.training.file_readers import check_file, load_model, read_table
 from dann.training.manifest import Manifest
 
 _TRAINED = "a finished run"
 FIGURES = "samples", "curves", "confusion", "features"
-LARGEST_FILE = 4 << 30  # bytes; no file of a run comes near it
 
 
 class RunDirectory:
@@ -90,7 +86,7 @@ class RunDirectory:
 
     def config(self) -> str:
         """Returns the composed config as YAML, with unresolved references."""
-        return _check_file(self.config_file, "a run directory").read_text("utf-8")
+        return check_file(self.config_file, "a run directory").read_text("utf-8")
 
     def contains(self, path: str | os.PathLike) -> bool:
         """Returns whether a path is below this directory."""
@@ -146,7 +142,7 @@ class RunDirectory:
 
     def summary(self) -> dict[str, Any]:
         """Returns the summary of the run: accuracies, times, label-free scores."""
-        content = _check_file(self.summary_file, _TRAINED).read_bytes()
+        content = check_file(self.summary_file, _TRAINED).read_bytes()
         try:
             return dict(json.loads(content))
         except (TypeError, ValueError, RecursionError) as error:
@@ -186,15 +182,15 @@ class RunDirectory:
 
     def metrics(self) -> pandas.DataFrame:
         """Returns the metrics, one row per epoch."""
-        return _read_table(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
+        return read_table(self.metrics_file, f"{_TRAINED} with `callbacks=default`")
 
     def oracle_curve(self) -> pandas.DataFrame:
         """Returns the columns `step`, `cpu_seconds` and `target/accuracy`."""
-        return _read_table(self.oracle_file, "a finished run with `trainer.oracle_curve=true`")
+        return read_table(self.oracle_file, "a finished run with `trainer.oracle_curve=true`")
 
     def classifier(self) -> Any:
         """Returns the trained classifier, uncompiled."""
-        return load_model(_check_file(self.classifier_file, _TRAINED), compile=False)
+        return load_model(check_file(self.classifier_file, _TRAINED), compile=False)
 
     def save_classifier(self, classifier: Any) -> None:
         """Saves the classifier. It loads without this package, unless a layer needs the package."""
@@ -204,7 +200,7 @@ class RunDirectory:
     def standardizer(self) -> Standardizer | None:
         """Returns the standardizer of the inputs, or `None` if the run did not standardize them."""
         path = self.standardizer_file
-        return Standardizer.load(_check_file(path, _TRAINED)) if path.is_file() else None
+        return Standardizer.load(check_file(path, _TRAINED)) if path.is_file() else None
 
     def save_inputs(self, encoding: Any, standardizer: Standardizer | None) -> None:
         """Saves the encoding and the standardizer of a `DomainPair`, which new inputs need."""
@@ -281,43 +277,11 @@ class RunDirectory:
     def predictions(self) -> Any:
         """Returns the predictions for the target of the run. All columns contain text."""
         # Text, because a class or a file may be called "NA" or "01".
-        return _read_table(self.predictions_file, _TRAINED, keep_default_na=False, dtype=str)
+        return read_table(self.predictions_file, _TRAINED, keep_default_na=False, dtype=str)
 
     def model(self) -> Any:
         """Returns the model of the last epoch, including its discriminator and its optimizer.
 
         `selection.keep` changes only the classifier, which has no discriminator.
         """
-        return load_model(_check_file(self.checkpoint_file, _TRAINED))
-
-
-def load_model(path: pathlib.Path, compile: bool = True) -> Any:
-    """Loads a `.keras` file in safe mode.
-
-    Args:
-        path: The file.
-        compile: Whether to load the optimizer and the losses. Defaults to `True`.
-
-    Raises:
-        ValueError: If the file cannot be read, or contains code. `__cause__` is the error of Keras.
-    """
-    try:
-        return keras.models.load_model(path, compile=compile, safe_mode=True)
-    except Exception as error:  # a strange config can raise anything
-        raise ValueError(
-            "Expected a Keras model with its weights, without code, made of classes of Keras and "
-            f"of this package. Received: {path}, which cannot be read as a model"
-        ) from error
-
-
-def _check_file(path: pathlib.Path, origin: str) -> pathlib.Path:
-    """Returns the path of an existing file of at most 4 GiB; errors name the `origin`."""
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected {origin}. Received: no {path}")
-    if (size := path.stat().st_size) > LARGEST_FILE:
-        raise ValueError(f"Expected at most {LARGEST_FILE:,} bytes. Received: {path}, of {size:,}")
-    return path
-
-
-def _read_table(path: pathlib.Path, origin: str, **options: Any) -> Any:
-    return pandas.read_csv(_check_file(path, origin), **options)
+        return load_model(check_file(self.checkpoint_file, _TRAINED))

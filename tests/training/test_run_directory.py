@@ -13,8 +13,9 @@ from dann.diagnostics.check import Diagnosis
 from dann.diagnostics.verdict import verdict
 from dann.training.checkpoints import Checkpoints, lock_directory
 from dann.training.diagnose_run import write_diagnosis
+from dann.training.file_readers import LARGEST_FILE
 from dann.training.manifest import MANIFEST, Manifest, atomic_write
-from dann.training.run_directory import LARGEST_FILE, RunDirectory
+from dann.training.run_directory import RunDirectory
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from dann.training.devices import describe_hardware
 from dann.training.evaluation import compute_accuracies, predict_target
 from dann.training.run_callbacks import EpochLines
 from dann.training.run_directory import RunDirectory
+from dann.training.sample_figure import save_samples
 
 ACCURACIES = "source/accuracy", "target/accuracy"
 COMPILED = dataclasses.replace(TRAINER, run_eagerly=False)
@@ -246,7 +247,7 @@ def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, figures
     pixels = np.arange(4 * 6 * 5 * channels).reshape(4, 6, 5, channels) % 256 / 255
     test = images, _ = (scale * pixels).astype(dtype), np.arange(4) % 2
     pair = DomainPair("a", "a", test, test, images, test, 2)
-    run_figures.save_samples(pair, tmp_path / "samples.png")
+    save_samples(pair, tmp_path / "samples.png")
     source, target = (axes.images[0].get_array() for axes in figures[0].axes)
     np.testing.assert_array_equal(source, target)
     tiles = np.asarray(source).reshape(2, 7, 10, 6, channels).swapaxes(1, 2)

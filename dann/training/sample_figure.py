@@ -1,0 +1,45 @@
+"""Figure of training images of both domains."""
+
+import pathlib
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from dann.data import DomainPair
+
+
+def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
+    """Draws training images of both domains, in two rows of ten.
+
+    Nothing is drawn if the inputs are not images `(height, width, 1 or 3)`.
+
+    Args:
+        domains: The data.
+        path: File to write.
+    """
+    if len(domains.input_shape) != 3 or domains.input_shape[-1] not in (1, 3):
+        return
+    rows = [(domains.source, domains.source_train[0]), (domains.target, domains.target_train)]
+    figure = Figure(figsize=(5, 2.7), layout="constrained")
+    for axes, (name, images) in zip(figure.subplots(2, 1), rows, strict=True):
+        indices = np.linspace(0, len(images) - 1, 20).astype(int)
+        samples = np.stack([np.asarray(images[index]) for index in indices])
+        axes.imshow(_tile(samples), cmap="gray", vmin=0, vmax=1)
+        axes.set_title(name, fontsize=10)
+        axes.axis("off")
+    figure.savefig(path, dpi=200)
+
+
+def _tile(images):
+    """Returns images `(20, height, width, 1 or 3)` as one image in [0, 1], with white gaps.
+
+    If a value is above 1, the images are taken to be in [0, 255]. If a value is negative, the
+    images are standardized, and their smallest and largest value become 0 and 1.
+    """
+    height, width = images.shape[1:3]
+    scaled = images / 255 if images.max() > 1 else images
+    if images.min() < 0:
+        scaled = (images - images.min()) / np.ptp(images)
+    gaps = (0, 0), (0, height // 8 + 1), (0, width // 8 + 1), (0, 0)
+    tiles = np.pad(scaled, gaps, constant_values=1)
+    return np.concatenate([np.concatenate(list(row), axis=1) for row in (tiles[:10], tiles[10:])])
