@@ -95,8 +95,9 @@ def rank_sweep(
     # A baseline has the inputs of the run around it.
     data_run = run if run.is_finished() else RunDirectory(run.path.parent)
     files = [run.classifier_file, run.predictions_file, *data_run.input_files]
-    # An earlier sweep may have had other inputs.
+    # An earlier sweep may have had other inputs or another classifier.
     manifest.discard(f"{RECOMMENDED}/{path.name}" for path in saved.input_files)
+    saved.manifest.discard()  # predictions and exports of its classifier
     for path in filter(pathlib.Path.is_file, files):
         with manifest.write(saved.path / path.name) as draft:
             shutil.copyfile(path, draft)

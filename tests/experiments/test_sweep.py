@@ -103,8 +103,10 @@ def test_one_run_is_recommended_and_saved(sweep):
     assert (folder / "predictions.csv").read_text() == (sweep / "1/predictions.csv").read_text()
     (sweep / "0/classifier.keras").write_text("changed")
     write_classes(sweep, r1=[1, 0, 1, 1], r2=CLASSES["r0"])
+    predictions = RunDirectory(folder).write_predictions(pandas.DataFrame(), "new.csv")
     rank_sweep(sweep, "info_max", OVERRIDES)  # replaces its own files
     assert (folder / "classifier.keras").read_text() == "changed"
+    assert not predictions.exists()  # of the previous classifier
 
 
 def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
