@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 import textwrap
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -157,7 +158,7 @@ def check_config(cfg: DictConfig) -> None:
             check_integer(key, value, low=1)
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     plain.pop("data", None)  # `build_domains` checks it against a shorter list
-    with _hide_native_logs():
+    with _delay_interrupt(), _hide_native_logs():
         import keras
 
         from dann.config.building import check_targets, instantiate
@@ -221,6 +222,22 @@ def _prepare_process():
     # TensorFlow warns when models are retraced, which every evaluation does.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _delay_interrupt() -> Iterator[None]:
+    """Delays Ctrl-C until the end of the block, because imports may ignore it or abort."""
+    if threading.current_thread() is not threading.main_thread():  # receives no signals
+        yield
+        return
+    numbers: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: numbers.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if numbers:
+            raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

@@ -1,12 +1,13 @@
 """Mistakes of a user: one line of error, exit status 1, and no file created or changed."""
 
 import pathlib
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from dann.config.script import _prepare_process
+from dann.config.script import _delay_interrupt, _prepare_process
 
 ROOT = pathlib.Path(__file__).parents[2]
 SHORT = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "debug=fast"]
@@ -124,3 +125,16 @@ def test_closed_output_is_replaced(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     _prepare_process()
     assert sys.stdout.write("text") == 4
+
+
+def test_ctrl_c_waits_for_imports():
+    steps = []
+
+    def interrupted_import():
+        with _delay_interrupt():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("import")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_import()
+    assert steps == ["import"]
