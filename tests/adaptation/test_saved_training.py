@@ -3,7 +3,7 @@
 import keras
 import pytest
 from support.arrays import assert_all_equal
-from support.small_methods import INPUTS, LABELS, METHODS, VARIANTS, backbone
+from support.small_methods import FEW, INPUTS, LABELS, METHODS, backbone
 
 import dann
 from dann.adaptation import DANN, Invariant
@@ -42,7 +42,7 @@ def with_nuisances():
 
 
 RANDOM = {"dropout": with_dropout, "augmentation": with_random_augmentation}
-CASES = [pytest.param(n, marks=pytest.mark.slow) if n in VARIANTS else n for n in METHODS]
+CASES = [pytest.param(n, marks=pytest.mark.slow) if n not in FEW else n for n in METHODS]
 CASES += ["nuisances", *REGULARIZERS, *(pytest.param(n, marks=pytest.mark.jax) for n in RANDOM)]
 
 

@@ -58,6 +58,7 @@ def test_programs_take_turns_and_ratios_are_per_round():
     np.testing.assert_array_equal(Comparison("a task", times).ratios("a"), [4.0, 3.0])
 
 
+@pytest.mark.slow
 def test_only_missing_settings_are_trained(monkeypatch):
     monkeypatch.setattr(natural_tasks, "SEEDS", (0,))
     x, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 2

@@ -64,5 +64,6 @@ def test_fresh_process_loads_models_without_data_packages(tmp_path):
     assert [float(x) for _, x in printed] == pytest.approx([x for _, x in expected], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_script_that_loads_a_run_knows_every_class():
     assert run_python(LAZY, DANN_LAZY_IMPORT="1") == "[]\n"

@@ -3,6 +3,7 @@
 import glob
 import importlib
 import json
+import pathlib
 import re
 import runpy
 import types
@@ -17,13 +18,22 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS
 PAGES = ["README.md", *sorted(glob.glob("docs/**/*.md", root_dir=pages.ROOT, recursive=True))]
 TEXTS = {path: (pages.ROOT / path).read_text() for path in [*PAGES, "CONTRIBUTING.md"]}
 STANDALONE_PAGES = "index.md", "getting-started.md", "coming-from.md", "how-to/is-it-working.md"
+# Pages that train for more than 7 s
+SLOW_PAGES = "nuisance", "segmentation", "leave-one-out", "adabn", "when-to-adapt", "autoencoder"
+SLOW_PAGES += "equal-opportunity", "series-and-tables", "getting-started"
+
+
+def mark(path):
+    return [pytest.mark.slow] if pathlib.Path(path).stem in SLOW_PAGES else []
+
+
 STANDALONE_BLOCKS = [
-    pytest.param(block, id=f"{path}: block {number}")
+    pytest.param(block, id=f"{path}: block {number}", marks=mark(path))
     for path in ("README.md", *(f"docs/{page}" for page in STANDALONE_PAGES))
     for number, (_, block) in enumerate(pages.blocks(TEXTS[path], "python"))
 ]
 SEQUENTIAL_PAGES = [
-    path
+    pytest.param(path, marks=mark(path))
     for path in PAGES[1:]
     if path.removeprefix("docs/") not in STANDALONE_PAGES and pages.blocks(TEXTS[path], "python")
 ]
@@ -132,6 +142,7 @@ REPLACEMENTS = [("steps = 1000", "steps = 300"), (":500", ":100"), ("True], 500"
 REPLACEMENTS += [("total_steps=3200", "total_steps=1600"), ('"epochs": 100', '"epochs": 50')]
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 @pytest.mark.parametrize("name", ["custom-model", "first-adaptation"])
 def test_reversal_helps_in_notebook(name, names, capsys):

@@ -205,6 +205,7 @@ def test_diverged_run_has_no_rank():
         comparison.save("folder")
 
 
+@pytest.mark.slow
 def test_default_settings_contain_simple_baselines():
     comparison = dann.compare(make_domains(True), **SHORT)
     adapted = {"standardized", "coral", "mcc", "control", "dann", "cdan", "sdat"}
@@ -219,6 +220,7 @@ def test_default_settings_contain_simple_baselines():
     assert row["target/accuracy"] == np.mean(trees.predict(np.asarray(inputs)) == labels)
 
 
+@pytest.mark.slow
 def test_regression_is_compared_by_errors(tmp_path):
     inputs = np.random.default_rng(0).normal(size=(90, 3))
     numbers = 5000 + 1000 * inputs[:, 0]

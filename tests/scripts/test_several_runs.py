@@ -71,6 +71,7 @@ def test_jobs_in_other_processes_are_ranked(launcher, tmp_path, begin, run_well,
     assert metrics == (folder / "sweep/0_dann_seed0/metrics.csv").read_text()
 
 
+@pytest.mark.slow
 def test_experiments_are_trained_once_and_tabulated(tmp_path, run_well, with_features):
     tmp_path = tmp_path / "Jörg, (his runs)"
     tmp_path.mkdir()

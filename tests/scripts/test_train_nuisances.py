@@ -79,6 +79,7 @@ def test_run_reports_leakage_before_and_after(folder, finished, run_well):
     assert len(pandas.read_csv(folder / "run/predictions_new.csv")) == 150
 
 
+@pytest.mark.slow
 def test_sweep_over_strengths_draws_a_tradeoff(folder, run_here, monkeypatch):
     measured = iter([LEAKAGE, LEAKAGE, LEAKAGE._replace(score=0.5)])  # measuring takes seconds
     function = "dann.training.evaluation.leakage"
@@ -112,6 +113,7 @@ def test_invalid_nuisances_print_one_line(override, words, folder, run_here, che
     assert not (folder / "other/summary.json").exists()
 
 
+@pytest.mark.slow
 def test_stopped_run_resumes_with_equal_results(folder, finished, run_well, monkeypatch):
     monkeypatch.setattr("dann.training.evaluation.leakage", lambda *_: {})  # takes seconds
     parts = folder / "parts"

@@ -6,6 +6,8 @@ import re
 import signal
 import time
 
+import pytest
+
 LINE = [
     *("data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "compare=false"),
     *("selection=none", "trainer.steps=200", "trainer.steps_per_epoch=50"),
@@ -51,6 +53,7 @@ def test_ctrl_c_in_the_first_seconds_leaves_nothing(tmp_path, with_features, beg
     assert has_started or not (folder / "run").exists()
 
 
+@pytest.mark.slow
 def test_extended_or_overwritten_run(tmp_path, with_features, run_here, run_well, check_refused):
     folder = with_features(tmp_path)
     short = [*LINE[:5], "debug=fast", "selection=none", "hydra.run.dir=run"]

@@ -80,6 +80,7 @@ def check_equal(complete, folder, model, history):
     assert (folder / "metrics.csv").read_text() == complete[2]
 
 
+@pytest.mark.slow
 @pytest.mark.jax
 def test_training_that_died_three_times_ends_with_equal_bits(complete, tmp_path):
     for step in (3, 6, 8):
@@ -141,6 +142,7 @@ class Counter(keras.callbacks.Callback):
         self.array = self.array + np.float16(epoch)
 
 
+@pytest.mark.slow
 @pytest.mark.jax
 def test_state_of_callbacks_is_restored(tmp_path):
     """The callbacks of Keras would otherwise stop later, and at another learning rate."""

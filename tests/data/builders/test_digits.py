@@ -108,6 +108,7 @@ def test_downloaded_files_are_verified(usps_files, tmp_path, monkeypatch):
     assert usps._find_files(manager) == paths
 
 
+@pytest.mark.slow
 def test_black_config_is_grayscale_and_photo_config_is_color(cache):
     domains = digits_to_photos(str(cache))
     assert domains.input_shape == (16, 16, 3)
