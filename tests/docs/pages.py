@@ -62,6 +62,8 @@ def check_command(words):
         check_extras(words)
     elif words[0] == "python" and words[1].startswith("scripts/"):
         check_script(pathlib.Path(words[1]), words[2:])
+    elif words[0].startswith("dann-"):
+        check_script(pathlib.Path(f"scripts/{words[0].removeprefix('dann-')}.py"), words[1:])
     elif words[0] == "python" and words[1].endswith(".py"):
         assert (ROOT / words[1]).is_file(), words
     elif words[0] == "pytest":
