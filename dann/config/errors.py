@@ -36,8 +36,8 @@ def explain_error(error: Exception) -> str:
     if isinstance(error, errors.OverrideParseException):
         key, equals, value = str(error.override).partition("=")
         if not equals:
-            example = f"run={key}." if "/" in key else f"{key}=..."
-            return f"Expected an argument key=value, such as {example} Received: {key}"
+            example = f"run={key}" if "/" in key or pathlib.Path(key).is_dir() else f"{key}=value"
+            return f"Expected an argument key=value, such as {example}. Received: {key}"
         is_text = not re.search(r"^[\[({'\"]|,$", value)  # rather than a part of a list
         example = format_argument(key, value) if is_text else "'key=\"a, (b)\"'"
         return (

@@ -172,6 +172,11 @@ def _find_common_classes(source, target, classes):
     common = [name for name in source if classes != "shared" or name not in source_only]
     differ = classes != "shared" and (target_only or (classes == "same" and source_only))
     if differ or len(common) < 2:
+        if target and not source:
+            raise ValueError(
+                "Expected the source to have labels, as one folder per class or a list file. "
+                "Received: labels of only the target. Swap the source and the target"
+            )
         raise ValueError(
             "Expected both domains to have the same classes, at least 2, as one folder per class "
             "or a list file with labels; or set `classes` to 'shared' or 'source'. Received: "

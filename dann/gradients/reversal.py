@@ -1,5 +1,6 @@
 """Gradient reversal: the identity whose gradient is negated and scaled."""
 
+import numbers
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,10 +67,9 @@ def check_strength(strength: Any) -> float:
     Raises:
         ValueError: If `strength` is not a finite number of at least 0.
     """
-    hint = (
-        "because the reversal itself negates the gradient; functions also take a tensor or a "
-        "variable, layers a schedule of `dann.schedules`"
-    )
+    hint = "a tensor or a variable in functions, or a schedule of `dann.schedules` in layers"
+    if isinstance(strength, numbers.Real):
+        hint = "because the reversal itself negates the gradient"
     return check_number("strength", strength, low=0, hint=hint)
 
 

@@ -120,6 +120,10 @@ def test_list_classes_are_numbers_in_order(load, root):
     np.testing.assert_array_equal(expected, pair.target_train_labels)
     with pytest.raises(ValueError, match="only in the source: 0, 3, 10; only in the target: bike"):
         load(source_list="photo.txt")
+    (root / "plain").mkdir()
+    draw(root / "plain/0.png", (0, 0, 0))
+    with pytest.raises(ValueError, match="labels of only the target. Swap the source and"):
+        load(source="plain")
 
 
 def test_shared_classes_are_kept(load, root):

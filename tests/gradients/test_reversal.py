@@ -168,6 +168,7 @@ REFUSALS = [
     (lambda: straight_through(NUMBER, np.ones(1, "int32")), "through other types.*dtype=int32"),
     (lambda: straight_through(NUMBER, np.ones(2, "float32")), r"shapes \(2,\) and \(1,\)"),
     (lambda: reverse_gradient(NUMBER, -0.1), ">= 0, because the reversal .*: strength=-0.1"),
+    (lambda: reverse_gradient(NUMBER, "0.3"), "0, a tensor .* in layers. Received: strength='0.3'"),
     (lambda: reverse_gradient(NUMBER, implementation="ste"), "one of 'override', .*'ste'"),
     (lambda: reverse_gradient(ops.array([1, 2])), "no gradient flows .* Received: dtype=int32"),
     (lambda: reverse_gradient(keras.Input((1,))), "functional model, use .*GradientReversal"),

@@ -36,7 +36,7 @@ REFUSALS = {
     "train.py trainer.steps=1e3": "error: trainer.steps=1e3: Value '1000.0' of type 'float'",
     "train.py method=cdan -m seed=0, 1": "without spaces after commas, and quotes around text",
     "train.py hydra.run.dir=~/ö,(a)": "text with special characters: 'hydra.run.dir=\"/",
-    "evaluate.py run": "such as run=... Received: run",
+    "evaluate.py run": "such as run=value. Received: run",
     "evaluate.py runs/a": "such as run=runs/a. Received: runs/a",
     "train.py data=tfds": "Missing required key: data.source, data.target",
     "train.py +trainer.stepz=1": "Key 'stepz' not in 'Trainer'. Did you mean trainer.steps",
