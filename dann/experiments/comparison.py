@@ -26,6 +26,7 @@ BOOSTING = "gradient_boosting"  # without random weights, so its seeds agree tri
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {**TITLES, GAIN: "gain*"}
 _MIN_GAIN = 0.01  # smaller gains are noise
+_MAX_SOURCE_LOSS = 0.05  # a larger loss of source accuracy is printed
 
 
 class Comparison:
@@ -182,14 +183,23 @@ class Comparison:
         return candidates[~candidates["setting"].isin(candidates["baseline"])]
 
     def _list_doubts(self):
-        """Returns a line if target labels speak against the choice."""
+        """Returns lines if source accuracies or target labels speak against the choice."""
         setting, adapted = self.recommendation.setting, self._select_adapted()
+        doubts = []
+        if self.measure == "accuracy":
+            candidates = self.runs[self.runs["oracle"].eq(False)]
+            accuracy = candidates.groupby("setting")["source/accuracy"].mean()
+            if accuracy[setting] < accuracy.max() - _MAX_SOURCE_LOSS:
+                doubts.append(
+                    f"but the source test accuracy of {setting} is {accuracy[setting]:.1%}, that "
+                    f"of {accuracy.idxmax()} {accuracy.max():.1%}"
+                )
         gains = adapted.groupby("setting")[GAIN].mean().dropna()
         is_adapted = setting in adapted["setting"].array
         decisive_gains = gains.reindex([setting]) if is_adapted else gains.nlargest(1)
         is_wrong = decisive_gains <= -_MIN_GAIN if is_adapted else decisive_gains >= _MIN_GAIN
         unit = "%" if self.measure == "mae" else " points"
-        return [
+        return doubts + [
             f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
             for name, gain in decisive_gains[is_wrong].items()
         ]

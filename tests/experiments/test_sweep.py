@@ -126,6 +126,11 @@ def test_recommendation_is_not_verified_if_no_run_is_aligned(sweep):
             change(sweep / run, **accuracies, **{"target/accuracy": accuracy})
         text = rank_sweep(sweep, "info_max", OVERRIDES)
         assert ("\nbut by target labels, the gain of dann is -10.0 points" in text) == disagrees
+    words = "\nbut the source test accuracy of dann is 84.0%, that of source only 90.0%"
+    assert words not in text
+    for run in ACCURACIES:
+        change(sweep / run, **{"source/accuracy": 0.84})
+    assert words in rank_sweep(sweep, "info_max", OVERRIDES)
 
 
 def test_new_network_learns_the_average_of_the_runs(sweep):
