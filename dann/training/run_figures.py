@@ -93,7 +93,7 @@ def save_curves(
     figure = Figure(figsize=(4.6 * columns, 3.2 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes, (label, *names) in zip(grid, panels, strict=True):
-        styles = ("o-", "labels"), ("s--", "discriminator")
+        styles = ("o-", "label classifier"), ("s--", "discriminator")
         for name, (style, legend) in zip(names, styles, strict=False):
             if name in history:
                 steps = epoch_ends[: len(history[name])]

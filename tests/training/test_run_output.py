@@ -184,10 +184,11 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
             assert all(box.count_overlaps(boxes) == 1 for box in boxes)  # with itself
 
 
-def test_markers_at_the_edges_are_whole(tmp_path, figures):
-    run_figures.save_curves({"strength": [0.0, 1.0]}, [1, 2], tmp_path / "curves.png")
+def test_curves_have_whole_markers_and_a_legend(tmp_path, figures):
+    run_figures.save_curves({"label/loss": [0.0, 1.0]}, [1, 2], tmp_path / "curves.png")
     (axes,) = figures[0].axes
     assert axes.lines[0].get_tightbbox().ymin < axes.bbox.ymin  # the marker at 0
+    assert axes.get_legend_handles_labels()[1] == ["label classifier"]
 
 
 def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, monkeypatch, capsys):
