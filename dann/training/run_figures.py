@@ -212,8 +212,8 @@ def save_features(
 
     Source examples are circles and target examples are crosses, colored by class. If the name of a
     class is long, the classes are numbered, and a legend contains the names. Target examples
-    without labels, including the whole training set, have the color of the predicted class. In
-    regression, all examples are gray.
+    without labels, including the whole training set, have the color of the predicted class, and
+    the legend states this. In regression, all examples are gray.
 
     Args:
         views: The panels.
@@ -264,10 +264,12 @@ def save_features(
             )
             box = _LABEL | {"edgecolor": palette(number)}
             axes.text(*centers[-1], name, size=11, ha="center", va="center", bbox=box)
-    note = " (color: predicted class)" if is_unknown.any() and not domains.is_regression else ""
-    for marker, domain in (("o", domains.source), ("x", domains.target + note)):
-        panels[0].plot([], [], marker, color=_GRAY, fillstyle="none", label=domain)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    kind = "true or predicted" if is_unknown.any() else "true"
+    kinds = "true", "predicted" if is_unknown.all() else kind
+    for marker, name, kind in zip("ox", (domains.source, domains.target), kinds, strict=True):
+        label = name if domains.is_regression else f"{name} (color: {kind} class)"
+        panels[0].plot([], [], marker, color=_GRAY, fillstyle="none", label=label)
+    figure.legend(loc="outside lower center", ncols=len(views), frameon=False)
     if entries:
         figure.legend(handles=entries, loc="outside right center", fontsize=9, frameon=False)
     figure.savefig(path, dpi=120)

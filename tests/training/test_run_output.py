@@ -265,15 +265,19 @@ def test_features_of_any_scale_are_drawn(scale, length, domains, tmp_path):
     assert np.asarray(Image.open(tmp_path / "features.png").convert("L")).std() > 5
 
 
-def test_unlabeled_examples_have_the_color_of_the_predicted_class(domains, tmp_path, figures):
-    pair = dataclasses.replace(domains, target_test=(domains.target_test[0], None))
-    predicted = np.arange(24) % 3
-    view = run_figures.FeaturePanel("a", np.random.default_rng(0).normal(size=(48, 5)), predicted)
+@pytest.mark.parametrize("kind", ["true", "true or predicted", "predicted"])
+def test_legend_explains_the_colors(kind, domains, tmp_path, monkeypatch, figures):
+    (inputs, labels), predicted = domains.target_test, np.arange(24) % 3  # blue, orange, green
+    colors = predicted if kind == "predicted" else np.append(labels, predicted[12:])
+    colors = colors[:12] if kind == "true" else colors  # only the test set
+    monkeypatch.setattr(run_figures, "_POINTS", len(colors))
+    pair = dataclasses.replace(domains, target_test=(inputs, labels if "true" in kind else None))
+    features = np.random.default_rng(0).normal(size=(2 * len(colors), 5))
+    view = run_figures.FeaturePanel("a", features, predicted[: len(colors)])
     run_figures.save_features([view], pair, seed=0, path=tmp_path / "features.png")
     (axes,) = figures[0].axes
-    expected = colormaps["tab10"](predicted)  # blue, orange, green
-    np.testing.assert_allclose(axes.collections[1].get_facecolors(), expected)
-    assert "(color: predicted class)" in figures[0].legends[0].get_texts()[1].get_text()
+    np.testing.assert_allclose(axes.collections[1].get_facecolors(), colormaps["tab10"](colors))
+    assert axes.get_legend_handles_labels()[1][1] == f"b (color: {kind} class)"
 
 
 def test_failed_figure_is_a_warning(domains, tmp_path, monkeypatch, capsys):
