@@ -149,7 +149,9 @@ def save_confusion(
         axes.set(xlabel="predicted class, % of the true class", ylabel="true class")
         axes.set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, size=9)
         axes.set_yticks(range(len(names)), names, size=9)
-    figure.suptitle(title)
+    text = figure.suptitle(title)
+    figure.draw_without_rendering()  # computes the positions of the panels
+    text.set_x((panels[0].get_position().x0 + panels[-1].get_position().x1) / 2)
     figure.savefig(path, dpi=120)
 
 
