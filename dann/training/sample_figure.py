@@ -19,12 +19,16 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     """
     if len(domains.input_shape) != 3 or domains.input_shape[-1] not in (1, 3):
         return
-    rows = [(domains.source, domains.source_train[0]), (domains.target, domains.target_train)]
-    figure = Figure(figsize=(5, 2.7), layout="constrained")
-    for axes, (name, images) in zip(figure.subplots(2, 1), rows, strict=True):
+    tiled = []
+    for images in (domains.source_train[0], domains.target_train):
         indices = np.linspace(0, len(images) - 1, 20).astype(int)
-        samples = np.stack([np.asarray(images[index]) for index in indices])
-        axes.imshow(_tile(samples), cmap="gray", vmin=0, vmax=1)
+        tiled.append(_tile(np.stack([np.asarray(images[index]) for index in indices])))
+    height, width = tiled[0].shape[:2]
+    height = 2 * (5 * height / width + 0.27)  # inches, with the titles
+    figure = Figure(figsize=(5, min(height, 10)), layout="constrained")
+    panels = figure.subplots(2, 1)
+    for axes, name, image in zip(panels, (domains.source, domains.target), tiled, strict=True):
+        axes.imshow(image, cmap="gray", vmin=0, vmax=1)
         axes.set_title(name, fontsize=10)
         axes.axis("off")
     figure.savefig(path, dpi=200)
@@ -42,4 +46,5 @@ def _tile(images):
         scaled = (images - images.min()) / np.ptp(images)
     gaps = (0, 0), (0, height // 8 + 1), (0, width // 8 + 1), (0, 0)
     tiles = np.pad(scaled, gaps, constant_values=1)
-    return np.concatenate([np.concatenate(list(row), axis=1) for row in (tiles[:10], tiles[10:])])
+    rows = [np.concatenate(list(row), axis=1) for row in (tiles[:10], tiles[10:])]
+    return np.concatenate(rows)[: -gaps[1][1], : -gaps[2][1]]

@@ -244,17 +244,19 @@ def test_balanced_accuracy_weighs_rare_classes_equally():
 
 @pytest.mark.parametrize(("dtype", "channels"), [("uint8", 1), ("float32", 3)])
 @pytest.mark.parametrize("scale", [1, 255])
-def test_samples_are_tiled_in_two_rows(dtype, channels, scale, tmp_path, figures):
-    pixels = np.arange(4 * 6 * 5 * channels).reshape(4, 6, 5, channels) % 256 / 255
+def test_samples_are_tiled_and_fill_the_figure(dtype, channels, scale, tmp_path, figures):
+    pixels = np.arange(4 * 4 * 8 * channels).reshape(4, 4, 8, channels) % 256 / 255
     test = images, _ = (scale * pixels).astype(dtype), np.arange(4) % 2
     pair = DomainPair("a", "a", test, test, images, test, 2)
     save_samples(pair, tmp_path / "samples.png")
+    figures[0].draw_without_rendering()
+    assert figures[0].axes[1].bbox.y0 < 0.05 * figures[0].bbox.height
     source, target = (axes.images[0].get_array() for axes in figures[0].axes)
     np.testing.assert_array_equal(source, target)
-    tiles = np.asarray(source).reshape(2, 7, 10, 6, channels).swapaxes(1, 2)
-    expected = images[np.linspace(0, 3, 20).astype(int)].reshape(2, 10, 6, 5, channels) / scale
-    np.testing.assert_allclose(tiles[:, :, :6, :5], expected, atol=1e-6)
-    assert tiles[:, :, 6].min() == tiles[:, :, :, 5].min() == 1  # white gaps
+    gaps = (0, 0), (0, 1), (0, 2), (0, 0)
+    tiles = np.pad(images[np.linspace(0, 3, 20).astype(int)] / scale, gaps, constant_values=1)
+    expected = tiles.reshape(2, 10, 5, 10, channels).swapaxes(1, 2).reshape(10, 100, channels)
+    np.testing.assert_allclose(source, np.squeeze(expected[:-1, :-2]), atol=1e-6)
 
 
 @pytest.mark.parametrize(("scale", "length"), [(0.0, 5), (1e-30, 5), (1e30, 5), (1.0, 1)])
