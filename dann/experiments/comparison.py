@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
 from scipy import stats
 
 from dann.data import Standardizer
@@ -49,11 +48,9 @@ class Comparison:
         recommendation: The run to keep, from `dann.selection.recommend`. Defaults to `None`.
         classifier: Keras model of this run. Defaults to `None`.
         predictions: Frame with the predictions of `classifier` for the target. Defaults to `None`.
-        standardizer: Standardizer of the inputs, which `save` writes beside the classifier.
-            Defaults to `None`.
+        standardizer: Standardizer of the inputs, which `save` writes, too. Defaults to `None`.
         notes: Lines to print below the table.
-        encoding: Encoding of the inputs by `dann.data.csv_table`, which `save` writes, too.
-            Defaults to `None`.
+        encoding: Encoding by `dann.data.csv_table`, which `save` writes, too. Defaults to `None`.
 
     Attributes:
         runs: The frame, the best run first, with the additional column `gain`: the target accuracy
@@ -236,47 +233,50 @@ class Comparison:
         return runs["setting"].eq(setting) & runs["run"].eq(run)
 
     def plot(self, path: str | pathlib.Path) -> None:
-        """Draws the score and, if it is known, the target accuracy of each run.
-
-        There is one line per setting that has a value. The title names the recommended setting.
+        """Draws the test accuracies, if they are known, and the score of each run.
 
         Args:
             path: File to write; the extension selects the format.
         """
         runs, target = self.runs.dropna(subset=f"source/{self.measure}"), f"target/{self.measure}"
-        score = self.key.removeprefix("selection/").replace("agreement", "agreement of seeds")
-        labels = {self.key: f"{score}\n(higher is better)"} if self.key in runs else {}
-        if runs[target].notna().any() or not labels:
-            labels[target] = f"{target.replace('/', ' ')}\n(needs labels)"
-        has_value = runs[[*labels]].notna().any(axis=1)
-        runs = runs[has_value] if has_value.any() else runs
+        name, order = ("MAE", "lower") if self.measure == "mae" else ("accuracy", "higher")
+        labels = {f"source/{self.measure}": f"source test {name}\n({order} is better)"}
+        if runs[target].notna().any():
+            labels[target] = f"target test {name}\n(needs labels)"
+        if self.key in runs and runs[self.key].notna().any():
+            score = self.key.removeprefix("selection/")
+            score += " with other seeds" if self.key == AGREEMENT else ""
+            labels[self.key] = f"{score}\n(higher is better)"
         names = list(runs["setting"].unique())
-        size = 7.5 + 0.08 * max(map(len, names)), 2 + 0.35 * len(names)
-        figure = Figure(figsize=size, layout="constrained")
+        width = 2.1 * len(labels) + 0.08 * max(map(len, names))
+        figure = Figure(figsize=(1 + width, 1.7 + 0.4 * len(names)), layout="constrained")
         panels = figure.subplots(1, len(labels), sharey=True, squeeze=False)[0]
-        lines = runs["setting"].map(names.index)
+        lines, settings = runs["setting"].map(names.index), runs.groupby("setting")["run"]
+        # The runs of a row are below each other, because two seeds have the same agreement.
+        heights = lines + 0.6 * ((settings.cumcount() + 0.5) / settings.transform("size") - 0.5)
+        options: Any = {"color": "#1b4f8f", "clip_on": False}  # no half markers at the edges
         for axes, (measure, label) in zip(panels, labels.items(), strict=True):
             values = runs[measure].astype(float)
-            axes.set_axisbelow(True)
-            axes.scatter(values, lines, facecolors="white", edgecolors="#1b4f8f", label="one run")
+            axes.plot(values, heights, "o", fillstyle="none", label="one run", **options)
             means = values.groupby(lines).mean()
-            axes.scatter(means, means.index, marker="|", s=200, color="#1b4f8f", label="mean")
+            axes.plot(means, means.index, "|", markersize=14, label="mean", **options)
             cross = values[self._is_recommended(runs)].dropna()
             if len(cross):
-                axes.scatter(cross, lines[cross.index], marker="x", color="k", label="recommended")
+                axes.plot(cross, heights[cross.index], "kx", label="recommended", clip_on=False)
             axes.grid(axis="y", color="0.9")
-            axes.margins(x=0.1)
-            low, high = axes.get_xlim()
-            if high - low < 0.1 and measure in (AGREEMENT, "target/accuracy"):  # noise looks small
-                axes.set_xlim((low + high) / 2 - 0.05, (low + high) / 2 + 0.05)
-            axes.set(xlabel=label)
-            axes.xaxis.set_major_locator(MaxNLocator(3))  # more labels of digits would overlap
-            if measure == "target/accuracy":
-                axes.xaxis.set_major_formatter(PercentFormatter(1.0))
+            axes.set(xlabel=label, xmargin=0.1)
+            axes.locator_params(axis="x", nbins=4, steps=[1, 2, 5, 10])  # more labels would overlap
+            if measure == AGREEMENT or measure in ACCURACIES:
+                low, high = axes.get_xlim()
+                margin = max(0, 0.1 - (high - low)) / 2  # noise looks small
+                smallest = -1 if measure == AGREEMENT else 0
+                axes.set_xlim(max(low - margin, smallest), min(high + margin, 1))
+            if measure in ACCURACIES:
+                axes.xaxis.set_major_formatter("{x:.0%}")
         panels[0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
         if self.recommendation is not None:
             figure.suptitle(f"Recommended: {self.recommendation.setting}")
-        figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)
 
 
