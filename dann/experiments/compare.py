@@ -34,14 +34,17 @@ from dann.experiments.compared_runs import (
 from dann.experiments.comparison import (
     AGREEMENT,
     BOOSTING,
-    DISTILLED_AVERAGE,
     INFO_MAX,
     Comparison,
-    recommend_distilled,
 )
 from dann.experiments.rows import compute_agreement
 from dann.selection import info_max
-from dann.selection.recommend import recommend_run, to_probabilities
+from dann.selection.recommend import (
+    DISTILLED_AVERAGE,
+    recommend_distilled,
+    recommend_run,
+    to_probabilities,
+)
 from dann.training.evaluation import accuracy_columns, predict_target, to_predictions
 from dann.training.preparation import hide_retracing
 

@@ -17,10 +17,11 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS
 from dann.checks import check_choice
 from dann.data import DomainPair, Standardizer
 from dann.data.conversion import has_strings
-from dann.experiments.comparison import BOOSTING, DISTILLED_AVERAGE
+from dann.experiments.comparison import BOOSTING
 from dann.networks.heads import label_head, scale_outputs
 from dann.selection import adapt_shares, compute_outputs, estimate_shares
 from dann.selection.outputs import Outputs
+from dann.selection.recommend import DISTILLED_AVERAGE
 from dann.training import distill
 from dann.training.preparation import compile_model, start
 from dann.training.trainer import Trainer

@@ -13,14 +13,13 @@ from scipy import stats
 
 from dann.data import Standardizer
 from dann.data.probes import name_alignment
-from dann.selection.recommend import Recommendation
+from dann.selection.recommend import DISTILLED_AVERAGE, Recommendation
 from dann.training.report import NOT_ALIGNED, TITLES, WIDTH, format_recommendation
 from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
 INFO_MAX = "selection/info_max"  # ranks runs that agree equally
 GAIN = "gain"
-DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
 BOOSTING = "gradient_boosting"  # without random weights, so its seeds agree trivially
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {**TITLES, GAIN: "gain*"}
@@ -278,20 +277,6 @@ class Comparison:
             figure.suptitle(f"Recommended: {self.recommendation.setting}")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)
-
-
-def recommend_distilled(recommendation: Recommendation, run: str, steps: int) -> Recommendation:
-    """Returns the recommendation of a network that `dann.training.distill` trained.
-
-    Args:
-        recommendation: The recommendation of one of the runs.
-        run: Name of the run of the network.
-        steps: Number of steps.
-    """
-    training = f"a new network was trained for {steps} steps"
-    reason = f"{training} to predict the average of all runs that adapt"
-    reasons = *recommendation.reasons[:-1], reason  # the last reason is for the run
-    return Recommendation(DISTILLED_AVERAGE, run, reasons)
 
 
 def _format_cell(name, count, mean, std):

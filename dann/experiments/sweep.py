@@ -11,10 +11,15 @@ from matplotlib.figure import Figure
 
 from dann.data import DomainPair
 from dann.data.probes import Separation
-from dann.experiments.comparison import DISTILLED_AVERAGE, Comparison, recommend_distilled
+from dann.experiments.comparison import Comparison
 from dann.experiments.rows import read_predictions, read_rows
 from dann.layers.batch_normalization import with_keras_batch_normalization
-from dann.selection.recommend import Recommendation, recommend_run
+from dann.selection.recommend import (
+    DISTILLED_AVERAGE,
+    Recommendation,
+    recommend_distilled,
+    recommend_run,
+)
 from dann.training.distillation import distill
 from dann.training.evaluation import (
     accuracy_columns,

@@ -9,6 +9,8 @@ from scipy import special
 from dann.data.probes import TOO_FEW_EXAMPLES, Separation, name_alignment, probe_domains
 from dann.selection.outputs import Outputs
 
+DISTILLED_AVERAGE = "distilled_average"  # the setting of a network that `distill` trained
+
 
 class Recommendation(NamedTuple):
     """The run to keep, and the reasons.
@@ -130,6 +132,20 @@ def recommend_run(
         )
         average = np.mean(values, axis=0) if adapted and not is_regression else None
     return Recommendation(name, run, tuple(reasons), average)
+
+
+def recommend_distilled(recommendation: Recommendation, run: str, steps: int) -> Recommendation:
+    """Returns the recommendation of a network that `dann.training.distill` trained.
+
+    Args:
+        recommendation: The recommendation of one of the runs.
+        run: Name of the run of the network.
+        steps: Number of steps.
+    """
+    training = f"a new network was trained for {steps} steps"
+    reason = f"{training} to predict the average of all runs that adapt"
+    reasons = *recommendation.reasons[:-1], reason  # the last reason is for the run
+    return Recommendation(DISTILLED_AVERAGE, run, reasons)
 
 
 def find_closest_to_average(probabilities: Sequence[np.ndarray]) -> int:
