@@ -94,7 +94,7 @@ def print_next_steps(run, domains, row):
     from dann.training.report import recommend_classifier
 
     if "source_only/probe/low" in row:
-        print(recommend_classifier(row, domains.target_test[1] is not None))
+        print(recommend_classifier(row, domains))
     argument = format_argument("run", run)
     print(f"Next: {format_command('evaluate' if domains.nuisances else 'diagnose')} {argument}")
     if domains.target_test[1] is None and not domains.nuisances and not domains.is_regression:

@@ -24,7 +24,7 @@ from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
 from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.jacobians import jacobians
-from dann.diagnostics.label_loss_baselines import label_loss_baselines
+from dann.diagnostics.label_loss_baselines import MAX_LOSS_FRACTION, label_loss_baselines
 from dann.diagnostics.layer_outputs import layer_outputs
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
 from dann.diagnostics.reversal_state import MAX_HEAD_CHANGE, MIN_PARALLEL_COSINE, STRENGTH_TOLERANCE
@@ -191,7 +191,7 @@ RANGES = (
     ),
     HealthyRange(
         "label/loss",
-        lambda m: (-math.inf, 0.9 * m["label/prior_entropy"]),
+        lambda m: (-math.inf, MAX_LOSS_FRACTION * m["label/prior_entropy"]),
         "Label loss in nats; a prediction of only the class shares is slightly above the limit.",
         "Check the labels; train longer.",
         "labels not learned",

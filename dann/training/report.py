@@ -11,6 +11,7 @@ from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
 from dann.data.probes import TOO_FEW_EXAMPLES, name_alignment
 from dann.diagnostics import find_confounded_classes
+from dann.diagnostics.label_loss_baselines import MAX_LOSS_FRACTION
 from dann.diagnostics.leakage import Leakage
 from dann.selection import estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
@@ -189,23 +190,41 @@ def describe_shares(
     return textwrap.fill(f"{title}: {cells}{differ}", WIDTH, subsequent_indent="  ")
 
 
-def recommend_classifier(row: Mapping[str, Any], has_labels: bool) -> str:
+def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
     """Returns in words which classifier of a run to use; see `dann.selection.recommend`.
 
-    It reads no target labels.
+    It recommends none if the classifier did not learn the labels of the source. Target labels do
+    not change the choice.
 
     Args:
         row: Summary of a run with a baseline and its probe, `source_only/probe/low`.
-        has_labels: Whether the run measured the accuracy on the target.
+        domains: The data.
     """
+    network, prefix, reason = row["method"], "", ""
     if row["source_only/probe/low"] <= 0.5:
         interval = row["source_only/probe/low"], row["source_only/probe/high"]
         is_unknown = name_alignment(*interval) == "undetermined"
-        reason = f"shift unknown: {TOO_FEW_EXAMPLES}" if is_unknown else "no visible shift"
-        return format_recommendation(f"source only ({reason})", has_labels)
-    is_probed = "probe/low" in row
-    is_rejected = is_probed and name_alignment(row["probe/low"], row["probe/high"]) == "not aligned"
-    return format_recommendation(row["method"], has_labels, NOT_ALIGNED if is_rejected else "")
+        shift = f"shift unknown: {TOO_FEW_EXAMPLES}" if is_unknown else "no visible shift"
+        network, prefix = f"source only ({shift})", "source_only/"
+    elif name_alignment(row.get("probe/low", 0), row.get("probe/high", 1)) == "not aligned":
+        reason = NOT_ALIGNED
+    if score := _find_chance_score(row, prefix, domains.source_test[1]):
+        text = f"Recommended: none, because {network} did not learn the labels: {score}"
+        return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+    return format_recommendation(network, domains.target_test[1] is not None, reason)
+
+
+def _find_chance_score(row, prefix, labels):
+    """Returns the accuracy or R2 on the source if a constant prediction is about as good."""
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    # With rare classes, a useful classifier may be better in only one of the accuracies.
+    constant = {"accuracy": shares.max(), "balanced_accuracy": 1 / len(shares), "r2": 0.0}
+    scores = {k: row[key] for k in constant if (key := f"{prefix}source/{k}") in row}
+    if any(1 - scores[k] <= MAX_LOSS_FRACTION * (1 - constant[k]) for k in scores):
+        return ""
+    name, score = next(iter(scores.items()))
+    title = "R2" if name == "r2" else name
+    return f"source test {title} {score:.0%} (constant prediction: {constant[name]:.0%})"
 
 
 def format_recommendation(network: str, has_labels: bool, reason: str = "") -> str:

@@ -112,18 +112,27 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     advice = {"not aligned": ": do not trust these predictions", "undetermined": f": {TOO_FEW}"}
     assert report.describe_alignment(row).replace("\n ", "") == line + advice.get(alignment, "")
     row |= summarize_probe("source_only/", 0.53, 0.51)
+    row |= {"source/accuracy": 0.9, "source/balanced_accuracy": 0.5, "source_only/source/r2": 0.1}
+    labels, reason = np.arange(20) % 2, "the domains are not aligned"
+    domains = mock.Mock(source_test=(None, labels), target_test=(None, labels))
+    line = "Recommended without target labels: dann" + f", although {reason}" * is_rejected
+    assert report.recommend_classifier(row, domains) == line
+    domains.target_test = None, None
     line = "Recommended: dann; not verified: label some target examples first"
-    reason = "the domains are not aligned"
     if is_rejected:
         line = f"Recommended: label some target examples first, because {reason}; then test dann"
-    assert report.recommend_classifier(row, False) == line
-    line = "Recommended without target labels: dann" + f", although {reason}" * is_rejected
-    assert report.recommend_classifier(row, True) == line
+    assert report.recommend_classifier(row, domains) == line
+    line = report.recommend_classifier(row | {"source/accuracy": 0.54}, domains)
+    assert line.startswith(
+        "Recommended: none, because dann did not learn the labels: source test ac"
+    )
     for low in (0.5, 0.3):  # the second interval ends at 74%
         row |= summarize_probe("source_only/", 0.52, low)
         reason = f"shift unknown: {TOO_FEW}" if low == 0.3 else "no visible shift"
-        line = " ".join(report.recommend_classifier(row, False).split())
+        line = " ".join(report.recommend_classifier(row, domains).split())
         assert line.startswith(f"Recommended: source only ({reason}); not verified: label")
+    line = report.recommend_classifier(row | {"source_only/source/r2": 0.05}, domains)
+    assert line.startswith("Recommended: none, because source only (shift unknown: ")
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
