@@ -14,7 +14,7 @@ from scipy import stats
 from dann.data import Standardizer
 from dann.data.probes import name_alignment
 from dann.selection.recommend import DISTILLED_AVERAGE, Recommendation
-from dann.training.report import NOT_ALIGNED, TITLES, WIDTH, format_recommendation
+from dann.training.report import NOT_ALIGNED, TITLES, WIDTH, describe_doubt, format_recommendation
 from dann.training.run_directory import RunDirectory
 
 AGREEMENT = "selection/agreement"
@@ -23,7 +23,6 @@ GAIN = "gain"
 BOOSTING = "gradient_boosting"  # without random weights, so its seeds agree trivially
 ACCURACIES = ["source/accuracy", "target/accuracy"]
 _TITLES = {**TITLES, GAIN: "gain*"}
-_MIN_GAIN = 0.01  # smaller gains are noise
 _MAX_SOURCE_LOSS = 0.05  # a larger loss of source accuracy is printed
 
 
@@ -193,12 +192,9 @@ class Comparison:
         gains = adapted.groupby("setting")[GAIN].mean().dropna()
         is_adapted = setting in adapted["setting"].array
         decisive_gains = gains.reindex([setting]) if is_adapted else gains.nlargest(1)
-        is_wrong = decisive_gains <= -_MIN_GAIN if is_adapted else decisive_gains >= _MIN_GAIN
-        unit = "%" if self.measure == "mae" else " points"
-        return doubts + [
-            f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
-            for name, gain in decisive_gains[is_wrong].items()
-        ]
+        for name, gain in decisive_gains.items():
+            doubts.append(describe_doubt(name, self.measure, gain, is_adapted))
+        return [doubt for doubt in doubts if doubt]
 
     def _describe_misalignment(self):
         """Returns a clause if an adapted network is recommended and all probes speak against it."""

@@ -1,5 +1,6 @@
 """Console output of a finished run: accuracies, leakage, alignment and recommendation."""
 
+import math
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,7 @@ WIDTH = 100  # columns of the console
 NOT_ALIGNED = "the domains are not aligned"
 _SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
+_MIN_GAIN = 0.01  # smaller gains are noise
 # Titles of the measures of a run; those with * use target labels.
 TITLES = {
     "source/accuracy": "source",
@@ -194,7 +196,7 @@ def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
     """Returns in words which classifier of a run to use; see `dann.selection.recommend`.
 
     It recommends none if the classifier did not learn the labels of the source. Target labels do
-    not change the choice.
+    not change the choice; a clause states whether they speak against it.
 
     Args:
         row: Summary of a run with a baseline and its probe, `source_only/probe/low`.
@@ -211,7 +213,27 @@ def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
     if score := _find_chance_score(row, prefix, domains.source_test[1]):
         text = f"Recommended: none, because {network} did not learn the labels: {score}"
         return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return format_recommendation(network, domains.target_test[1] is not None, reason)
+    measure = "mae" if "source/mae" in row else "accuracy"
+    target, reference = (row.get(f"{k}target/{measure}", math.nan) for k in ("", "source_only/"))
+    gain = 1 - target / reference if measure == "mae" else target - reference
+    doubt = describe_doubt(row["method"], measure, gain, is_recommended=not prefix)
+    return format_recommendation(network, domains.target_test[1] is not None, reason, doubt)
+
+
+def describe_doubt(name: str, measure: str, gain: float, is_recommended: bool) -> str:
+    """Returns a clause if target labels speak against a recommendation, otherwise `""`.
+
+    Args:
+        name: A network that adapts.
+        measure: `"accuracy"` or `"mae"`.
+        gain: The gain in accuracy over source only, or the fraction of its MAE that is removed;
+            NaN without labels.
+        is_recommended: Whether the network is recommended, and not source only.
+    """
+    unit = "%" if measure == "mae" else " points"
+    is_wrong = gain <= -_MIN_GAIN if is_recommended else gain >= _MIN_GAIN
+    text = f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
+    return text if is_wrong else ""
 
 
 def _find_chance_score(row, prefix, labels):
@@ -227,7 +249,7 @@ def _find_chance_score(row, prefix, labels):
     return f"source test {title} {score:.0%} (constant prediction: {constant[name]:.0%})"
 
 
-def format_recommendation(network: str, has_labels: bool, reason: str = "") -> str:
+def format_recommendation(network: str, has_labels: bool, reason: str = "", doubt: str = "") -> str:
     """Formats a recommendation, which is not verified without target labels.
 
     No measurement without labels can show that each class of the target is aligned with the same
@@ -237,10 +259,12 @@ def format_recommendation(network: str, has_labels: bool, reason: str = "") -> s
         network: The recommended network in words.
         has_labels: Whether the accuracy on the target was measured.
         reason: Clause that speaks against the network, such as `NOT_ALIGNED`. Defaults to none.
+        doubt: The result of `describe_doubt`. Defaults to none.
     """
     if has_labels:
         text = f"Recommended without target labels: {network}"
         text += f", although {reason}" if reason else ""
+        text += f", {doubt}" if doubt else ""
     elif reason:
         text = "Recommended: label some target examples first, because "
         text += f"{reason}; then test {network}"

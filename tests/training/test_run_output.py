@@ -117,6 +117,9 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     domains = mock.Mock(source_test=(None, labels), target_test=(None, labels))
     line = "Recommended without target labels: dann" + f", although {reason}" * is_rejected
     assert report.recommend_classifier(row, domains) == line
+    accuracies = {"target/accuracy": 0.737, "source_only/target/accuracy": 0.8}
+    line += ", but by target labels, the gain of dann is -6.3 points"
+    assert " ".join(report.recommend_classifier(row | accuracies, domains).split()) == line
     domains.target_test = None, None
     line = "Recommended: dann; not verified: label some target examples first"
     if is_rejected:
@@ -133,6 +136,8 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
         assert line.startswith(f"Recommended: source only ({reason}); not verified: label")
     line = report.recommend_classifier(row | {"source_only/source/r2": 0.05}, domains)
     assert line.startswith("Recommended: none, because source only (shift unknown: ")
+    doubts = [report.describe_doubt("dann", "mae", gain, False)[-14:] for gain in (0.2, 0.002)]
+    assert doubts == ["dann is +20.0%", ""]  # of a recommendation of source only
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
