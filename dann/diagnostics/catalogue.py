@@ -24,7 +24,7 @@ from dann.diagnostics.conflict import gradient_conflict
 from dann.diagnostics.discriminator_vs_probe import discriminator_vs_probe
 from dann.diagnostics.feature_distance import feature_distance
 from dann.diagnostics.jacobians import jacobians
-from dann.diagnostics.label_loss_baselines import MAX_LOSS_FRACTION, label_loss_baselines
+from dann.diagnostics.label_loss_baselines import label_loss_baselines
 from dann.diagnostics.layer_outputs import layer_outputs
 from dann.diagnostics.minmax_spectrum import minmax_spectrum
 from dann.diagnostics.reversal_state import MAX_HEAD_CHANGE, MIN_PARALLEL_COSINE, STRENGTH_TOLERANCE
@@ -33,6 +33,11 @@ from dann.diagnostics.signal_propagation import signal_propagation
 from dann.diagnostics.straight_through_health import straight_through_health
 
 Bounds = tuple[float, float]
+
+# The end of a run applies these limits to other examples: to the error on the test set, and to the
+# predicted class shares of the whole target.
+MAX_LOSS_FRACTION = 0.9  # of the loss of a constant model; above it, the labels are not learned
+MAX_SHARE_DISTANCE = 0.2  # total variation distance of class shares
 
 
 class HealthyRange(NamedTuple):
@@ -199,9 +204,9 @@ RANGES = (
     ),
     HealthyRange(
         "target/share_distance",
-        lambda m: (-math.inf, m["target/chance_share_distance"] + 0.12),
+        lambda m: (-math.inf, max(MAX_SHARE_DISTANCE, 2 * m["target/chance_share_distance"])),
         "Distance between the class shares of the source and the predicted shares of the target.",
-        "Inputs that look like another class increase the distance. If the true shares differ, "
+        "Check the predictions of some target examples. If they are right, the shares differ, and "
         "aligning whole domains moves examples into wrong classes.",
         "label shift",
         (0, -1),

@@ -9,10 +9,6 @@ from dann.checks import check_class_range
 from dann.data.conversion import to_class_indices
 from dann.diagnostics.outputs import pair_outputs
 
-# Fraction of the loss of a constant model above which the labels are not learned. The end of a run
-# uses it for the error on the test set, too.
-MAX_LOSS_FRACTION = 0.9
-
 
 def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     """Compares the label loss with the loss of a constant model, and measures target predictions.

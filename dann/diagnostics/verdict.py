@@ -34,7 +34,7 @@ VERDICTS = {
     "oracle": "Oracle: the model trains on target labels, so there is nothing to adapt.",
     "source only": "Source only: nothing adapts.",
     "collapsed": "Collapsed: nearly all target examples are predicted as one class.",
-    "label shift": "Label shift: source and target seem to have different class shares.",
+    "label shift": "Label shift, or classification errors: the predicted class shares differ.",
     "not aligned": "Not aligned: the features differ.",
     "partly aligned": "Partly aligned: the features still differ.",
     "aligned": "Aligned: the features hardly differ.",
@@ -197,6 +197,8 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     if name in _ON_ALIGNMENT and "probe/accuracy" in measurements:
         accuracy = measurements["probe/accuracy"]
         headline += f" A new domain probe has an accuracy of {accuracy:.0%} (chance 50%)."
+    if name == "label shift":
+        headline += f" Their distance is {100 * measurements['target/share_distance']:.0f} points."
     reasons = tuple(finding.reason for finding in findings)
     return Verdict(name, headline, reasons, findings[0].advice)
 

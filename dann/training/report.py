@@ -12,7 +12,7 @@ from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
 from dann.data.probes import TOO_FEW_EXAMPLES, name_alignment
 from dann.diagnostics import find_confounded_classes
-from dann.diagnostics.label_loss_baselines import MAX_LOSS_FRACTION
+from dann.diagnostics.catalogue import MAX_LOSS_FRACTION, MAX_SHARE_DISTANCE
 from dann.diagnostics.leakage import Leakage
 from dann.selection import estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
@@ -21,7 +21,6 @@ from dann.selection.shares import ShareEstimate
 
 WIDTH = 100  # columns of the console
 NOT_ALIGNED = "the domains are not aligned"
-_SHARE_CHANGE = 0.2  # total variation distance
 _MAX_LISTED_CLASSES = 10
 _MIN_GAIN = 0.01  # smaller gains are noise
 # Titles of the measures of a run; those with * use target labels.
@@ -169,7 +168,7 @@ def describe_shares(
     """Returns the class shares of a target without labels in words.
 
     If their distance from the class shares of the source, half of the sum of the absolute
-    differences, is at least 0.2, either the class shares have changed, or the predictions are
+    differences, is above 0.2, either the class shares have changed, or the predictions are
     wrong.
 
     Args:
@@ -188,7 +187,7 @@ def describe_shares(
         cells += f" (source {', '.join(f'{share:.0%}' for share in source)})"
     else:
         cells = f"total variation distance from the source {distance:.0%}"
-    differ = "; they differ: label some examples" if distance >= _SHARE_CHANGE else ""
+    differ = "; they differ: label some examples" if distance > MAX_SHARE_DISTANCE else ""
     return textwrap.fill(f"{title}: {cells}{differ}", WIDTH, subsequent_indent="  ")
 
 

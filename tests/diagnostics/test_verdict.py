@@ -96,6 +96,7 @@ def test_known_state_is_named(state):
     assert result.name == state.partition(",")[0]
     explained = any("Different class shares" in reason for reason in result.reasons)
     assert explained == (state == "label shift")
+    assert result.headline.endswith(" is 38 points.") == explained
     assert result.reasons[0].startswith("Not finite: ") == (result.name == "diverged")
 
 
@@ -124,7 +125,7 @@ ALIGNED = {
     "label/largest_share": 0.5,
     "target/largest_share": 0.5,
     "target/share_distance": 0.1,
-    "target/confident_share_distance": 0.2,
+    "target/confident_share_distance": 0.21,
     "target/chance_share_distance": 0.07,
     "mmd/squared": 0.01,
     "mmd/null": 0.003,
@@ -166,10 +167,11 @@ def probe(low, high):
         ({"target/largest_share": 0.95}, "collapsed"),
         ({"target/largest_share": 0.95, "label/largest_share": 0.94}, "aligned"),
         ({"target/largest_share": 0.95, "reversal/state": "none"}, "source only"),
-        ({"target/share_distance": 0.2}, "label shift"),
-        ({"target/share_distance": 0.18}, "aligned"),
-        ({"target/share_distance": 0.2, "domain/loss": 1.1}, "aligned"),
-        ({"target/share_distance": 0.2, "mmd/squared": 0.06, "mmd/matched": 0.06}, "not aligned"),
+        ({"target/share_distance": 0.21, "target/chance_share_distance": 0.1}, "label shift"),
+        ({"target/share_distance": 0.2, "target/chance_share_distance": 0.02}, "aligned"),
+        ({"target/share_distance": 0.21, "target/chance_share_distance": 0.11}, "aligned"),
+        ({"target/share_distance": 0.21, "domain/loss": 1.1}, "aligned"),
+        ({"target/share_distance": 0.21, "mmd/squared": 0.06, "mmd/matched": 0.06}, "not aligned"),
         ({"target/share_distance": 0.5, "target/largest_share": 0.95}, "collapsed"),
         (probe(0.6, 0.66), "aligned"),
         (probe(0.6, 0.68), "partly aligned"),
@@ -198,8 +200,8 @@ def test_rule_applies_at_its_threshold(change, name):
         ({"conflict/ratio": 0.05, "label/loss": 0.65}, False, True),
         ({"label/loss": 0.65, "reversal/strength": 0.0}, True, False),
         ({"label/loss": 0.65, "reversal/state": "none"}, False, False),
-        ({"target/share_distance": 0.2}, False, True),
-        ({"target/share_distance": 0.2, "target/confident_share_distance": 0.1}, True, False),
+        ({"target/share_distance": 0.21}, False, True),
+        ({"target/share_distance": 0.21, "target/confident_share_distance": 0.1}, True, False),
     ],
 )
 def test_advice_on_the_strength_has_one_direction(change, can_raise, can_lower):
