@@ -165,7 +165,7 @@ RANGES = (
     HealthyRange(
         "domain/loss",
         lambda m: (-math.inf, m["probe/loss"] + 0.3),
-        "Loss of the discriminator in inference mode, far above the loss of a new probe.",
+        "Loss of the discriminator in inference mode; suspicious if far above a new probe's loss.",
         "If it is as high in training (metrics.csv), make the discriminator larger or raise its "
         "learning rate (`dann.optimizers.faster_heads`). Otherwise train longer: the moving "
         "averages of batch normalization lag behind.",
