@@ -197,7 +197,7 @@ RANGES = (
     HealthyRange(
         "label/loss",
         lambda m: (-math.inf, MAX_LOSS_FRACTION * m["label/prior_entropy"]),
-        "Label loss in nats; a prediction of only the class shares is slightly above the limit.",
+        "Label loss in nats; a model that ignores its inputs exceeds the limit.",
         "Check the labels; train longer.",
         "labels not learned",
         (0, -1),

@@ -31,16 +31,15 @@ class AccuracyEstimate(NamedTuple):
     def rejection_reason(self) -> str | None:
         """Why the estimate is rejected, or `None`."""
         if self.high - self.low > _MAX_WIDTH:
-            return (
-                f"90% interval {self.low:.0%} to {self.high:.0%}, too wide: label up to 50 examples"
-            )
+            return f"the 90% interval is wider than {100 * _MAX_WIDTH:.0f} points"
         return None
 
     def __str__(self):
-        estimate = f"{self.accuracy:.0%} (90% interval {self.low:.0%} to {self.high:.0%})"
-        if self.rejection_reason:
-            estimate = f"cannot tell ({self.rejection_reason})"
-        return f"Expected target accuracy: {estimate}"
+        is_rejected = self.rejection_reason is not None
+        estimate = "unknown" if is_rejected else f"{self.accuracy:.0%}"
+        advice = "; label 50 examples" if is_rejected else ""
+        interval = f"90% interval {self.low:.0%} to {self.high:.0%}"
+        return f"Expected target accuracy: {estimate} ({interval}){advice}"
 
 
 def expected_accuracy(

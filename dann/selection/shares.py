@@ -68,7 +68,7 @@ class ShareEstimate(NamedTuple):
 
     def __str__(self):
         if self.rejection_reason:
-            return f"estimated class shares on the target: cannot tell ({self.rejection_reason})"
+            return f"estimated class shares on the target: unknown ({self.rejection_reason})"
         columns = range(len(self.target)), self.target, self.errors, self.source
         words = [
             f"class {k} {share:.0%} ± {error:.0%} (source {old:.0%})"

@@ -135,8 +135,8 @@ def test_confidence_is_calibrated_and_corrected_for_its_error():
     assert estimate.accuracy == pytest.approx(0.8413 - 0.166, abs=0.01)
     assert estimate.low == pytest.approx(0.8413 - 0.426, abs=0.01)
     assert estimate.high == pytest.approx(0.8413 - 0.039, abs=0.01)
-    words = "cannot tell (90% interval 42% to 80%, too wide: label up to 50 examples)"
-    assert str(estimate) == f"Expected target accuracy: {words}"
+    words = "Expected target accuracy: unknown (90% interval 42% to 80%); label 50 examples"
+    assert str(estimate) == words
     narrow = AccuracyEstimate(0.8, 0.75, 0.85)
     assert str(narrow) == "Expected target accuracy: 80% (90% interval 75% to 85%)"
     # A classifier that always predicts equal probabilities.
@@ -150,4 +150,4 @@ def test_accuracy_outside_of_the_calibration_has_no_interval(classes, scale):
     logits = scale * np.eye(classes)[labels]
     estimate = estimate_accuracy(Outputs(logits, source_logits=logits, source_labels=labels))
     assert estimate == pytest.approx((0.834 if scale else 0, 0, 1), abs=1e-3)
-    assert "cannot tell" in str(estimate)
+    assert "unknown (90% interval 0% to 100%)" in str(estimate)
