@@ -15,6 +15,7 @@ STRENGTH_ADVICE = {
     0: "",
     1: " You can also raise the strength.",
 }
+_CONTRADICTION = " A higher strength would improve this value, but others require a lower one."
 
 
 class Evidence(NamedTuple):
@@ -56,6 +57,7 @@ def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
     for number, row in enumerate(rows):
         if not row.is_healthy:
             clause = STRENGTH_ADVICE[change if row.strength_change == change else 0]
+            clause = _CONTRADICTION if (row.strength_change, change) == (1, -1) else clause
             rows[number] = row._replace(advice=(row.range.advice + clause).strip())
     return sorted(rows, key=lambda row: row.is_healthy)
 

@@ -249,6 +249,8 @@ def _check_ranges(m) -> Iterator[Finding]:
             continue
         implied = None if row.range.verdict in excluded else row.range.verdict
         reason = f"`{row.name}` is {row.value:.3g}. {row.range.meaning}"
+        if not row.range.advice:  # only the strength changes this value
+            reason += f" {row.advice}".rstrip()
         yield Finding(implied, reason, row.advice)
 
 

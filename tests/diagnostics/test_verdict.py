@@ -210,6 +210,8 @@ def test_advice_on_the_strength_has_one_direction(change, can_raise, can_lower):
     advice = [row.advice for row in evidence(measurements)] + [verdict(measurements).advice]
     assert any("raise the strength" in text for text in advice) == can_raise
     assert any("Lower the strength" in text for text in advice) == can_lower
+    contradicts = any("improve this value, but" in text for text in verdict(measurements).reasons)
+    assert contradicts == ("conflict/ratio" in change)
 
 
 def test_reasons_include_findings_that_do_not_decide():
