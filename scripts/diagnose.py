@@ -46,6 +46,8 @@ def main(cfg):
     batch = domains.batches(count, cfg.seed)[0]
     print_line = functools.partial(print, flush=True)
     measurements, skip_reasons = measure(model, batch, names, cfg.step_samples, print_line)
+    summary = run.summary() if run.is_finished() else {}
+    measurements |= {k: summary[k] for k in ("target/accuracy", "target/mae") if k in summary}
     metadata = {
         "method": type(model).__name__,
         "source": domains.source,

@@ -215,7 +215,7 @@ RANGES = (
         "probe/accuracy",
         (-math.inf, MAX_ALIGNED_ACCURACY),
         "Accuracy of a new domain probe; 50% means aligned. The verdict uses its 95% interval.",
-        "Train longer; label some target examples (`dann-evaluate run=... label=50`).",
+        "Train longer; without target labels, label some (`dann-evaluate run=... label=50`).",
         strength_changes=(0, 1),
     ),
     HealthyRange(

@@ -117,10 +117,10 @@ STATES = {
 }
 
 _ADVICE = {
-    "aligned": "Use a score of `dann.selection` to estimate whether the classes are also aligned.",
-    "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
-    "not aligned": "Train longer. To compare with source only, label some target examples "
-    "(`dann-evaluate run=... label=50`).",
+    "aligned": "Use {measure} to estimate whether the classes are also aligned.",
+    "partly aligned": "Compare runs by {measure}, or train longer.",
+    "not aligned": "Train longer, and compare with source only (`dann-evaluate run=... label=50` "
+    "without target labels).",
     "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",
     "undetermined": "Pass at least 100 examples of each domain.",
 }
@@ -175,7 +175,8 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     class of the target is aligned with the same class of the source.
 
     Args:
-        measurements: The measurements of all diagnostics together.
+        measurements: The measurements of all diagnostics together. With `target/accuracy` or
+            `target/mae`, the verdict is the same, but the advice recommends no scores.
 
     Example:
 
@@ -270,7 +271,9 @@ def _check_probe(m) -> Iterator[Finding]:
 
 def _advise_alignment(name, m):
     can_raise = name == "not aligned" and choose_strength_change(evidence(m), m) == 1
-    return _ADVICE[name] + STRENGTH_ADVICE[int(can_raise)]
+    has_labels = "target/accuracy" in m or "target/mae" in m
+    measure = "the test results on the target" if has_labels else "a score of `dann.selection`"
+    return _ADVICE[name].format(measure=measure) + STRENGTH_ADVICE[int(can_raise)]
 
 
 def _check_discrepancy(m) -> Iterator[Finding]:

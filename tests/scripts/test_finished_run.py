@@ -49,6 +49,7 @@ def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     assert report.count("<img ") == 3  # with the run's features and confusion
     accuracy = json.loads((folder / "run/summary.json").read_text())["target/accuracy"]
     assert f"<td>{accuracy:.1%}</td>" in report
+    assert numbers["target/accuracy"] == accuracy
 
 
 def test_evaluate_prints_and_changes_no_file(folder, tmp_path, run_here, run_well, check_refused):
