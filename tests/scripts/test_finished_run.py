@@ -34,7 +34,9 @@ def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     assert f"{diagnosis['headline']} - {diagnosis['reasons'][0]} " in " ".join(output.split())
     assert max(map(len, output.splitlines())) <= 100
     assert "2/5 discriminator_vs_probe: " in output
-    assert "on 40 training examples per domain; train.py probes held-out source" in output
+    summary = json.loads((folder / "run/summary.json").read_text())
+    probe = f"train.py probes held-out source examples ({summary['probe/accuracy']:.0%})"
+    assert f"on 40 training examples per domain; {probe}" in output
     assert output.endswith("Written to run/report.html\n")
     about = {"method": "DANN", "step": 4, "examples of each domain": 40}
     assert about.items() <= diagnosis["metadata"].items()
@@ -47,9 +49,8 @@ def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     assert f"<h1>{html.escape(diagnosis['headline'])}</h1>" in report
     assert [path.name for path in (folder / "run/figures").glob("*.svg")] == ["diagnosis_probe.svg"]
     assert report.count("<img ") == 3  # with the run's features and confusion
-    accuracy = json.loads((folder / "run/summary.json").read_text())["target/accuracy"]
-    assert f"<td>{accuracy:.1%}</td>" in report
-    assert numbers["target/accuracy"] == accuracy
+    assert f"<td>{summary['target/accuracy']:.1%}</td>" in report
+    assert numbers["target/accuracy"] == summary["target/accuracy"]
 
 
 def test_evaluate_prints_and_changes_no_file(folder, tmp_path, run_here, run_well, check_refused):
