@@ -47,6 +47,10 @@ def expected_accuracy(
 ) -> AccuracyEstimate:
     """Estimates the accuracy of a model on a target without labels.
 
+    With the present calibration every interval is at least 0.387 wide. Intervals above 0.2 are
+    rejected, so no estimate is accepted: measure the accuracy on labeled examples instead
+    (`label=50` of `scripts/evaluate.py`). The page "Can I trust it?" compares estimates.
+
     On the held-out source, a temperature and one bias per class are fitted by maximum likelihood.
     The average confidence `c` is the mean over the target of the largest calibrated probability.
     It is nearly always too high after a shift: on 35 pairs of domains, the median error was 0.166,
@@ -55,10 +59,7 @@ def expected_accuracy(
     - `accuracy = c - 0.166`, at least 0, with the 90% interval `[c - 0.426, c - 0.039]`
 
     The pairs had 2 to 10 classes. With more classes, or for `c < 0.426`, the interval is [0, 1].
-
-    An interval wider than 0.2 is rejected, and `rejection_reason` contains the reason. With this
-    calibration every interval is at least 0.387 wide, so measure the accuracy on labeled examples
-    instead (`label=50` of `scripts/evaluate.py`). The page "Can I trust it?" compares estimates.
+    `rejection_reason` of the result contains the reason.
 
     Args:
         model: Model of `dann.adaptation`, or any Keras model from inputs to logits.
