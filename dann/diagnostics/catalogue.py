@@ -49,6 +49,7 @@ class HealthyRange(NamedTuple):
             measurements. A `KeyError` in the function means that the bounds are unknown.
         meaning: Description of the measurement.
         advice: What to do about a value outside the bounds, without changes of the strength.
+            Defaults to nothing.
         verdict: The verdict on a model with a value outside. Defaults to `None`: no verdict.
         strength_changes: What to do about the strength if the value is below, and if it is above
             the bounds: -1 to lower it, 1 to raise it. Defaults to no change.
@@ -57,7 +58,7 @@ class HealthyRange(NamedTuple):
     name: str
     bounds: Bounds | Callable[[Mapping[str, Any]], Bounds]
     meaning: str
-    advice: str
+    advice: str = ""
     verdict: str | None = None
     strength_changes: tuple[int, int] = (0, 0)
 
@@ -222,14 +223,12 @@ RANGES = (
         "conflict/ratio",
         (0.1, 100),
         "Norm of the backbone's adversarial gradient, relative to the gradient of the label loss.",
-        "",
         strength_changes=(1, -1),
     ),
     HealthyRange(
         "conflict/cosine",
         (-0.9, 1.0),
         "Cosine of the two gradients; slightly negative is usual, near -1 they cancel.",
-        "",
         strength_changes=(-1, 0),
     ),
     HealthyRange(

@@ -249,9 +249,8 @@ def _check_ranges(m) -> Iterator[Finding]:
         if row.is_healthy or not math.isfinite(row.value) or row.name == "probe/accuracy":
             continue
         implied = None if row.range.verdict in excluded else row.range.verdict
-        reason = f"`{row.name}` is {row.value:.3g}. {row.range.meaning}"
-        if not row.range.advice:  # only the strength changes this value
-            reason += f" {row.advice}".rstrip()
+        strength_advice = "" if row.range.advice else row.advice
+        reason = f"`{row.name}` is {row.value:.3g}. {row.range.meaning} {strength_advice}".rstrip()
         yield Finding(implied, reason, row.advice)
 
 

@@ -35,11 +35,10 @@ class AccuracyEstimate(NamedTuple):
         return None
 
     def __str__(self):
-        is_rejected = self.rejection_reason is not None
-        estimate = "unknown" if is_rejected else f"{self.accuracy:.0%}"
-        advice = "; label 50 examples" if is_rejected else ""
-        interval = f"90% interval {self.low:.0%} to {self.high:.0%}"
-        return f"Expected target accuracy: {estimate} ({interval}){advice}"
+        interval = f"(90% interval {self.low:.0%} to {self.high:.0%})"
+        if self.rejection_reason:
+            return f"Expected target accuracy: unknown {interval}; label 50 examples"
+        return f"Expected target accuracy: {self.accuracy:.0%} {interval}"
 
 
 def expected_accuracy(

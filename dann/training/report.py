@@ -153,12 +153,9 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
     if "probe/low" not in row:
         return "Alignment: unknown (no probe)"
     alignment = name_alignment(row["probe/low"], row["probe/high"])
-    advice = {
-        "not aligned": ": do not trust these predictions",
-        "undetermined": f": {TOO_FEW_EXAMPLES}",
-    }
-    probe = f"probe accuracy {row['probe/accuracy']:.0%}, chance 50%"
-    line = f"Alignment: {alignment} ({probe}){advice.get(alignment, '')}"
+    advice = {"not aligned": "do not trust these predictions", "undetermined": TOO_FEW_EXAMPLES}
+    line = f"Alignment: {alignment} (probe accuracy {row['probe/accuracy']:.0%}, chance 50%)"
+    line += f": {advice[alignment]}" if alignment in advice else ""
     return textwrap.fill(line, WIDTH, subsequent_indent="  ")
 
 
@@ -244,8 +241,7 @@ def _find_chance_score(row, prefix, labels):
     if any(1 - scores[k] <= MAX_LOSS_FRACTION * (1 - constant[k]) for k in scores):
         return ""
     name, score = next(iter(scores.items()))
-    title = "R2" if name == "r2" else name
-    return f"source test {title} {score:.0%} (constant prediction: {constant[name]:.0%})"
+    return f"source test {name.replace('r2', 'R2')} {score:.0%}, chance {constant[name]:.0%}"
 
 
 def format_recommendation(network: str, has_labels: bool, reason: str = "", doubt: str = "") -> str:
