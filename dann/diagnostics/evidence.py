@@ -10,12 +10,12 @@ from dann.diagnostics.catalogue import RANGES, HealthyRange
 _MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
 # The domains differ if `mmd/squared` exceeds this value and this multiple of its null quantile.
 _MIN_MMD, _NULL_FACTOR = 0.05, 4
+# By the change that a value suggests, and the change that is advised.
 STRENGTH_ADVICE = {
-    -1: " Lower the strength, or raise it later (`WarmStart`) or more slowly.",
-    0: "",
-    1: " You can also raise the strength.",
+    (-1, -1): " Lower the strength, or raise it later (`WarmStart`) or more slowly.",
+    (1, 1): " You can also raise the strength.",
+    (1, -1): " A higher strength would improve this value, but others require a lower one.",
 }
-_CONTRADICTION = " A higher strength would improve this value, but others require a lower one."
 
 
 class Evidence(NamedTuple):
@@ -56,8 +56,7 @@ def evidence(measurements: Mapping[str, Any]) -> list[Evidence]:
     change = choose_strength_change(rows, measurements)
     for number, row in enumerate(rows):
         if not row.is_healthy:
-            clause = STRENGTH_ADVICE[change if row.strength_change == change else 0]
-            clause = _CONTRADICTION if (row.strength_change, change) == (1, -1) else clause
+            clause = STRENGTH_ADVICE.get((row.strength_change, change), "")
             rows[number] = row._replace(advice=(row.range.advice + clause).strip())
     return sorted(rows, key=lambda row: row.is_healthy)
 

@@ -272,7 +272,7 @@ def _advise_alignment(name, m):
     can_raise = name == "not aligned" and choose_strength_change(evidence(m), m) == 1
     has_labels = "target/accuracy" in m or "target/mae" in m
     measure = "the test results on the target" if has_labels else "a score of `dann.selection`"
-    return _ADVICE[name].format(measure=measure) + STRENGTH_ADVICE[int(can_raise)]
+    return _ADVICE[name].format(measure=measure) + (STRENGTH_ADVICE[1, 1] if can_raise else "")
 
 
 def _check_discrepancy(m) -> Iterator[Finding]:

@@ -1,6 +1,5 @@
 """Console output of a finished run: accuracies, leakage, alignment and recommendation."""
 
-import math
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -210,7 +209,7 @@ def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
         text = f"Recommended: none, because {network} did not learn the labels: {score}"
         return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     measure = "mae" if "source/mae" in row else "accuracy"
-    target, reference = (row.get(f"{k}target/{measure}", math.nan) for k in ("", "source_only/"))
+    target, reference = (row.get(f"{k}target/{measure}", np.nan) for k in ("", "source_only/"))
     gain = 1 - target / reference if measure == "mae" else target - reference
     doubt = describe_doubt(row["method"], measure, gain, is_recommended=not prefix)
     return format_recommendation(network, domains.target_test[1] is not None, reason, doubt)

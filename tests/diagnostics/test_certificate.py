@@ -53,10 +53,10 @@ def test_every_method_with_a_reversal_is_certified(method):
     assert certificate.get("reversal/head_error", 0.0) < 1e-5
 
 
-@pytest.mark.parametrize(
-    ("cls", "regularizers", "state"),
-    [(dann.SourceOnly, [dann.MCC()], "no adversary"), (dann.TargetOnly, [], "oracle")],
-)
+UNREVERSED = [(dann.SourceOnly, [dann.MCC()], "no adversary"), (dann.TargetOnly, [], "oracle")]
+
+
+@pytest.mark.parametrize(("cls", "regularizers", "state"), UNREVERSED)
 def test_method_without_reversal_has_its_own_state(cls, regularizers, state):
     certificate = certify(cls(**linear_parts(), regularizers=regularizers), DATA)
     assert (certificate.pop("reversal/state"), *certificate) == (state, "features/spread")
@@ -154,9 +154,9 @@ def test_function_or_layer_is_certified_in_every_mode(reversal, inputs, mode):
     assert certificate["reversal/ratio"] == pytest.approx(0.5, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("function", "strength", "state"),
-    [(halve, 1.0, "wrong strength"), (lambda x: 1.0 * x, None, "wrong sign")],
-)
+FAULTS = [(halve, 1.0, "wrong strength"), (lambda x: 1.0 * x, None, "wrong sign")]
+
+
+@pytest.mark.parametrize(("function", "strength", "state"), FAULTS)
 def test_fault_in_a_function_is_named(function, strength, state):
     assert certify(function, INPUTS, strength=strength)["reversal/state"] == state

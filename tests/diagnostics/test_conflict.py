@@ -14,6 +14,7 @@ from dann.adaptation import DANN
 from dann.diagnostics import Diagnostics, gradient_conflict
 
 DATA = PAIR, LABELS
+MODES = [*itertools.product(("eager", "graph"), (True, False)), ("xla", True)]
 
 
 def slopes_by_hand(a1, a2, b, w):
@@ -27,10 +28,7 @@ def slopes_by_hand(a1, a2, b, w):
     return [np.append(slope @ a2.T, a1.T @ slope) for slope in (label, total - label)]
 
 
-@pytest.mark.parametrize(
-    ("mode", "joint_forward"),
-    [*itertools.product(("eager", "graph"), (True, False)), ("xla", True)],
-)
+@pytest.mark.parametrize(("mode", "joint_forward"), MODES)
 def test_norms_and_cosine_match_numpy(mode, joint_forward):
     model = linear_dann(backbone=network((3, 5, 4), "backbone"), joint_forward=joint_forward)
     model.compile("sgd")

@@ -47,11 +47,7 @@ def relu_layer(dead=14):
         (lambda: chain(layers.Dense(4), Logarithm(name="log"), layers.Dense(2)), "diverged", "log"),
         (lambda: Wrapper(chain(Logarithm())), "diverged", "'wrapper'"),
         (lambda: chain(relu_layer(), layers.Dense(2)), "dead units", "14 of 16 in layer 'hidden'."),
-        (
-            lambda: chain(layers.Dense(2), layers.ReLU(max_value=0, name="zero")),
-            "dead units",
-            "2 of 2 in layer 'zero'.",
-        ),
+        (lambda: chain(layers.ReLU(max_value=0, name="z")), "dead units", "3 of 3 in layer 'z'."),
         (lambda: chain(relu_layer(dead=7), layers.Dense(2)), "undetermined", "no `GradientRev"),
     ],
 )

@@ -136,8 +136,8 @@ def test_confidence_is_calibrated_and_corrected_for_its_error():
     assert estimate.low == pytest.approx(0.8413 - 0.426, abs=0.01)
     assert estimate.high == pytest.approx(0.8413 - 0.039, abs=0.01)
     assert str(estimate).endswith(": unknown (90% interval 42% to 80%); label 50 examples")
-    narrow = AccuracyEstimate(0.8, 0.75, 0.85)
-    assert str(narrow) == "Expected target accuracy: 80% (90% interval 75% to 85%)"
+    narrow = str(AccuracyEstimate(0.8, 0.75, 0.85))
+    assert narrow == "Expected target accuracy: 80% (90% interval 75% to 85%)"
     # A classifier that always predicts equal probabilities.
     flat = estimate_accuracy(Outputs(0 * logits, source_logits=0 * logits, source_labels=labels))
     assert flat == pytest.approx((0.5 - 0.166, 0.5 - 0.426, 0.5 - 0.039))

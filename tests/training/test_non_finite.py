@@ -42,10 +42,10 @@ class BreakAt(keras.callbacks.Callback):
             self.model.domain_head.weights[0].assign(np.full((4, 1), np.nan))
 
 
-@pytest.mark.parametrize(
-    ("steps_per_execution", "broken_call", "cause"),
-    [(1, 3, "domain/loss is nan, loss is"), (4, 1, ".*kernel has values that are NaN")],
-)
+CASES = [(1, 3, "domain/loss is nan, loss is"), (4, 1, ".*kernel has values that are NaN")]
+
+
+@pytest.mark.parametrize(("steps_per_execution", "broken_call", "cause"), CASES)
 def test_training_stops_within_the_interval(steps_per_execution, broken_call, cause):
     breaker = BreakAt(broken_call)
     model = dann(steps_per_execution=steps_per_execution)

@@ -134,8 +134,7 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
         assert line.startswith(f"Recommended: source only ({reason}); not verified: label")
     line = report.recommend_classifier(row | {"source_only/source/r2": 0.05}, domains)
     assert line.startswith("Recommended: none, because source only (shift unknown: ")
-    doubts = [report.describe_doubt("dann", "mae", gain, False)[-14:] for gain in (0.2, 0.002)]
-    assert doubts == ["dann is +20.0%", ""]  # of a recommendation of source only
+    assert report.describe_doubt("dann", "mae", 0.2, False).endswith("the gain of dann is +20.0%")
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
