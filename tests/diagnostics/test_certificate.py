@@ -99,22 +99,18 @@ def reverse_source(features, reverse, head):
     return head(ops.concatenate([reverse(source), target]))
 
 
+REVERSED_TWICE = {"cosine": 1, "ratio": STRENGTH**2, "calls": 2}
+REVERSED_HEAD = {"cosine": -1, "head_error": 1 + STRENGTH}
+
+
 @pytest.mark.parametrize(
     ("rule", "state", "values"),
     [
         (lambda x, reverse, head: head(x), "not applied", {"cosine": 1, "ratio": 1}),
-        (
-            lambda x, reverse, head: head(reverse(reverse(x))),
-            "applied twice",
-            {"cosine": 1, "ratio": STRENGTH**2, "calls": 2},
-        ),
+        (lambda x, reverse, head: head(reverse(reverse(x))), "applied twice", REVERSED_TWICE),
         (reverse_source, "partly reversed", {"calls": 1}),
         (lambda x, reverse, head: head(reverse(ops.stop_gradient(x))), "detached", {"ratio": 0}),
-        (
-            lambda x, reverse, head: reverse(head(x)),
-            "discriminator reversed",
-            {"cosine": -1, "head_error": 1 + STRENGTH},
-        ),
+        (lambda x, reverse, head: reverse(head(x)), "discriminator reversed", REVERSED_HEAD),
     ],
 )
 def test_fault_in_a_method_is_named(rule, state, values):

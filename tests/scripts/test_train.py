@@ -27,7 +27,7 @@ def test_summary_and_output_contain_the_test_accuracies(tmp_path, run_well, prep
     baseline, adapted = (f"{summary[f'{key}target/accuracy']:.1%}" for key in ("source_only/", ""))
     assert re.search(rf" {baseline} .*\ndann .* {adapted} .*\n\* measured .*\nGain: ", output)
     assert "\nTested on: 599 source examples; 599 target examples\nAlignment: " in output
-    assert re.search(r"\nWritten to run: classifier.keras, .*\nRecommended.* dann.*\nNext: pyth", output)
+    assert re.search(r"\nWritten to run: classifier.keras, .*\nRecommended.*\nNext: pyth", output)
     assert output.endswith("diagnose.py run=run\n      tensorboard --logdir run/tensorboard\n")
 
 
