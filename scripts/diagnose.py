@@ -57,7 +57,7 @@ def main(cfg):
     }
     diagnosis = Diagnosis(verdict(measurements), measurements, skip_reasons, metadata)
     report = write_diagnosis(diagnosis, run)
-    data = f"{count} training examples per domain; train.py probes held-out source examples"
+    data = f"{count} training examples per domain; the training probed held-out source examples"
     data += f" ({summary['probe/accuracy']:.0%})" if "probe/accuracy" in summary else ""
     print(f"\n{diagnosis.verdict}\n\nMeasured on {data}\nWritten to {report}")
 

@@ -269,8 +269,7 @@ def resolve_methods(
             continue
         if not callable(method) or isinstance(method, keras.Layer):
             raise TypeError(
-                "Expected methods to be names or functions of `(backbone, num_classes)`. Received: "
-                f"{method!r}."
+                f"Expected names or functions of `(backbone, num_classes)`. Received: {method!r}"
             )
         model_class = method.func if isinstance(method, functools.partial) else method
         if isinstance(model_class, type) and issubclass(model_class, MDAN):

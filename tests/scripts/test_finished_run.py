@@ -35,7 +35,7 @@ def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     assert max(map(len, output.splitlines())) <= 100
     assert "2/5 discriminator_vs_probe: " in output
     summary = json.loads((folder / "run/summary.json").read_text())
-    probe = f"train.py probes held-out source examples ({summary['probe/accuracy']:.0%})"
+    probe = f"the training probed held-out source examples ({summary['probe/accuracy']:.0%})"
     assert f"on 40 training examples per domain; {probe}" in output
     assert output.endswith("Written to run/report.html\n")
     about = {"method": "DANN", "step": 4, "examples of each domain": 40}
