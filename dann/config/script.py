@@ -71,12 +71,9 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
             # -m comes first, because argparse takes no values on both sides of a flag.
             sys.argv[1:] = sorted(words, key=lambda word: word not in ("-m", "--multirun"))
 
-            startup = contextlib.ExitStack()
-
             def job(cfg) -> bool | None:
                 with _remove_empty_folders(), _print_errors(user_errors, failures):
                     check_config(cfg)
-                    startup.close()
                     work(cfg)
                     return True  # `Ranking` reads it
 
@@ -84,9 +81,7 @@ def script(config_name: str) -> Callable[[Callable[[DictConfig], Any]], Callable
             help_text = io.StringIO()
             stdout = sys.stdout if {"-h", "--help"}.isdisjoint(sys.argv) else help_text
             try:
-                errors_on_one_line = _print_errors(user_errors, failures)
-                with contextlib.redirect_stdout(stdout), errors_on_one_line, startup:
-                    startup.enter_context(_delay_interrupt())
+                with contextlib.redirect_stdout(stdout), _print_errors(user_errors, failures):
                     _check_flags(sys.argv[1:], config_name)
                     start(job)()
             finally:  # Hydra exits after the help
@@ -163,7 +158,7 @@ def check_config(cfg: DictConfig) -> None:
             check_integer(key, value, low=1)
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
     plain.pop("data", None)  # `build_domains` checks it against a shorter list
-    with _hide_native_logs():
+    with _delay_interrupt(), _hide_native_logs():
         import keras
 
         from dann.config.building import check_targets, instantiate
