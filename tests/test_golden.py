@@ -4,6 +4,7 @@
 alters a value on purpose regenerates it, and its commit message explains what changed and why.
 """
 
+import inspect
 import json
 import os
 import pathlib
@@ -15,11 +16,14 @@ import numpy as np
 import pytest
 
 import dann
+from dann.adaptation.adversarial_model import METHODS
+from dann.adaptation.regularizers.regularizer import REGULARIZERS
 
 pytestmark = pytest.mark.tensorflow
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 TRAIN = GOLDEN.parents[1] / "scripts/train.py"
+KINDS = sorted({*METHODS.values(), *REGULARIZERS.values()}, key=lambda kind: kind.__name__)
 SETTINGS = ["compare=false", "trainer.steps=4", "trainer.steps_per_epoch=2", "hydra.run.dir=run"]
 
 
@@ -66,7 +70,13 @@ def run_names(folder):
         "files": sorted(name for name in files if "tfevents" not in name),
         "metrics": (run / "metrics.csv").read_text().splitlines()[0].split(","),
         "dann": sorted(name for name in dir(dann) if not name.startswith("_")),
+        "defaults": {kind.__name__: list_defaults(kind) for kind in KINDS},
     }
+
+
+def list_defaults(kind):
+    parameters = inspect.signature(kind).parameters.values()
+    return {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
 
 
 def packable():

@@ -4,6 +4,7 @@ import difflib
 import errno
 import pathlib
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,7 +37,9 @@ def explain_error(error: Exception) -> str:
     if isinstance(error, errors.OverrideParseException):
         key, equals, value = str(error.override).partition("=")
         if not equals:
-            example = f"run={key}" if "/" in key or pathlib.Path(key).is_dir() else f"{key}=value"
+            is_run = "/" in key or (key and pathlib.Path(key).is_dir())
+            is_run = is_run and pathlib.Path(sys.argv[0]).stem != "train"
+            example = f"run={key}" if is_run else f"{key}=value"
             return f"Expected an argument key=value, such as {example}. Received: {key}"
         is_text = not re.search(r"^[\[({'\"]|,$", value)  # rather than a part of a list
         example = format_argument(key, value) if is_text else "'key=\"a, (b)\"'"

@@ -221,8 +221,8 @@ def check_disjoint(
     train_parts = [name for name in parts if not name.endswith("test")]
     for name, other_name in itertools.product(test_parts, train_parts):
         if name != other_name and overlap(parts[name], parts[other_name]):
-            is_new = "new target" in (name, other_name)
-            advice = ". predictions.csv of the run contains their predictions" if is_new else ""
+            is_new = {name, other_name} == {"target", "new target"}
+            advice = ". predictions.csv of a run contains their predictions" if is_new else ""
             raise ValueError(
                 f"Expected different {content} as the {name} and the {other_name}, because test "
                 f"data must not be used for training. Received: {content} with common examples"

@@ -118,7 +118,7 @@ STATES = {
 
 _ADVICE = {
     "aligned": "Use {measure} to estimate whether the classes are also aligned.",
-    "partly aligned": "Compare runs by {measure}, or train longer.",
+    "partly aligned": "Compare runs by a score of `dann.selection`, or train longer.",
     "not aligned": "Train longer, and compare with source only (`dann-evaluate run=... label=50` "
     "without target labels).",
     "reversal working": "Run the other diagnostics of `dann.diagnostics` on both domains.",

@@ -1,5 +1,6 @@
 """Reports on a sweep: a ranking and a recommendation, and accuracy against leakage."""
 
+import filecmp
 import pathlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -100,9 +101,12 @@ def rank_sweep(
     # A baseline has the inputs of the run around it.
     data_run = run if run.is_finished() else RunDirectory(run.path.parent)
     files = [run.classifier_file, run.predictions_file, *data_run.input_files]
+    manifest.check(saved.model_files)
     # An earlier sweep may have had other inputs or another classifier.
     manifest.discard(f"{RECOMMENDED}/{path.name}" for path in saved.input_files)
-    saved.manifest.discard()  # predictions and exports of its classifier
+    is_new = classifier is not None or not saved.classifier_file.is_file()
+    if is_new or not filecmp.cmp(run.classifier_file, saved.classifier_file, shallow=False):
+        saved.manifest.discard()  # predictions and exports of the earlier classifier
     for path in filter(pathlib.Path.is_file, files):
         with manifest.write(saved.path / path.name) as draft:
             shutil.copyfile(path, draft)

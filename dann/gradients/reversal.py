@@ -68,7 +68,7 @@ def check_strength(strength: Any) -> float:
         ValueError: If `strength` is not a finite number of at least 0.
     """
     hint = "a tensor or a variable in functions, or a schedule of `dann.schedules` in layers"
-    if isinstance(strength, numbers.Real):
+    if isinstance(strength, numbers.Real) and strength < 0:
         hint = "because the reversal itself negates the gradient"
     return check_number("strength", strength, low=0, hint=hint)
 

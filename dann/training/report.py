@@ -205,12 +205,17 @@ def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
         network, prefix = f"source only ({shift})", "source_only/"
     elif name_alignment(row.get("probe/low", 0), row.get("probe/high", 1)) == "not aligned":
         reason = NOT_ALIGNED
-    if score := _find_chance_score(row, prefix, domains.source_test[1]):
+    labels = domains.source_test[1]
+    score = _find_chance_score(row, prefix, labels)
+    if score and not prefix and not _find_chance_score(row, "source_only/", labels):
+        network, prefix = f"source only ({network} did not learn the labels)", "source_only/"
+        reason = ""
+    elif score:
         text = f"Recommended: none, because {network} did not learn the labels: {score}"
         return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
     measure = "mae" if "source/mae" in row else "accuracy"
     target, reference = (row.get(f"{k}target/{measure}", np.nan) for k in ("", "source_only/"))
-    gain = 1 - target / reference if measure == "mae" else target - reference
+    gain = (reference - target) / (reference or 1) if measure == "mae" else target - reference
     doubt = describe_doubt(row["method"], measure, gain, is_recommended=not prefix)
     return format_recommendation(network, domains.target_test[1] is not None, reason, doubt)
 
@@ -237,10 +242,14 @@ def _find_chance_score(row, prefix, labels):
     # With rare classes, a useful classifier may be better in only one of the accuracies.
     constant = {"accuracy": shares.max(), "balanced_accuracy": 1 / len(shares), "r2": 0.0}
     scores = {k: row[key] for k in constant if (key := f"{prefix}source/{k}") in row}
-    if any(1 - scores[k] <= MAX_LOSS_FRACTION * (1 - constant[k]) for k in scores):
-        return ""
+    for name, score in scores.items():
+        is_doubled = score >= 2 * constant[name] > 0  # with many classes
+        if is_doubled or 1 - score <= MAX_LOSS_FRACTION * (1 - constant[name]):
+            return ""
     name, score = next(iter(scores.items()))
-    return f"source test {name.replace('r2', 'R2')} {score:.0%}, chance {constant[name]:.0%}"
+    if name == "r2":
+        return f"source test R2 {score:.2f}"
+    return f"source test accuracy {score:.0%}, {constant[name]:.0%} by a constant prediction"
 
 
 def format_recommendation(network: str, has_labels: bool, reason: str = "", doubt: str = "") -> str:

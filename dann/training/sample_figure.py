@@ -43,7 +43,7 @@ def _tile(images):
     height, width = images.shape[1:3]
     scaled = images / 255 if images.max() > 1 else images
     if images.min() < 0:
-        scaled = (images - images.min()) / np.ptp(images)
+        scaled = (images - images.min()) / (np.ptp(images) or 1)
     gaps = (0, 0), (0, height // 8 + 1), (0, width // 8 + 1), (0, 0)
     tiles = np.pad(scaled, gaps, constant_values=1)
     rows = [np.concatenate(list(row), axis=1) for row in (tiles[:10], tiles[10:])]

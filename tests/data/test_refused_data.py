@@ -186,7 +186,7 @@ REFUSALS = {
     "csv: number as delimiter": (table(delimiter=3), "`delimiter` to be the character between"),
     "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']. Rename one or, in"),
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
-    "images: new and trained": (images(target_new="sketch"), "examples. predictions.csv of the ru"),
+    "images: new and trained": (images(target_new="sketch"), "examples. predictions.csv of a run"),
     "images: shape as size": (images(image_size=(4, 4, 3)), "to be height and width"),
     "images: empty folder": (images(target="none"), "Received: no images in /"),
     "images: missing domain": (images(target="nowhere"), "Existing folders: "),

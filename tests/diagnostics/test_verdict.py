@@ -192,7 +192,7 @@ def probe(low, high):
 def test_rule_applies_at_its_threshold(change, name):
     assert verdict(ALIGNED | change).name == name
     labeled = verdict(ALIGNED | change | {"target/accuracy": 0.9})
-    assert (labeled.name, "dann.selection" in labeled.advice) == (name, False)
+    assert (labeled.name, "dann.selection" in labeled.advice) == (name, "partly" in name)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,10 @@ import signal
 import subprocess
 import sys
 
+import hydra
 import pytest
 
-from dann.config.script import _delay_interrupt, _prepare_process
+from dann.config.script import _delay_interrupt, _prepare_process, script
 
 ROOT = pathlib.Path(__file__).parents[2]
 SHORT = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "debug=fast"]
@@ -125,6 +126,14 @@ def test_closed_output_is_replaced(monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     _prepare_process()
     assert sys.stdout.write("text") == 4
+
+
+def test_job_can_be_sent_to_another_process(monkeypatch):
+    dumps, sent = pytest.importorskip("cloudpickle").dumps, []
+    monkeypatch.setattr(hydra, "main", lambda **_: lambda job: lambda: sent.append(dumps(job)))
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    script("train")(print)()
+    assert len(sent) == 1
 
 
 def test_ctrl_c_waits_for_imports():
