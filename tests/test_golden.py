@@ -79,32 +79,8 @@ def list_defaults(kind):
     return {p.name: repr(p.default) for p in parameters if p.default is not p.empty}
 
 
-def packable():
-    """Returns a binary network with pooling and batch normalization of both signs."""
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential(
-        [
-            keras.Input((8, 8, 1)),
-            keras.layers.Conv2D(8, 3, activation="relu"),
-            keras.layers.BatchNormalization(),
-            dann.layers.BinaryConv2D(16, 3, padding="same"),
-            keras.layers.MaxPooling2D(2),
-            keras.layers.BatchNormalization(),
-            keras.layers.Flatten(),
-            dann.layers.BinaryDense(12),
-            keras.layers.BatchNormalization(),
-            keras.layers.Dense(4),
-        ]
-    )
-    rng = np.random.default_rng(0)
-    for weight in model.weights:
-        if weight.name in ("gamma", "beta", "moving_mean"):
-            weight.assign(rng.normal(size=weight.shape))
-    return model
-
-
-def images():
-    return np.random.default_rng(2).normal(size=(16, 8, 8, 1)).astype("float32")
+def images(model):
+    return np.random.default_rng(2).normal(size=(16, *model.input_shape[1:])).astype("float32")
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +114,8 @@ def test_default_run_and_its_files(golden, run_folder):
 
 
 def test_earlier_files_load(golden):
-    x = images()
     model = keras.models.load_model(GOLDEN / "classifier.keras", safe_mode=True)
+    x = images(model)
     np.testing.assert_allclose(model.predict(x, verbose=0), golden["files/logits"], 1e-4, 1e-5)
     packed = dann.deployment.load(GOLDEN / "packed.dann")
     np.testing.assert_allclose(packed.predict(x), golden["files/logits"], 1e-4, 1e-5)
@@ -148,10 +124,13 @@ def test_earlier_files_load(golden):
 if __name__ == "__main__":
     import tempfile
 
+    from deployment.packable_networks import lenet, spread_statistics
+
     folder = pathlib.Path(tempfile.mkdtemp())
     values = batch_values() | run_values(folder)
-    model = packable()
-    values["files/logits"] = model.predict(images(), verbose=0)
+    keras.utils.set_random_seed(0)
+    model = spread_statistics(lenet())
+    values["files/logits"] = model.predict(images(model), verbose=0)
     model.save(GOLDEN / "classifier.keras")
     dann.deployment.pack(model, GOLDEN / "packed.dann")
     np.savez_compressed(GOLDEN / "values.npz", **values)

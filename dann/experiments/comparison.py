@@ -184,10 +184,10 @@ class Comparison:
         if self.measure == "accuracy":
             candidates = self.runs[self.runs["oracle"].eq(False)]
             accuracy = candidates.groupby("setting")["source/accuracy"].mean()
-            chosen = self.runs["source/accuracy"][self._is_recommended(self.runs)].mean()
-            if chosen < accuracy.max() - _MAX_SOURCE_LOSS:
+            recommended = self.runs["source/accuracy"][self._is_recommended(self.runs)].mean()
+            if recommended < accuracy.max() - _MAX_SOURCE_LOSS:
                 doubts.append(
-                    f"but the source test accuracy of {setting} is {chosen:.1%}, that of "
+                    f"but the source test accuracy of {setting} is {recommended:.1%}, that of "
                     f"{accuracy.idxmax()} {accuracy.max():.1%}"
                 )
         gains = adapted.groupby("setting")[GAIN].mean().dropna()
