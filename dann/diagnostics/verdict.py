@@ -176,7 +176,7 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
 
     Args:
         measurements: The measurements of all diagnostics together. With `target/accuracy` or
-            `target/mae`, the verdict is the same, but the advice recommends no scores.
+            `target/mae`, the verdict is the same, but "aligned" advises to use these results.
 
     Example:
 

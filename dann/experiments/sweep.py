@@ -101,13 +101,17 @@ def rank_sweep(
     # A baseline has the inputs of the run around it.
     data_run = run if run.is_finished() else RunDirectory(run.path.parent)
     files = [run.classifier_file, run.predictions_file, *data_run.input_files]
+    files = list(filter(pathlib.Path.is_file, files))
     manifest.check(saved.model_files)
     # An earlier sweep may have had other inputs or another classifier.
-    manifest.discard(f"{RECOMMENDED}/{path.name}" for path in saved.input_files)
-    is_new = classifier is not None or not saved.classifier_file.is_file()
-    if is_new or not filecmp.cmp(run.classifier_file, saved.classifier_file, shallow=False):
+    classifiers = run.classifier_file, saved.classifier_file
+    is_same = classifier is None and all(map(pathlib.Path.is_file, classifiers))
+    if not (is_same and filecmp.cmp(*classifiers, shallow=False)):
         saved.manifest.discard()  # predictions and exports of the earlier classifier
-    for path in filter(pathlib.Path.is_file, files):
+    replaced_names = {path.name for path in files}
+    missing_files = [path for path in saved.model_files if path.name not in replaced_names]
+    manifest.discard(f"{RECOMMENDED}/{path.name}" for path in missing_files)
+    for path in files:
         with manifest.write(saved.path / path.name) as draft:
             shutil.copyfile(path, draft)
     if classifier is not None and domains is not None:

@@ -178,8 +178,10 @@ def test_source_only_is_recommended_without_a_shift(sweep):
     assert (sweep / "recommended/standardizer.json").read_text() == "statistics"
     assert (sweep / "recommended/encoding.csv").read_text() == "columns"
     (sweep / "0/standardizer.json").unlink()
+    baseline.classifier_file.unlink()
     rank_sweep(sweep, "info_max", OVERRIDES)
     assert not (sweep / "recommended/standardizer.json").exists()
+    assert not (sweep / "recommended/classifier.keras").exists()
     change(sweep / "0", method="source_only")
     change_probe(sweep / "0", "", low=0.4)
     text = rank_sweep(sweep, "info_max", {**OVERRIDES, "0": ["seed=0", "method=source_only"]})
