@@ -107,7 +107,7 @@ def convolve_unknown_lengths():
 
 REFUSALS = [
     (lambda: GradientReversal(-0.1), "`strength` to be a finite number >= 0, .*strength=-0.1"),
-    (lambda: GradientReversal("1.0"), "layers a schedule of `dann.schedules`.*strength='1.0'"),
+    (lambda: GradientReversal("1.0"), "schedule of `dann.schedules` in layers.*strength='1.0'"),
     (lambda: GradientReversal(implementation="reverse"), "'op_override'. Received: .*'reverse'"),
     (lambda: GradientReversal(lambda step: 1.0), "function.*under this name Keras has None"),
     (

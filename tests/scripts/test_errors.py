@@ -132,6 +132,7 @@ def test_job_can_be_sent_to_another_process(monkeypatch):
     dumps, sent = pytest.importorskip("cloudpickle").dumps, []
     monkeypatch.setattr(hydra, "main", lambda **_: lambda job: lambda: sent.append(dumps(job)))
     monkeypatch.setattr(sys, "argv", ["train.py"])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")  # `script` sets it
     script("train")(print)()
     assert len(sent) == 1
 
