@@ -25,18 +25,7 @@ GROUPS = {
 }
 TABLE = ["standardized each", "CORAL", "MCC", "control: reversal off", "DANN", "CDAN", "SDAT"]
 TABLE += ["standardized each + MCC", "DANN, beta_1 0.9", "SDAT, beta_1 0.9"]
-CHART = [*TABLE, "CDAN, beta_1 0.9", "MCC, beta_1 0.5"]
-CHART += [
-    "standardized each + SDAT",
-    "standardized each + DANN",
-    "gradient boosting",
-    "DALN",
-    "MCD",
-    "MDD",
-    "f-DAL",
-    "ELS",
-]
-CHART += ["CDAN+E", "WDGRL", "DANN, rising to 1"]
+LABELS = {name: name.replace("standardized each", "per-domain standardization") for name in TABLE}
 # Were not trained on all tasks. The control needs a network with batch normalization.
 PARTIAL = "control: reversal off", "DANN, beta_1 0.9", "SDAT, beta_1 0.9"
 
@@ -82,7 +71,7 @@ def format_gains(gains):
         (mean.map("{:+.1f}&ensp;".format) + worst.map("({:+.1f})".format)).rename(group)
         for group, mean, worst, _ in summarize(gains)
     ]
-    table = pandas.concat(columns, axis=1).replace(r".*nan.*", "", regex=True)
+    table = pandas.concat(columns, axis=1).replace(r".*nan.*", "", regex=True).rename(LABELS)
     return format_markdown_table(["gain", *table], table.reset_index().to_numpy().tolist())
 
 
@@ -100,17 +89,19 @@ def format_table_file(runs):
 
 def draw(gains):
     """Draws the chart: one panel per group, one bar per setting from the worst task to the best."""
-    groups = list(select_groups(gains[CHART].dropna(subset="DANN")))
-    rows = [list_finished(groups[first : first + 2]) for first in range(0, len(groups), 2)]
-    figure = Figure(figsize=(4.8, 0.17 * sum(map(len, rows)) + 1.8), layout="constrained")
-    ratios = [len(names) for names in rows]
-    panels = figure.subplots(len(rows), 2, sharey="row", height_ratios=ratios)
-    for index, (axes, (group, points)) in enumerate(zip(panels.flat, groups, strict=True)):
-        names = rows[index // 2]
+    groups = list(select_groups(gains[TABLE].dropna(subset="DANN")))
+    means = pandas.DataFrame({group: points.mean() for group, points in groups})
+    names = means.mean(axis=1).sort_values(ascending=False).index
+    figure = Figure(figsize=(4.8, 6.6), layout="constrained")
+    panels = figure.subplots(3, 2, sharey=True)
+    for axes, (group, points) in zip(panels.flat, groups, strict=True):
         tasks = points[names].groupby("task").mean()
         tasks.loc[:, tasks.isna().any()] = np.nan
-        axes.hlines(names, tasks.min(), tasks.max(), color="#9aa5d8", linewidth=3)
-        axes.plot(tasks.mean(), names, "o", color="#4051b5", markersize=4)
+        rows = [LABELS[name] for name in names]
+        axes.hlines(rows, tasks.min(), tasks.max(), color="#9aa5d8", linewidth=3)
+        axes.plot(tasks.mean(), rows, "o", color="#4051b5", markersize=4)
+        for row in np.flatnonzero(tasks.isna().all()):
+            axes.text(0, row, " not run", fontsize=7, color="0.4", va="center")
         axes.axvline(0, color="0.4", linewidth=1)
         axes.set_title(f"{len(tasks)} {group}".replace(", held", ",\nheld"), fontsize=9)
         axes.tick_params(labelsize=8)
@@ -119,11 +110,6 @@ def draw(gains):
     label = "gain in balanced accuracy (points; scales differ)\ndot: mean, bar: worst to best task"
     figure.supxlabel(label, fontsize=9)
     figure.savefig(DOCS / "images/when-to-adapt.png", dpi=160)
-
-
-def list_finished(groups):
-    """Returns the settings of the chart that ran on all tasks of a group."""
-    return [name for name in CHART if any(points[name].notna().all() for _, points in groups)]
 
 
 def update_page(text, runs):
