@@ -229,20 +229,20 @@ class Comparison:
         return runs["setting"].eq(setting) & runs["run"].eq(run)
 
     def plot(self, path: str | pathlib.Path) -> None:
-        """Draws the test accuracies, if they are known, and the score of each run.
+        """Draws the score that ranks the runs, and the test accuracies, those of the source last.
 
         Args:
             path: File to write; the extension selects the format.
         """
         runs, target = self.runs.dropna(subset=f"source/{self.measure}"), f"target/{self.measure}"
-        name, order = ("MAE", "lower") if self.measure == "mae" else ("accuracy", "higher")
-        labels = {f"source/{self.measure}": f"source test {name}\n({order} is better)"}
-        if runs[target].notna().any():
-            labels[target] = f"target test {name}\n(needs labels)"
+        name, labels = "MAE" if self.measure == "mae" else "accuracy", {}
         if self.key in runs and runs[self.key].notna().any():
             score = self.key.removeprefix("selection/")
             score += " with other seeds" if self.key == AGREEMENT else ""
             labels[self.key] = f"{score}\n(higher is better)"
+        if runs[target].notna().any():
+            labels[target] = f"target test {name}\n(needs labels)"
+        labels[f"source/{self.measure}"] = f"source test {name}"
         names = list(runs["setting"].unique())
         width = 2.1 * len(labels) + 0.08 * max(map(len, names), default=0)
         figure = Figure(figsize=(1 + width, 1.7 + 0.4 * len(names)), layout="constrained")
@@ -271,8 +271,14 @@ class Comparison:
                 axes.xaxis.set_major_formatter("{x:.0%}")
         panels[0].set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
         if self.recommendation is not None:
-            figure.suptitle(f"Recommended: {self.recommendation.setting}")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+            setting, reasons = self.recommendation.setting, self.recommendation.reasons
+            for tick in panels[0].get_yticklabels():
+                tick.set_fontweight("bold" if tick.get_text() == setting else "normal")
+            title = "a new network" if setting == DISTILLED_AVERAGE else setting
+            reason = textwrap.fill("; ".join(reasons[-1:]), int(15 * figure.get_figwidth()))
+            figure.suptitle(f"Recommended (bold): {title}\n{reason}".rstrip(), size=10)
+        # All runs in the figure have a value in the last panel.
+        figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)
 
 

@@ -165,12 +165,15 @@ def test_figure_has_a_circle_per_run(comparison):
     comparison = Comparison(runs, recommendation=comparison.recommendation)
     with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
         comparison.plot("a.png")
-    source, score = (figure := savefig.call_args.args[0]).axes  # no panel for the target accuracy
-    assert figure.get_suptitle() == "Recommended: distilled_average"
+    score, source = (figure := savefig.call_args.args[0]).axes  # no panel for the target accuracy
+    assert figure.get_suptitle().startswith("Recommended (bold): a new network\na new network was")
     assert score.get_xlim() == (pytest.approx(0.94, abs=0.01), 1)  # the largest agreement
-    assert score.get_xlabel() == "agreement with other seeds\n(higher is better)"
-    rows = [tick.get_text() for tick in source.get_yticklabels()]
-    assert source.get_legend_handles_labels()[1] == ["one run", "mean", "recommended"]
+    labels = "agreement with other seeds\n(higher is better)", "source test accuracy"
+    assert (score.get_xlabel(), source.get_xlabel()) == labels
+    rows = [tick.get_text() for tick in score.get_yticklabels()]
+    weights = [tick.get_fontweight() for tick in score.get_yticklabels()]
+    assert weights == ["bold" if row == "distilled_average" else "normal" for row in rows]
+    assert figure.legends[0].get_texts()[2].get_text() == "recommended"
     circles, _, cross = source.lines
     assert len({*circles.get_ydata()}) == len(runs)  # also of runs with equal accuracies
     assert cross.get_ydata() == rows.index("distilled_average")
