@@ -124,8 +124,12 @@ def read_rows(
             **dict.fromkeys(["oracle", *ACCURACIES], math.nan),
             "leakage": {},
         }
-        if summary.get("method") == "source_only":  # without regularizers
+        method = summary.get("method", "")
+        if method == "source_only":  # without regularizers
             row["setting"] = baseline
+        elif "method=source_only" in setting and method:  # with regularizers, maybe of all runs
+            words = [w for w in setting if not w.startswith(("method=", "regularizer="))]
+            row["setting"] = " ".join([method, *words])
         baseline_measures = _select_measures(summary, _BASELINE)
         if baseline_measures:
             name = f"{run}/{directories[run].baseline.name}"

@@ -219,6 +219,9 @@ def test_settings_are_ranked_by_agreement_of_their_seeds(sweep):
     assert counts_and_scores == [("2", "1.0000"), ("3", "0.3333"), ("3", "-")]
     assert measure(sweep, "selection/agreement") == {"2": 1, "4": 1, "1": 0.5, "3": 0.5, "0": 0}
     assert order(sweep) == "24130"
+    change(sweep / "2", method="source_only+mcc")
+    text = rank_sweep(sweep, "agreement", overrides | {"2": ["method=source_only", "seed=2"]})
+    assert "\nsource_only+mcc " in text
 
 
 def test_regression_without_target_labels_is_reported(tmp_path):
