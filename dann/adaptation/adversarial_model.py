@@ -17,7 +17,7 @@ from dann.adaptation.batch import (
 )
 from dann.adaptation.labels import check_label_format, require_exclusive_classes
 from dann.adaptation.networks import ADAPT_SYNONYMS, TrackedCall, make_label_head, trace_features
-from dann.adaptation.options import reject_unknown_options
+from dann.adaptation.options import DEFAULT_STRENGTH, reject_unknown_options
 from dann.adaptation.pair_model import PairModel
 from dann.adaptation.regularizers.regularizer import Regularizer, check_regularizers
 from dann.adaptation.replicas import divide_by_replicas, multiply_by_replicas
@@ -36,15 +36,15 @@ METHODS: Registry[type] = Registry(register_with_keras=True)
 class AdversarialModel(PairModel):
     """Base class of the methods: a classifier of labeled source data and unlabeled target data.
 
-    `fit` accepts pairs `({"source": images, "target": images}, source_labels)`, such as the batches
-    of `dann.data.pair`. `model(images)`, `predict` and `evaluate` accept images and return logits
+    `fit` accepts pairs `({"source": inputs, "target": inputs}, source_labels)`, such as the batches
+    of `dann.data.pair`. `model(inputs)`, `predict` and `evaluate` accept inputs and return logits
     `(batch, num_classes)`. `model.classifier` is the plain network and shares the weights.
 
     Without a `loss`, `compile` uses sparse categorical cross-entropy from logits. In training the
     logs contain `label/loss`, `strength`, and the terms of the method and of the regularizers.
     `loss` includes losses that layers add, except for layers in the method's own networks.
 
-    Pairs may have a third part, `"target_labeled"`: a few target images with labels. These labels
+    Pairs may have a third part, `"target_labeled"`: a few target inputs with labels. These labels
     follow the source labels, and the label loss covers both.
 
     To write a method, derive a class from this one. Create the networks of the method in the
@@ -91,7 +91,7 @@ class AdversarialModel(PairModel):
         num_classes: int | None = None,
         label_head: Any = None,
         *,
-        strength: float | StrengthSchedule | None = 0.1,
+        strength: float | StrengthSchedule | None = DEFAULT_STRENGTH,
         implementation: str = "override",
         joint_forward: bool = True,
         augmentation: dict[str, Any] | None = None,

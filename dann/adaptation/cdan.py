@@ -5,9 +5,10 @@ from keras import ops
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing, upcast_half
 from dann.adaptation.networks import make_domain_head
-from dann.adaptation.options import MethodOptions
+from dann.adaptation.options import DEFAULT_STRENGTH, ReversalOptions
 from dann.adaptation.regularizers.conditional_entropy import certainty_weights
 from dann.layers import MultilinearMap
+from dann.schedules import StrengthSchedule
 
 
 @METHODS.register("cdan")
@@ -21,14 +22,14 @@ class CDAN(AdversarialModel):
 
     With features `f`, label head `c`, predictions `g = softmax(c(f))`, `T` the map of
     `dann.layers.MultilinearMap`, discriminator `d`, domain label 0 for source and 1 for target and
-    `CE`, `BCE` the cross-entropies from logits, one step descends
+    `CE`, `BCE` the cross-entropies from logits, each step minimizes
 
     - for `c`: `mean_s CE(c(f(x_s)), y_s)`
     - for `d`: `D = mean over both domains of w(x) * BCE(d(T(f(x), g(x))), domain)`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
     The predictions receive no gradient from `D`. Without `entropy_conditioning` each `w` is 1. With
-    `entropy_conditioning` (CDAN+E) certain predictions have larger weights: `w = 1 + exp(-H(g))`,
+    `entropy_conditioning` (CDAN+E) confident predictions have larger weights: `w = 1 + exp(-H(g))`,
     with the entropy `H`, divided by its mean over the domain's part of the batch. `w` receives no
     gradient either.
 
@@ -38,15 +39,16 @@ class CDAN(AdversarialModel):
         backbone: Network from inputs to features; see `AdversarialModel`.
         num_classes: Number of classes. Required without a `label_head`.
         label_head: Network from features to logits; see `AdversarialModel`.
+        strength: Strength of the gradient reversal; see `DANN`. Defaults to `0.1`.
         domain_head: Network from `min(num_features * num_classes, max_units)` products to one
             logit, or a function that builds it; see `DANN`.
         domain_label_smoothing: Probability that the domain labels assign to the wrong domain; see
             `DANN`. Defaults to `0.0`.
-        entropy_conditioning: Whether certain predictions have larger weights. Defaults to `False`.
+        entropy_conditioning: Whether confident predictions have larger weights. Defaults to
+            `False`.
         max_units: Maximum number of products. Above it, random projections replace the products.
             Defaults to `4096`.
-        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
-            number or a schedule. Defaults to `0.1`.
+        **options: The other options of `AdversarialModel`.
 
     Example:
 
@@ -71,13 +73,14 @@ class CDAN(AdversarialModel):
         num_classes: int | None = None,
         label_head: Any = None,
         *,
+        strength: float | StrengthSchedule = DEFAULT_STRENGTH,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
         entropy_conditioning: bool = False,
         max_units: int = 4096,
-        **options: Unpack[MethodOptions],
+        **options: Unpack[ReversalOptions],
     ):
-        super().__init__(backbone, num_classes, label_head, **options)
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
         self.entropy_conditioning = entropy_conditioning
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self.max_units = max_units

@@ -13,11 +13,12 @@ class DALN(AdversarialModel):
     """Discriminator-free adversarial learning network.
 
     The classifier itself is the critic. The nuclear norm of a batch of predictions is large if the
-    predictions are certain and diverse. The classifier learns to make the norm larger on the source
-    than on the target. Through a gradient reversal, the backbone learns features with equal norms.
+    predictions are confident and diverse. The classifier learns to make the norm larger on the
+    source than on the target. Through a gradient reversal, the backbone learns features with equal
+    norms.
 
     With features `f`, label head `c`, `Z_s`, `Z_t` the batches of `softmax(c(f(x)))`, of `n_s` and
-    `n_t` rows, and `CE` the cross-entropy from logits, one step descends
+    `n_t` rows, and `CE` the cross-entropy from logits, each step minimizes
 
     - for `c`: `mean_s CE(c(f(x_s)), y_s) - W`, where `W = ||Z_s||_* / n_s - ||Z_t||_* / n_t`
     - for `f`: `mean_s CE(c(f(x_s)), y_s) + strength * W`

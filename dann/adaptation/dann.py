@@ -3,7 +3,8 @@ from typing import Any, Unpack
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import DOMAIN_TERMS, check_smoothing
 from dann.adaptation.networks import make_domain_head
-from dann.adaptation.options import MethodOptions
+from dann.adaptation.options import DEFAULT_STRENGTH, ReversalOptions
+from dann.schedules import StrengthSchedule
 
 
 @METHODS.register("dann")
@@ -15,7 +16,7 @@ class DANN(AdversarialModel):
     reversal, the backbone learns features that do not distinguish the domains.
 
     With features `f`, label head `c`, discriminator `d`, domain label 0 for source and 1 for target
-    and `CE`, `BCE` the cross-entropies from logits, one step descends
+    and `CE`, `BCE` the cross-entropies from logits, each step minimizes
 
     - for `c`: `mean_s CE(c(f(x_s)), y_s)`
     - for `d`: `D = mean over both domains of BCE(d(f(x)), domain)`
@@ -26,7 +27,7 @@ class DANN(AdversarialModel):
     The strength scales only the gradient of the features, not the gradient of the discriminator.
 
     With `domain_label_smoothing` `e` the discriminator learns the labels `e` for source and `1 - e`
-    for target, which keeps it from becoming certain (environment label smoothing, ELS).
+    for target, which keeps it from becoming overconfident (environment label smoothing, ELS).
 
     Features may be maps `(batch, ..., num_features)`, of images or series. The domain head then
     returns logits `(batch, ..., 1)`, one per position, or `(batch, 1)` if it pools. `D` is the mean
@@ -38,13 +39,16 @@ class DANN(AdversarialModel):
         backbone: Network from inputs to features, which may be maps; see `AdversarialModel`.
         num_classes: Number of classes. Required without a `label_head`.
         label_head: Network from features to logits; see `AdversarialModel`.
+        strength: Strength of the gradient reversal: a number of at least 0 or a schedule of
+            `dann.schedules`. Defaults to `0.1`, because the paper's 1, the default of
+            `GradientReversal` and `GaninSchedule`, often harms accuracy. The default differs
+            between methods, because their losses have different scales.
         domain_head: A Keras model or layer from features to one logit, above 0 for the target, or a
             function from the number of features to such a head. Defaults to
             `dann.networks.domain_head`, which scores each position of maps separately.
         domain_label_smoothing: Probability that the domain labels assign to the wrong domain, from
             0 to 0.5; 0.1 is usual. Defaults to `0.0`.
-        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
-            number or a schedule. Defaults to `0.1`.
+        **options: The other options of `AdversarialModel`.
 
     Raises:
         ValueError: If the domain head does not fit the features, or a number is out of range.
@@ -73,11 +77,12 @@ class DANN(AdversarialModel):
         num_classes: int | None = None,
         label_head: Any = None,
         *,
+        strength: float | StrengthSchedule = DEFAULT_STRENGTH,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
-        **options: Unpack[MethodOptions],
+        **options: Unpack[ReversalOptions],
     ):
-        super().__init__(backbone, num_classes, label_head, **options)
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
         self.domain_head = make_domain_head(domain_head, self.feature_shape)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
 

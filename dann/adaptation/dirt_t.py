@@ -23,7 +23,7 @@ class DIRTT(AdversarialModel):
     step, the predictions stay close to the predictions of the teacher, an earlier state of the
     classifier.
 
-    With probabilities `p` of the classifier and `q` of the teacher, one step descends
+    With probabilities `p` of the classifier and `q` of the teacher, each step minimizes
 
     - `teacher_weight * K + target_weight * (H + V)`, where
     - `K = mean_t KL(q(x_t) || p(x_t))`
@@ -36,7 +36,7 @@ class DIRTT(AdversarialModel):
     The weights of the teacher and the number of steps are saved with the model.
 
     Start from a trained first stage, with `from_model`: refining random weights only makes wrong
-    predictions certain. `fit` accepts pairs but does not train on the source; `label/loss` and
+    predictions confident. `fit` accepts pairs but does not train on the source; `label/loss` and
     `accuracy` measure the classifier on the source in inference mode. The logs also contain
     `teacher/loss`, `entropy/loss` and `vat/loss`, each before its factor.
 
@@ -51,7 +51,7 @@ class DIRTT(AdversarialModel):
             `500`; the authors use 5,000 for MNIST to SVHN.
         seed: Seed of the virtual adversarial directions. Defaults to a random seed.
         **options: Options of `AdversarialModel` except `strength`, `implementation` and
-            `task_radius`. The teacher receives the augmented images. The loss also includes
+            `task_radius`. The teacher receives the augmented inputs. The loss also includes
             `regularizers`.
 
     Raises:

@@ -45,15 +45,15 @@ class FDAL(AdversarialModel):
     output for the predicted class. Through a gradient reversal, the backbone learns features with a
     small divergence.
 
-    With features `f`, label head `c`, critic `h`, `k = argmax c(f(x))`, `g` and `phi*` the
+    With features `f`, label head `c`, critic `a`, `k = argmax c(f(x))`, `g` and `phi*` the
     activation and the conjugate of the divergence (see `DIVERGENCES`) and `CE` the
-    cross-entropy from logits, one step descends
+    cross-entropy from logits, each step minimizes
 
     - for `c`: `mean_s CE(c(f(x_s)), y_s)`
-    - for `h`: `-d`, where `d = mean_s g(h_k(f(x_s))) - mean_t phi*(g(h_k(f(x_t))))`
-    - for `f`: `mean_s CE(c(f(x_s)), y_s) + strength * d`
+    - for `a`: `D = mean_t phi*(g(a_k(f(x_t)))) - mean_s g(a_k(f(x_s)))`
+    - for `f`: `mean_s CE(c(f(x_s)), y_s) - strength * D`
 
-    In training the logs also contain `divergence/loss`, which is `-d`.
+    In training the logs also contain `divergence/loss`, which is `D`.
 
     Args:
         backbone: Network from inputs to features; see `AdversarialModel`.
@@ -81,7 +81,7 @@ class FDAL(AdversarialModel):
 
     Reference:
         - [Acuna et al., 2021](https://arxiv.org/abs/2106.11344), definition 2 (the discrepancy that
-          `d` estimates) and section 4 (the critic by class, the objective).
+          `-D` estimates) and section 4 (the critic by class, the objective).
         - [Nowozin et al., 2016](https://arxiv.org/abs/1606.00709), table 2 and its continuation in
           the appendix: the divergences.
     """
@@ -109,7 +109,7 @@ class FDAL(AdversarialModel):
     def method_losses(self, batch, reversal, training):
         activation, conjugate = DIVERGENCES[self.divergence]
         scores = batch.apply_reversed(self.critic, reversal, training)
-        # h_k for the predicted class k: (batch,) for each domain
+        # a_k for the predicted class k: (batch,) for each domain
         source, target = (
             ops.sum(predict_one_hot(batch.logits[name]) * part, axis=-1)
             for name, part in zip(("source", "target"), batch.split_domains(scores), strict=True)

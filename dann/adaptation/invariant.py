@@ -49,7 +49,7 @@ class Invariant(AdversarialModel):
     - `D_n = mean w_n CE(h_n(f(x)), n)` for `K` values
     - `D_n = mean w_n (h_n(f(x)) - z)^2` for a number, `z = (n - mean) / std`
 
-    each over the examples without missing values, one step descends `L` for `c`, `D_n` for `h_n`,
+    each over the examples without missing values, each step minimizes `L` for `c`, `D_n` for `h_n`,
     and `L - sum_n strength_n D_n` for `f`. `w_n` are the sample weights of `n`, or 1. For a
     `balanced` nuisance they are multiplied by `N / (K N_k)`, with `N_k` examples of the value, `N`
     examples in total, and `K` values that occurred. The counts, the mean and the standard deviation

@@ -17,7 +17,7 @@ class MCD(AdversarialModel):
     reversal, the backbone learns features on which the heads agree.
 
     With features `f`, heads `c1` and `c2`, `p1`, `p2` their probabilities and `L` the compiled
-    loss, one step descends
+    loss, each step minimizes
 
     - for `c1` and `c2`: `mean_s L(c1(f(x_s)), y_s) + mean_s L(c2(f(x_s)), y_s) - M`, where
       `M = mean_t |p1(x_t) - p2(x_t)|` is also a mean over the classes

@@ -13,9 +13,10 @@ from dann.adaptation.batch import (
     is_pair,
 )
 from dann.adaptation.networks import make_domain_head
-from dann.adaptation.options import MethodOptions
+from dann.adaptation.options import DEFAULT_STRENGTH, ReversalOptions
 from dann.checks import check_choice, check_integer, check_number
 from dann.data.pairs import Pairs
+from dann.schedules import StrengthSchedule
 
 WEIGHTINGS = ("soft", "hard")
 
@@ -29,7 +30,7 @@ class MDAN(AdversarialModel):
 
     `E_i` is the mean label loss of source `i`. `D_i` is the loss of its discriminator: the mean of
     two binary cross-entropies from logits, over the examples of source `i` (domain label 0) and
-    over the target (1). With weights `w`, which receive no gradient, one step descends
+    over the target (1). With weights `w`, which receive no gradient, each step minimizes
 
     - for the label head: `sum_i w_i E_i`
     - for the discriminators: `sum_i w_i D_i`
@@ -56,6 +57,7 @@ class MDAN(AdversarialModel):
         backbone: Network from inputs to features, which may be maps; see `AdversarialModel`.
         num_classes: Number of classes. Required without a `label_head`.
         label_head: Network from features to logits; see `AdversarialModel`.
+        strength: Strength of the gradient reversal; see `DANN`. Defaults to `0.1`.
         domain_head: Functional model from features to one logit per source, above 0 for the
             target. A head with a single logit is copied for each source, with new weights.
             Defaults to copies of `dann.networks.domain_head`.
@@ -65,8 +67,7 @@ class MDAN(AdversarialModel):
             arrays sets it to their number of sources.
         weighting: `"soft"` (default) or `"hard"`.
         gamma: Sharpness of the soft weights, above 0. Defaults to `10.0`.
-        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
-            number or a schedule. Defaults to `0.1`.
+        **options: The other options of `AdversarialModel`.
 
     Raises:
         ValueError: If a number is out of range, or the number of logits of the domain head is
@@ -88,14 +89,15 @@ class MDAN(AdversarialModel):
         num_classes: int | None = None,
         label_head: Any = None,
         *,
+        strength: float | StrengthSchedule = DEFAULT_STRENGTH,
         domain_head: Any = None,
         domain_label_smoothing: float = 0.0,
         num_sources: int | None = None,
         weighting: str = "soft",
         gamma: float = 10.0,
-        **options: Unpack[MethodOptions],
+        **options: Unpack[ReversalOptions],
     ):
-        super().__init__(backbone, num_classes, label_head, **options)
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
         self.domain_label_smoothing = check_smoothing(domain_label_smoothing)
         self._infers_sources = num_sources is None
         self.num_sources = check_integer("num_sources", num_sources or 1, low=1)

@@ -11,7 +11,7 @@ from dann.checks import check_choice, check_number
 from dann.schedules import StrengthSchedule
 
 DISPARITIES = ("margin", "absolute_error", "squared_error")
-LOG_OFFSET = 1e-6  # keeps the logarithm finite if the adversarial head is certain
+LOG_OFFSET = 1e-6  # keeps the logarithm finite if the adversarial head is overconfident
 
 
 @METHODS.register("mdd")
@@ -23,7 +23,7 @@ class MDD(AdversarialModel):
     disagree on the target alone.
 
     With features `f`, label head `c`, adversarial head `a`, `L` the compiled loss and `CE` the
-    cross-entropy from logits, one step descends
+    cross-entropy from logits, each step minimizes
 
     - for `c`: `mean_s L(c(f(x_s)), y_s)`
     - for `a`: `D = gamma * mean_s agree(x_s) + mean_t disagree(x_t)`

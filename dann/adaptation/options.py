@@ -5,7 +5,8 @@ from typing import Any, TypedDict
 
 from dann.adaptation.regularizers.regularizer import Regularizer
 from dann.checks import did_you_mean
-from dann.schedules import StrengthSchedule
+
+DEFAULT_STRENGTH = 0.1  # `DANN` explains the value
 
 
 class NetworkOptions(TypedDict, total=False):
@@ -27,12 +28,6 @@ class ReversalOptions(NetworkOptions, total=False):
 
     implementation: str
     task_radius: float
-
-
-class MethodOptions(ReversalOptions, total=False):
-    """Options of a method that uses the default strength of `AdversarialModel`."""
-
-    strength: float | StrengthSchedule
 
 
 def reject_reversal_options(name: str, options: Mapping[str, Any]) -> None:
@@ -61,8 +56,8 @@ def reject_unknown_options(name: str, options: Mapping[str, Any], arguments: Seq
     unknown = [key for key in options if key not in ("name", "dtype", "trainable")]
     if unknown:
         key = unknown[0]
-        choices = [*sorted(MethodOptions.__optional_keys__), *arguments]
-        choices += ["backbone", "num_classes", "label_head"]
+        choices = [*sorted(ReversalOptions.__optional_keys__), *arguments]
+        choices += ["backbone", "num_classes", "label_head", "strength"]
         hint = did_you_mean(key, choices) or f" See `help(dann.{name})`."
         raise TypeError(
             f"`{name}` has no argument `{key}`. Received: {key}={options[key]!r}.{hint}"

@@ -6,10 +6,11 @@ from keras import ops
 from dann.adaptation.adversarial_model import METHODS, AdversarialModel
 from dann.adaptation.batch import count_examples
 from dann.adaptation.networks import make_domain_head
-from dann.adaptation.options import MethodOptions
+from dann.adaptation.options import DEFAULT_STRENGTH, ReversalOptions
 from dann.adaptation.preserve_state import preserve_state
 from dann.autodiff import gradients
 from dann.checks import check_integer, check_number
+from dann.schedules import StrengthSchedule
 
 
 @METHODS.register("wdgrl")
@@ -25,7 +26,7 @@ class WDGRL(AdversarialModel):
     - `W = mean_s d(f(x_s)) - mean_t d(f(x_t))`
     - `P = mean_h (||dd(h)/dh|| - 1)^2`, the norm over the features, `h` a constant
 
-    one step descends
+    each step minimizes
 
     - for `d`: `-W + gradient_penalty * P`
     - for `f` and `c`, on every `critic_steps`-th step: `mean_s CE(c(f(x_s)), y_s) + strength * W`
@@ -43,14 +44,14 @@ class WDGRL(AdversarialModel):
         backbone: Network from inputs to features; see `AdversarialModel`.
         num_classes: Number of classes. Required without a `label_head`.
         label_head: Network from features to logits; see `AdversarialModel`.
+        strength: Strength of the gradient reversal; see `DANN`. Defaults to `0.1`.
         domain_head: The critic, a functional model from features to one number, higher for the
             source. Defaults to `dann.networks.domain_head`.
         gradient_penalty: Factor of the penalty, at least 0. Defaults to `10.0`.
         critic_steps: Steps of the critic per step of the other networks, at least 1. Defaults to
             `5`.
         seed: Seed of the interpolation. Defaults to a random seed.
-        **options: Options of `AdversarialModel`, such as `strength`: strength of the reversal, a
-            number or a schedule. Defaults to `0.1`.
+        **options: The other options of `AdversarialModel`.
 
     Example:
 
@@ -72,13 +73,14 @@ class WDGRL(AdversarialModel):
         num_classes: int | None = None,
         label_head: Any = None,
         *,
+        strength: float | StrengthSchedule = DEFAULT_STRENGTH,
         domain_head: Any = None,
         gradient_penalty: float = 10.0,
         critic_steps: int = 5,
         seed: int | None = None,
-        **options: Unpack[MethodOptions],
+        **options: Unpack[ReversalOptions],
     ):
-        super().__init__(backbone, num_classes, label_head, **options)
+        super().__init__(backbone, num_classes, label_head, strength=strength, **options)
         self.gradient_penalty = check_number("gradient_penalty", gradient_penalty, low=0)
         self.critic_steps = check_integer("critic_steps", critic_steps, low=1)
         self.seed = seed

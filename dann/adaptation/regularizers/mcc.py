@@ -12,7 +12,7 @@ class MCC(Regularizer):
     With the softmax `p` of the target's logits divided by `temperature`, `(batch, classes)`, and
     the entropy `H` of its rows,
 
-    - `w_i = batch * (1 + exp(-H_i)) / sum_k (1 + exp(-H_k))`, larger for certain predictions
+    - `w_i = batch * (1 + exp(-H_i)) / sum_k (1 + exp(-H_k))`, larger for confident predictions
     - `C_jk = sum_i w_i p_ij p_ik`, and `C'_jk = C_jk / sum_l C_jl`
     - loss: `sum_{j != k} C'_jk / classes`
 

@@ -21,7 +21,7 @@ class SelfEnsembling(Regularizer):
 
     `S` does not prevent classes from disappearing. A second term therefore pulls the mean
     prediction `m = mean_t p` of a batch of `C` classes towards `1 / C`, multiplied by the fraction
-    `s = mean_t [max_k q_k > threshold]` of certain teacher predictions:
+    `s = mean_t [max_k q_k > threshold]` of confident teacher predictions:
 
     - `B = s * sum_k BCE(m_k, 1 / C)`, with the binary cross-entropy
       `BCE(m, y) = -y log m - (1 - y) log(1 - m)`
@@ -106,12 +106,12 @@ class SelfEnsembling(Regularizer):
         # Without `stop_gradient`, gradients on JAX would flow through the update of the teacher.
         q = ops.stop_gradient(ops.softmax(upcast_half(self.teacher(batch.raw_inputs["target"]))))
         p = ops.softmax(batch.logits["target"])
-        is_certain = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
-        disagreement = ops.mean(is_certain * ops.mean(ops.square(p - q), axis=-1))
+        is_confident = ops.cast(ops.max(q, axis=-1) > self.threshold, p.dtype)
+        disagreement = ops.mean(is_confident * ops.mean(ops.square(p - q), axis=-1))
         shares = ops.mean(p, axis=0)  # (classes,)
         equal_shares = ops.full_like(shares, 1 / shares.shape[0])
         imbalance = ops.sum(ops.binary_crossentropy(equal_shares, shares))
-        balance_loss = self.balance * ops.mean(is_certain) * imbalance
+        balance_loss = self.balance * ops.mean(is_confident) * imbalance
         return {"self_ensembling/loss": disagreement + balance_loss}
 
 
