@@ -51,15 +51,22 @@ class SourceOnly(AdversarialModel):
 
 @METHODS.register("target_only")
 class TargetOnly(SourceOnly):
-    """An oracle instead of a method: trains on the labels of the target.
+    """The upper bound, which no method is: trains on the labels of the target.
 
-    The oracle estimates the best accuracy that adaptation could reach with this network; the
-    literature calls it "train on target". It learns like `SourceOnly`, from pairs whose labeled
-    part is the target: `dann.data.DomainPair.oracle().batches(...)` returns such pairs, and
-    `scripts/train.py` uses them.
-
-    The arguments are the same as in `SourceOnly`. Only the augmentation layers of the target are
+    Its accuracy estimates the best accuracy that adaptation could reach with this network; the
+    literature calls it "train on target" or an oracle. It learns like `SourceOnly`, from pairs
+    whose labeled part is the target, such as the batches of `dann.data.DomainPair.oracle`. The
+    arguments are the same as in `SourceOnly`. Only the augmentation layers of the target are
     applied.
+
+    Example:
+
+    >>> import dann, numpy as np
+    >>> x, y = np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2
+    >>> domains = dann.data.arrays((x, y), (x + 1, y))
+    >>> model = dann.TargetOnly(dann.networks.mlp_backbone((2,)), num_classes=2)
+    >>> model.compile("sgd", metrics=["accuracy"])
+    >>> history = model.fit(domains.oracle().batches(16), verbose=0)
     """
 
     def augmentation_layers(self):

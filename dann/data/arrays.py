@@ -44,7 +44,7 @@ def arrays(
         target_test: Arrays `(inputs, labels)`, or inputs, that are not in `target`. Defaults to
             `None`: a share of the target.
         test_share: Fraction of the examples to draw for a test set, in (0, 1). Defaults to `0.2`.
-        seed: Seed of the draws.
+        seed: Seed of the draws. Defaults to `0`.
         source_name: Name of the source.
         target_name: Name of the target.
         class_names: Name of each class, by label. Defaults to `None`: the labels of the source, in

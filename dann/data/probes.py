@@ -97,7 +97,7 @@ def probe_domains(
     probabilities = predict_held_out(classifier, features, domain, folds, method="predict_proba")
     correct = int(np.count_nonzero(probabilities.argmax(axis=1) == domain))
     interval = stats.binomtest(correct, 2 * count).proportion_ci(method="wilson")
-    # A certain mistake has a finite loss.
+    # A confident mistake has a finite loss.
     loss = -np.log(np.maximum(probabilities[np.arange(2 * count), domain], 1e-12)).mean()
     return Separation(correct / (2 * count), float(interval.low), float(interval.high), float(loss))
 

@@ -99,11 +99,15 @@ def tfds_pair(
 def digits_to_photos(cache_dir: str) -> DomainPair:
     """Pairs handwritten digits on black with digits over photos, 16x16 in color.
 
-    All images come from data that scikit-learn contains; see
-    `dann.data.builders.chalk_digits.ChalkDigits`.
+    The digits and the photos are part of scikit-learn, so nothing is downloaded; see
+    `dann.data.builders.chalk_digits.ChalkDigits`. The first call draws the images and stores them
+    in `cache_dir`.
 
     Args:
-        cache_dir: Folder of prepared data sets.
+        cache_dir: Folder of prepared datasets.
+
+    Returns:
+        The two domains, with 10 classes. The labels of the target serve only the test and oracles.
     """
     return tfds_pair(
         "chalk_digits/black",
@@ -125,7 +129,7 @@ def emoji(
 ) -> DomainPair:
     """Pairs two drawing styles of emoji.
 
-    No concept occurs in more than one of the training and test sets.
+    Training and test sets share no concept.
 
     The styles are `noto`, `twemoji`, `openmoji`, `emojione`, `emojione_v1`, `fluent_flat` and
     `fluent_high_contrast`; see `dann.data.builders.emoji.Emoji` for the origin of the drawings and

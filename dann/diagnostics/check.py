@@ -64,7 +64,7 @@ def check(
 
     For any Keras model or layer it runs `certify`, `straight_through_health` and `layer_outputs`;
     for a model of `dann.adaptation` also `gradient_conflict`, `discriminator_vs_probe`,
-    `feature_distance` and, if the labels are classes, `label_loss_baselines`. They take some
+    `feature_distance` and, if the labels are classes, `label_loss_baselines`. They take a few
     seconds, mostly to trace the backward passes. The model does not change.
 
     Args:

@@ -56,7 +56,7 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
         source_log_p = special.log_softmax(source_logits, axis=1)
         target_log_p = special.log_softmax(target_logits, axis=1)
     predictions = target_logits.argmax(axis=1)
-    # Without the quarter of the examples with the least certain predictions.
+    # Without the quarter of the examples with the least confident predictions.
     confident = target_log_p.max(axis=1).argsort()[len(predictions) // 4 :]
     predicted = compute_shares(predictions)
     predicted_confident = compute_shares(predictions[confident])

@@ -224,7 +224,7 @@ def _check_reversal(m) -> Iterator[Finding]:
         return
     implied, reason, advice = STATES[m["reversal/state"]]
     if _is_saturated(m):
-        implied, reason = None, "The discriminator is so certain that its gradient vanishes."
+        implied, reason = None, "The discriminator is so confident that its gradient vanishes."
         advice = "Smooth its labels (`method=els`), or make it smaller."
     values = {key: m.get(f"reversal/{key}", math.nan) for key in ("cosine", "head_error")}
     reason = reason.format(**values)
@@ -235,7 +235,7 @@ def _check_reversal(m) -> Iterator[Finding]:
 
 
 def _is_saturated(m):
-    """Returns whether the discriminator has no gradient because it is right and certain."""
+    """Returns whether the discriminator has no gradient because it is correct and confident."""
     return (
         m.get("reversal/state") == "no gradient" and m.get("domain/loss", 1.0) < _MAX_SEPARATED_LOSS
     )

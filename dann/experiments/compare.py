@@ -101,15 +101,15 @@ def compare(
             `label_head`, a head with one output in the scale of the labels.
         backbone: Function without arguments that returns a new built backbone.
         seeds: Seeds of weights and batches. Agreement and intervals need at least two seeds, and
-            agreement at least three to rank the runs of one setting.
-        steps: Training steps per run.
+            agreement at least three to rank the runs of one setting. Defaults to `(0, 1, 2)`.
+        steps: Training steps per run. Defaults to `1000`.
         batch_size: Number of examples per domain and step. Defaults to `None`: 64, or all examples
             of a smaller source.
         optimizer: Function without arguments that returns a new optimizer. Defaults to `None`: Adam
             with a learning rate of 0.001, and for methods with a gradient reversal with
             `beta_1=0.5`, because their losses oscillate with Adam's 0.9; see the page "Oscillating
             losses".
-        verbose: Whether to print one line per run.
+        verbose: Whether to print one line per run. Defaults to `True`.
 
     Returns:
         A `Comparison`. `print` shows the table, `plot` draws it, and `save` writes the recommended

@@ -35,7 +35,7 @@ class GradientReversal(keras.layers.Layer):
             `keras.optimizers.schedules`, or a function from the step (a float) to the strength. The
             function must use operations of Keras and be registered with
             `@keras.saving.register_keras_serializable()`. Defaults to `1.0`; 0.1 is often safer,
-            see the page FAQ.
+            see the FAQ.
         implementation: Implementation of the gradient: `"override"` (default), `"stop_gradient"`
             or, on TensorFlow, `"op_override"`; see `dann.gradients.reverse_gradient`.
 

@@ -26,8 +26,9 @@ def cnn_backbone(
 
     Args:
         input_shape: Height, width (at least `2 ** len(filters)` each) and channels of the images.
-        filters: Channels of each stage.
-        units: Number of features.
+            Defaults to `(28, 28, 3)`.
+        filters: Channels of each stage. Defaults to `(32, 64, 128)`.
+        units: Number of features. Defaults to `128`.
         dropout: Fraction of features dropped in training, in [0, 1). Defaults to `0.0`.
         input_range: Smallest and largest pixel value, mapped to [-1, 1]. Defaults to `(0, 255)`.
         name: Name of the model.

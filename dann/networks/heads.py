@@ -30,7 +30,8 @@ def label_head(
             as `(None, None, 16)`, where `None` is any size. The head is applied to each position of
             a map separately, like a convolution of size 1.
         num_classes: Number of classes; 1 for regression.
-        hidden_units: Widths of the hidden layers, each followed by a ReLU.
+        hidden_units: Widths of the hidden layers, each followed by a ReLU. Defaults to
+            `(100, 100)`.
         dropout: Fraction of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
         name: Name of the model.
         batch_norm: Whether batch normalization follows each hidden layer, before its ReLU. Defaults
@@ -60,7 +61,16 @@ def domain_head(
     """Builds the domain discriminator, from features to one logit, above 0 for the target domain.
 
     The defaults are taken from the paper's MNIST architecture. The discriminator does not contain
-    the gradient reversal. The arguments of `label_head` have the same meaning.
+    the gradient reversal.
+
+    Args:
+        num_features: Length of the features, or the shape of feature maps; see `label_head`.
+        hidden_units: Widths of the hidden layers, each followed by a ReLU. Defaults to `(100,)`.
+        dropout: Fraction of hidden units dropped in training, in [0, 1). Defaults to `0.0`.
+        name: Name of the model.
+        batch_norm: Whether batch normalization follows each hidden layer, before its ReLU. Defaults
+            to `False`.
+        initializer: Default initial weights of `"keras"` (default) or `"torch"`.
 
     Returns:
         A functional model from `(batch, num_features)` to logits `(batch, 1)`, or from maps

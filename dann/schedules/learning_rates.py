@@ -19,7 +19,7 @@ class GaninDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     Args:
         initial_learning_rate: Learning rate at step 0, above 0. Defaults to `0.01`.
-        total_steps: Length of the run in training steps, above 0.
+        total_steps: Length of the run in training steps, above 0. Defaults to `10000`.
         alpha: Strength of the decay, at least 0. Defaults to `10.0`.
         beta: Exponent, at least 0. Defaults to `0.75`.
 

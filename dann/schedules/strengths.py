@@ -27,10 +27,19 @@ class StrengthSchedule(ConfigMixin, abc.ABC):
 
 @keras.saving.register_keras_serializable("dann")
 class Constant(StrengthSchedule):
-    """Constant strength.
+    """Schedule that has the same strength in every step.
+
+    The methods and `GradientReversal` also accept a number, which means the same; a config that
+    selects schedules by name needs the class.
 
     Args:
         value: The strength, at least 0. Defaults to `1.0`.
+
+    Example:
+
+    >>> from dann.schedules import Constant
+    >>> float(Constant(0.5)(step=1000))
+    0.5
     """
 
     arguments = ("value",)
@@ -52,7 +61,7 @@ class GaninSchedule(StrengthSchedule):
         total_steps: Length of the run in training steps, above 0.
         gamma: Steepness, above 0. Defaults to `10.0`, as in the paper.
         high: Strength that the curve approaches, at least 0. Defaults to `1.0`, as in the paper;
-            0.1 is often safer, see the page FAQ.
+            0.1 is often safer, see the FAQ.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Scores of predicted classes: source accuracy, and certainty and diversity on the target."""
+"""Scores of predicted classes: source accuracy, and confidence and diversity on the target."""
 
 import numpy as np
 from scipy import special
@@ -53,13 +53,13 @@ def mix_val(outputs: Outputs) -> float:
 
 @SCORES.register("entropy", reads="target")
 def entropy(outputs: Outputs) -> float:
-    """Scores a checkpoint by its certainty on the target: minus the mean entropy.
+    """Scores a checkpoint by its confidence on the target: minus the mean entropy.
 
     With the softmax `p(x)`:
 
     - `-mean over the target of H(p(x))`, in [-log C, 0] nats, `H(p) = -sum p log p`
 
-    A model that predicts one class for all examples with certainty has the best score.
+    A model that predicts one class for all examples with full confidence has the best score.
 
     Args:
         outputs: Outputs with target logits.
@@ -83,8 +83,8 @@ def info_max(outputs: Outputs) -> float:
 
     - `H(q) - mean over the target of H(p(x))`, in [0, log C] nats
 
-    A model that predicts the classes with certainty and in equal parts has the best score. A model
-    that predicts one class for all examples scores 0.
+    A model that predicts the classes with full confidence and equally often has the best score. A
+    model that predicts one class for all examples scores 0.
 
     Args:
         outputs: Outputs with target logits.
@@ -106,9 +106,9 @@ def bnm(outputs: Outputs) -> float:
 
     - `|P|_* / sqrt(n * min(n, C))`, in (0, 1]
 
-    The divisor is the maximum of the norm: certain predictions of all classes in equal parts score
-    1. For `n >= C`, certain predictions of one class score `1 / sqrt(C)`, and uniform predictions
-    score `1 / C`.
+    The divisor is the maximum of the norm: confident predictions in which all classes occur equally
+    often score 1. For `n >= C`, confident predictions of one class score `1 / sqrt(C)`, and uniform
+    predictions score `1 / C`.
 
     Args:
         outputs: Outputs with target logits.

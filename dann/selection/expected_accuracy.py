@@ -44,11 +44,11 @@ class AccuracyEstimate(NamedTuple):
 def expected_accuracy(
     model: Any, *, source: tuple[Any, Any], target: Any, batch_size: int = 256
 ) -> AccuracyEstimate:
-    """Estimates the accuracy of a model on a target without labels.
+    """Returns a 90% interval for the target accuracy, which is currently too wide to be accepted.
 
-    With the present calibration every interval is at least 0.387 wide. Intervals above 0.2 are
-    rejected, so no estimate is accepted: measure the accuracy on labeled examples instead
-    (`label=50` of `scripts/evaluate.py`). The page "Can I trust it?" compares estimates.
+    The target needs no labels. Every interval is at least 0.387 wide, and intervals wider than 0.2
+    are rejected. Measure the accuracy on labeled examples instead (`label=50` of
+    `scripts/evaluate.py`). The page "Can I trust it?" compares estimates.
 
     On the held-out source, a temperature and one bias per class are fitted by maximum likelihood.
     The average confidence `c` is the mean over the target of the largest calibrated probability.
