@@ -13,7 +13,7 @@ in the run directory. The predictions.csv of the training does not change. If th
 have changed, the script ends with an error, because the run may have trained on test examples.
 
 `label` writes examples of the predictions to label_<number>.csv in the run directory, with the same
-shares of predicted classes and an empty column `label`. An existing file is never replaced.
+proportions of predicted classes and an empty column `label`. An existing file is never replaced.
 `labels_file` is the completed file; the script compares the labels with the predictions of the run
 and prints the accuracy with Wilson's 95% interval.
 

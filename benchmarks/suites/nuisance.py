@@ -20,7 +20,7 @@ _STRENGTHS = {"dann": (0.0, 0.3, 1.0, 3.0, 10.0), "fairlearn": (0.0, 1.0, 10.0, 
 
 
 class Task(NamedTuple):
-    """A data set with a nuisance, and the layers of the network.
+    """A dataset with a nuisance, and the layers of the network.
 
     Attributes:
         x: Inputs, `(n, ...)`.

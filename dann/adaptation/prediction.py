@@ -13,7 +13,7 @@ from keras import ops
 from dann.data.examples import Examples, OrderedBatches, check_frame_columns
 
 # Tracing a network takes about the time that compiled code saves over this number of batches. The
-# rule depends only on the call, so that a resumed run computes the same bits.
+# rule depends only on the call, so that a resumed run is bit-identical.
 _MIN_COMPILED_BATCHES = 8
 _COMPILED: weakref.WeakKeyDictionary[Any, Callable] = weakref.WeakKeyDictionary()
 

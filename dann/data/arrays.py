@@ -30,7 +30,7 @@ def arrays(
     with `keras.Input((), dtype="string")` and `keras.layers.TextVectorization`. Labels `(n,)` are
     integers, or strings that name the classes.
 
-    A missing test set is drawn at random. The test set of the source has the class shares of
+    A missing test set is drawn at random. The test set of the source has the class proportions of
     the source. The test set of the target is drawn from its labeled examples, regardless of their
     class, or from all examples if none is labeled. Training and test parts must not share memory,
     so one array can be both domains only if both test sets are passed. The contents of different

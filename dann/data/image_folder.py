@@ -48,7 +48,7 @@ def image_folder(
     training classes.
 
     Args:
-        root: Folder of the data set.
+        root: Folder of the dataset.
         source: Name of the source domain, a folder in `root` unless there is a list file.
         target: Name of the target domain, a folder in `root` unless there is a list file.
         image_size: Side, or height and width, of the images in pixels. Defaults to `None`: the
@@ -56,7 +56,7 @@ def image_folder(
         source_list: List file of the source's images. Defaults to `None`: its folder.
         target_list: List file of the target's images. Defaults to `None`: its folder.
         source_test_list: List file of further images to test on. Defaults to `None`: a share of the
-            source, with its class shares.
+            source, with its class proportions.
         target_test_list: List file of further images to test on. Defaults to `None`: a random share
             of the target.
         classes: `"same"` (default): both domains must have the same classes, by name. `"shared"`:
@@ -199,7 +199,7 @@ def read_images(
     to the folder of the list file. Labels are integers of at least 0.
 
     Args:
-        root: Folder of the data set.
+        root: Folder of the dataset.
         domain: Name of the domain.
         path: The list file, relative to the working directory or to `root`. Defaults to `None`: the
             folder.

@@ -98,7 +98,7 @@ def groups_to_balance(labels: Any, source_domain: Any, balanced: bool) -> np.nda
     Args:
         labels: Labels `(n,)` or `(n, 1)`.
         source_domain: The domain of each example, integers `(n,)`; or `None` for one domain.
-        balanced: Whether classes are drawn in equal parts.
+        balanced: Whether classes are drawn equally often.
 
     Returns:
         Group numbers, integers `(n,)`.

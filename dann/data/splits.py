@@ -23,7 +23,7 @@ def hold_out(
     """Splits the examples of a domain at random into a training set and a test set.
 
     If some examples are labeled, only labeled ones are drawn for the test set. The test set of a
-    source has the class shares of the source, and every class keeps a training example. The
+    source has the class proportions of the source, and every class keeps a training example. The
     classes of a target do not affect the split, because they must not influence training.
 
     Args:

@@ -1,4 +1,4 @@
-"""Readers of TFDS image data sets, which are decoded once into files."""
+"""Readers of TFDS image datasets, which are decoded once into files."""
 
 import itertools
 import re
@@ -30,9 +30,9 @@ def tfds_pair(
     source_name: str | None = None,
     target_name: str | None = None,
 ) -> DomainPair:
-    """Pairs two TFDS data sets of images.
+    """Pairs two TFDS datasets of images.
 
-    The images of both data sets are converted to one size, and to color if one data set is in
+    The images of both datasets are converted to one size, and to color if one dataset is in
     color, `height * width * channels` bytes each. Resizing is bilinear, antialiased when it
     shrinks, and does not preserve the aspect ratio. Only the test and oracles use the labels of the
     target.
@@ -41,35 +41,35 @@ def tfds_pair(
     have no labels. A label -1 in the target's training split means that the class is unknown. In
     the target's test split either all labels are -1 or none.
 
-    All images are decoded once, into files in the folders of the data sets, which later runs read.
+    All images are decoded once, into files in the folders of the datasets, which later runs read.
     The size of each file is printed.
 
     Args:
-        source: Name of the source data set, `name` or `name/config`, of TFDS or of `dann.data`:
+        source: Name of the source dataset, `name` or `name/config`, of TFDS or of `dann.data`:
             `mnist_m`, `usps`, `chalk_digits`.
-        target: Name of the target data set.
+        target: Name of the target dataset.
         image_size: Side, or height and width, of the images. Defaults to `None`: the larger of both
-            data sets' sizes.
+            datasets' sizes.
         source_split: Split of the source to train on, in TFDS's notation, such as `train[:80%]`.
         source_test_split: Split of the source to test on.
         target_split: Split of the target to train on, without its labels.
         target_test_split: Split of the target to test on. A test split must not overlap a training
             split.
-        cache_dir: Folder of prepared data sets.
+        cache_dir: Folder of prepared datasets.
         data_dir: Folder of raw files that need not be downloaded; `~` is the home directory.
-        source_name: Name of the source. Defaults to the name of its data set.
-        target_name: Name of the target. Defaults to the name of its data set.
+        source_name: Name of the source. Defaults to the name of its dataset.
+        target_name: Name of the target. Defaults to the name of its dataset.
 
     Raises:
         OSError: If `data_dir` lacks files, `cache_dir` is a file, or the disk is full.
         TypeError: If `image_size` does not consist of integers.
-        ValueError: If a data set, configuration or split does not exist; splits overlap; a data set
+        ValueError: If a dataset, configuration or split does not exist; splits overlap; a dataset
             does not contain images; the source has no classes, or the target has other classes; a
             size is missing; or a label of the source or of a test split is unknown.
     """
     from dann.data.builders.load_builder import load_builder
 
-    # Both domains may be the same data set, so dicts by name prepare it once.
+    # Both domains may be the same dataset, so dicts by name prepare it once.
     builders = {name: load_builder(name, cache_dir, data_dir) for name in (source, target)}
     keys = {name: _find_keys(name, builder.info) for name, builder in builders.items()}
     names = {"source": source, "target": target, "source test": source, "target test": target}
@@ -141,7 +141,7 @@ def emoji(
         image_size: 48 (default) or 128 pixels.
         labels: `"groups"` (default), 7 classes such as food and drink, or `"subgroups"`, 23 classes
             such as fruit.
-        cache_dir: Folder of prepared data sets.
+        cache_dir: Folder of prepared datasets.
         data_dir: Folder that contains `emoji/` with the tarballs of the drawings, of the packages
             and versions in `dann.data.builders.emoji.STYLES`. Defaults to `None`: the current
             folder.
@@ -226,7 +226,7 @@ def _find_keys(name: str, info: Any) -> tuple[str, str | None]:
     image, label = (info.supervised_keys or (default, None))[:2]
     if image not in images:
         raise ValueError(
-            f"Expected {name} to be a data set of images. "
+            f"Expected {name} to be a dataset of images. "
             f"Received: supervised keys {info.supervised_keys} of {dict(info.features)}"
         )
     is_class = label and isinstance(info.features[label], tfds.features.ClassLabel)
@@ -236,7 +236,7 @@ def _find_keys(name: str, info: Any) -> tuple[str, str | None]:
 def _read_split(builder, split, keys, shape):
     """Returns a memory map of images uint8 `(n, *shape)` and labels int64 `(n,)`, -1 if unknown.
 
-    The first call writes both to files in the folder of the data set.
+    The first call writes both to files in the folder of the dataset.
     """
     stem = re.sub(r"[^\w%:+-]", "_", f"{split}-{'x'.join(map(str, shape))}")
     path = builder.data_path / "decoded" / f"{stem}.npy"

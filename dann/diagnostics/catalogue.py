@@ -35,9 +35,9 @@ from dann.diagnostics.straight_through_health import straight_through_health
 Bounds = tuple[float, float]
 
 # The end of a run applies these limits to other examples: to the error on the test set, and to the
-# predicted class shares of the whole target.
+# predicted class proportions of the whole target.
 MAX_LOSS_FRACTION = 0.9  # of the loss of a constant model; above it, the labels are not learned
-MAX_SHARE_DISTANCE = 0.2  # total variation distance of class shares
+MAX_SHARE_DISTANCE = 0.2  # total variation distance of class proportions
 
 
 class HealthyRange(NamedTuple):
@@ -188,7 +188,7 @@ RANGES = (
     ),
     HealthyRange(
         "target/largest_share",
-        # Up to 0.9, or halfway between the largest class share of the labels and 1.
+        # Up to 0.9, or halfway between the largest class proportion of the labels and 1.
         lambda m: (-math.inf, max(0.9, (1 + m.get("label/largest_share", 0.0)) / 2)),
         "Fraction of the target that is predicted as the most frequent class.",
         "Add `regularizer=mcc`.",
@@ -206,9 +206,9 @@ RANGES = (
     HealthyRange(
         "target/share_distance",
         lambda m: (-math.inf, max(MAX_SHARE_DISTANCE, 2 * m["target/chance_share_distance"])),
-        "Distance between the class shares of the source and the predicted shares of the target.",
-        "Check the predictions of some target examples. If they are right, the shares differ, and "
-        "aligning whole domains moves examples into wrong classes.",
+        "Distance between the class proportions of the source and those predicted for the target.",
+        "Check the predictions of some target examples. If they are correct, the proportions "
+        "differ, and aligning whole domains moves examples into wrong classes.",
         "label shift",
         (0, -1),
     ),

@@ -67,8 +67,8 @@ def choose_strength_change(rows: Sequence[Evidence], measurements: Mapping[str, 
     It is 0 without a strength or if a value is not finite.
 
     Values may suggest both, such as classes that are lost before the domains are aligned. A higher
-    strength would then do more harm. But a strength of 0 can only be raised, and class shares that
-    are predicted wrongly do not count.
+    strength would then do more harm. But a strength of 0 can only be raised, and class proportions
+    that are predicted wrongly do not count.
     """
     is_finite = all(math.isfinite(row.value) for row in rows)
     if not is_finite or measurements.get("reversal/state") in ("none", "no adversary", "oracle"):
@@ -82,7 +82,7 @@ def choose_strength_change(rows: Sequence[Evidence], measurements: Mapping[str, 
 
 
 def can_trust_shares(m: Mapping[str, Any]) -> bool:
-    """Returns whether the predicted class shares of the target are likely correct."""
+    """Returns whether the predicted class proportions of the target are likely correct."""
     confident = m.get("target/confident_share_distance", 0.0)
     is_settled = m.get("domain/loss", 0.0) < _MAX_SETTLED_LOSS
     matches = not domains_differ(m, "matched", "matched_null")

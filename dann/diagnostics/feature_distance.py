@@ -22,7 +22,7 @@ def feature_distance(model: Any, data: Any, *, seed: int = 0) -> dict[str, float
     - `mmd/bandwidth`: the median distance of all pairs of examples
     - `mmd/null`: the 95% quantile of the estimate for a random assignment to the domains
     - `mmd/matched`, `mmd/matched_null`: estimate and quantile for source examples that are drawn
-      with the class shares predicted for the target; missing if there are fewer than 2
+      with the class proportions predicted for the target; missing if there are fewer than 2
 
     Args:
         model: Model of `dann.adaptation`.

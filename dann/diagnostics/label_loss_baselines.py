@@ -1,4 +1,4 @@
-"""Label loss of a constant model, and class shares of the predictions and of the source."""
+"""Label loss of a constant model, and class proportions of the predictions and of the source."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     With `p` the probabilities of the model, in nats:
 
     - `label/loss`, `label/accuracy`: cross-entropy and accuracy on the source
-    - `label/prior_entropy`: entropy of the class shares of the labels, which is the loss of a
-      model that predicts these shares for every input
+    - `label/prior_entropy`: entropy of the class proportions of the labels, which is the loss of a
+      model that predicts these proportions for every input
     - `label/largest_share`: frequency of the most frequent class among the labels
     - `target/largest_share`: frequency of the most frequent class among the predictions for the
       target
-    - `target/share_distance`: half the sum of the absolute differences between the class shares of
-      these predictions and of the labels
+    - `target/share_distance`: half the sum of the absolute differences between the class
+      proportions of these predictions and of the labels
     - `target/confident_share_distance`: the same distance without the quarter of the target with
       the smallest `max p`
     - `target/chance_share_distance`: the expected distance between two samples of one distribution
@@ -40,7 +40,7 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
 
     Reference:
         - [Lipton et al., 2018](https://arxiv.org/abs/1802.03916), on label shift and when predicted
-          class shares reveal it.
+          class proportions reveal it.
     """
     outputs = pair_outputs(model, data)
     source_logits, target_logits = outputs.logits["source"], outputs.logits["target"]
@@ -60,7 +60,7 @@ def label_loss_baselines(model: Any, data: Any) -> dict[str, Any]:
     confident = target_log_p.max(axis=1).argsort()[len(predictions) // 4 :]
     predicted = compute_shares(predictions)
     predicted_confident = compute_shares(predictions[confident])
-    # The difference of two shares is about normal with this deviation, so its mean absolute
+    # The difference of two proportions is about normal with this deviation, so its mean absolute
     # value is sqrt(2 / pi) times the deviation.
     deviations = np.sqrt(expected * (1 - expected) * (1 / len(labels) + 1 / len(predictions)))
     return {

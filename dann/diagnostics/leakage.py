@@ -76,7 +76,7 @@ def leakage(
       on held-out examples; chance is 0
     - interval: 2.5% and 97.5% quantiles of 1,000 bootstraps of the held-out examples, or of the
       groups, with fixed probes. With a random binary nuisance, the interval was above chance
-      in 9 of 120 data sets of 240 examples (7.5%; nominally 2.5%).
+      in 9 of 120 datasets of 240 examples (7.5%; nominally 2.5%).
 
     `labels` adds the leakage beyond the label: one set of probes per class, with their mean score,
     weighted by the number of examples of the class.

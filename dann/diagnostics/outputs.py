@@ -69,7 +69,7 @@ def compute_features(network: Any, inputs: Any) -> np.ndarray:
 
 
 def select_matched_source_rows(outputs: PairOutputs, seed: int = 0) -> np.ndarray:
-    """Returns indices of source examples with the class shares predicted for the target."""
+    """Returns indices of source examples with the class proportions predicted for the target."""
     rng = np.random.default_rng(seed)
     source, target = (outputs.logits[domain].argmax(axis=1) for domain in DOMAINS)
     targets = np.bincount(target, minlength=outputs.logits["source"].shape[1])

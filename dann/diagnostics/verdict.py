@@ -30,11 +30,11 @@ VERDICTS = {
     "discriminator not learning": "Discriminator not learning: it cannot separate the domains.",
     "unstable": "Unstable: the adversarial training moves away from its equilibrium.",
     "saturated binary layer": "Saturated binary layer: hardly any gradient passes through.",
-    "labels not learned": "Labels not learned: the model only predicts the class shares.",
+    "labels not learned": "Labels not learned: the model only predicts the class proportions.",
     "oracle": "Oracle: the model trains on target labels, so there is nothing to adapt.",
     "source only": "Source only: nothing adapts.",
     "collapsed": "Collapsed: nearly all target examples are predicted as one class.",
-    "label shift": "Label shift, or classification errors: the predicted class shares differ.",
+    "label shift": "Label shift, or classification errors: the predicted class proportions differ.",
     "not aligned": "Not aligned: the features differ.",
     "partly aligned": "Partly aligned: the features still differ.",
     "aligned": "Aligned: the features hardly differ.",
@@ -161,15 +161,15 @@ def verdict(measurements: Mapping[str, Any]) -> Verdict:
     - "aligned": the interval ends at or below 67%
     - "not aligned": the interval begins at or above 85%, and the discrepancy of the features is
       above 0.02; or the loss of the discriminator is below 0.35 nats; or the discrepancy is above
-      0.05 and 4 times its null quantile, also with matched class shares
+      0.05 and 4 times its null quantile, also with matched class proportions
     - "partly aligned": the interval begins above 50%
     - "undetermined": the interval contains 50% and is too wide
     - "reversal working": the domains were not compared, as for a custom model
 
-    "Label shift" requires reliable predictions of the class shares. Wrong predictions are
-    mostly uncertain, so without the least confident quarter of the target the shares must get at
-    most 10% closer to the shares of the source. In addition, the loss of the discriminator
-    must be below 1 nat, and the discrepancy with matched class shares below the limit above.
+    "Label shift" requires reliable predictions of the class proportions. Wrong predictions are
+    mostly uncertain, so without the least confident quarter of the target the proportions must get
+    at most 10% closer to the proportions of the source. In addition, the loss of the discriminator
+    must be below 1 nat, and the discrepancy with matched class proportions below the limit above.
 
     "Aligned" refers to whole domains: without target labels, no measurement can show that each
     class of the target is aligned with the same class of the source.
@@ -286,7 +286,7 @@ def _check_discrepancy(m) -> Iterator[Finding]:
     reason += f"{m['mmd/null']:.3f})."
     if not domains_differ(m, "matched", "matched_null"):
         if m.get("mmd/matched", math.inf) < m["mmd/squared"] / 2:
-            reason += " Different class shares or wrong predictions may explain it."
+            reason += " Different class proportions or wrong predictions may explain it."
             yield Finding(None, reason)
     elif m.get("probe/high", 0.0) <= MAX_ALIGNED_ACCURACY:
         reason += " A linear probe does not detect it."

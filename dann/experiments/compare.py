@@ -66,7 +66,7 @@ def compare(
     Also trains a source-only model (`source_only`) for each seed, as one of the candidates. If
     `domains` has target labels, also trains an upper bound that learns from them (`target_only`),
     which is never recommended. `dann.selection.recommend` explains the choice of a run. If a change
-    of the class shares alone explains the shift, only runs of `adapted_shares` are candidates.
+    of the class proportions alone explains the shift, only runs of `adapted_shares` are candidates.
     Otherwise, if at least two runs adapt, the recommended network is `distilled_average`: a new one
     that `dann.training.distill` trains to predict the average of these runs.
 
@@ -91,7 +91,7 @@ def compare(
             - names of regularizers, such as `"coral"`: source only with this regularizer
             - `"control"`: DANN with its reversal off, `strength=0`; never recommended
             - `"adapted_shares"`: the source-only run, changed by `dann.adapt_shares`. It has no
-              row if the estimated shares are rejected.
+              row if the estimated proportions are rejected.
             - `"gradient_boosting"`: `HistGradientBoostingClassifier` of scikit-learn on the source,
               for tables only. It is not a network and is never recommended.
 
@@ -205,7 +205,7 @@ def compare(
     adapted = {key: values for key, values in probabilities.items() if key[0] == SHARES}
     if len(adapted) == len(context.baselines) and (probe is None or probe.low > 0.5):
         probabilities = adapted
-        context.notes.append("a change of the class shares alone explains the shift")
+        context.notes.append("a change of the class proportions alone explains the shift")
     recommendation = recommend_run(probe, probabilities, [SOURCE_ONLY])
     run = runs[recommendation.key]
     (row,) = (row for row in rows if (row["setting"], row["run"]) == recommendation.key)

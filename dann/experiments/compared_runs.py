@@ -170,9 +170,9 @@ def standardize_each(domains: DomainPair) -> DomainPair:
 
 
 def adapt_baseline_shares(context: RunContext, seed: int) -> ComparedRun | None:
-    """Returns the source-only run of a seed, adapted to the class shares of the target.
+    """Returns the source-only run of a seed, adapted to the class proportions of the target.
 
-    Returns `None` if this run is missing, or if the estimated shares are rejected.
+    Returns `None` if this run is missing, or if the estimated proportions are rejected.
     """
     if (baseline := context.baselines.get(seed)) is None:
         return None

@@ -84,8 +84,8 @@ class Comparison:
             adapted = runs[is_candidate & adapts]
             if AGREEMENT not in runs or adapted[AGREEMENT].isna().any():
                 self.key = INFO_MAX
-                order = f"ranked by {INFO_MAX}" if INFO_MAX in runs else "not ranked"
-                self.notes.append(f"{order}: agreement needs several finished runs per setting")
+                order = "ranked by InfoMax" if INFO_MAX in runs else "not ranked"
+                self.notes.append(f"{order} (agreement needs several seeds)")
         keys = [key for key in dict.fromkeys([self.key, INFO_MAX]) if key in runs]
         if keys:
             # A stable sort keeps the earlier of two runs with equal scores first.
@@ -158,7 +158,8 @@ class Comparison:
         if any(name.endswith("*") for name in [*frame.columns, *frame.index]):
             lines[0] += "; * uses target labels (oracle)"
         if "gain*" in frame:
-            lines.append(f"gain: {gain} source only with the same seed, ± half of its 95% interval")
+            name = "source_only" if "source_only" in table.index else "source only"  # of a sweep
+            lines.append(f"gain: {gain} {name} with the same seed, ± half of its 95% interval")
         lines.append(frame.to_string(line_width=WIDTH))
         lines += [textwrap.fill(note, WIDTH, subsequent_indent="  ") for note in self.notes]
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):

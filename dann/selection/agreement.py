@@ -11,8 +11,8 @@ from dann.adaptation.prediction import check_finite_outputs
 def agreement(predictions: Sequence[np.ndarray]) -> list[float]:
     """Scores runs with equal settings and different seeds by their agreement on the target.
 
-    Let `a` be the share of target examples for which two runs predict the same class, and `e` the
-    share expected by chance from their class shares. Cohen's kappa is
+    Let `a` be the fraction of target examples for which two runs predict the same class, and `e`
+    the fraction expected by chance from their class proportions. Cohen's kappa is
 
     - `kappa = (a - e) / (1 - e)`, in [-1, 1]; 0 if both runs predict one class for all examples
 

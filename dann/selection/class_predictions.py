@@ -27,15 +27,16 @@ def mix_val(outputs: Outputs) -> float:
     """Scores a checkpoint by MixVal: its accuracy on mixtures of target examples.
 
     Every target example `x_i` with the predicted class `y_i` is mixed with another example `x_j`,
-    drawn at random. The model is right if it predicts the class of the larger part of the mixture:
+    drawn at random. The model is correct if it predicts the class of the larger part of the
+    mixture:
 
     - `r_i = [argmax logits(0.55 x_i + 0.45 x_j) = y_i]`
     - `(mean of r_i where y_i = y_j + mean of r_i where y_i != y_j) / 2`, in [0, 1]
 
     Mixtures within a cluster measure its density, and mixtures between clusters measure the
-    boundary. If there is no mixture of a kind, its share is 0. A model that predicts one class for
-    all examples therefore scores 0.5, which is not the best score. The authors' code returns the
-    two shares separately; their mean does not depend on other checkpoints.
+    boundary. If there is no mixture of a kind, its fraction is 0. A model that predicts one class
+    for all examples therefore scores 0.5, which is not the best score. The authors' code returns
+    the two fractions separately; their mean does not depend on other checkpoints.
 
     Args:
         outputs: Outputs for at least 2 target examples whose inputs can be mixed, such as pixels,

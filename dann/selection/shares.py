@@ -1,4 +1,4 @@
-"""Class shares of the target, and a classifier that is corrected for them."""
+"""Class proportions of the target, and a classifier that is corrected for them."""
 
 from typing import Any, NamedTuple
 
@@ -13,23 +13,23 @@ from dann.selection.outputs import Outputs, convert_source_labels
 
 _MAX_STEPS, _TOLERANCE = 1000, 1e-6  # of the EM algorithm
 _REPETITIONS = 20  # of the bootstrap
-_MAX_ERROR = 0.05  # largest accepted standard error of a share
+_MAX_ERROR = 0.05  # largest accepted standard error of a proportion
 _MIN_SINGULAR_VALUE = 1e-3  # of the probabilities of the classes, each as a vector of length 1
 
 
 class ShareEstimate(NamedTuple):
-    """Class shares of source and target, as `estimate_shares` returns them.
+    """Class proportions of source and target, as `estimate_shares` returns them.
 
     Attributes:
-        source: Shares of the classes in the held-out source, `(num_classes,)`.
-        target: Estimated shares in the target by maximum likelihood, `(num_classes,)`.
-        bbse: Estimated shares in the target from the confusion matrix, `(num_classes,)`.
+        source: Proportions of the classes in the held-out source, `(num_classes,)`.
+        target: Estimated proportions in the target by maximum likelihood, `(num_classes,)`.
+        bbse: Estimated proportions in the target from the confusion matrix, `(num_classes,)`.
         errors: Standard errors of `target`, by 20 bootstrap samples, `(num_classes,)`; infinite if
             the calibrated probabilities of the classes are linearly dependent.
         temperature: Divisor of the logits that calibrates the classifier on the source.
         biases: Addends of the divided logits that calibrate it, `(num_classes,)`.
         probe: Accuracy of a probe, a new classifier of the domains, on the target and on source
-            examples that have the class shares of the target.
+            examples that have the class proportions of the target.
     """
 
     source: np.ndarray
@@ -43,7 +43,7 @@ class ShareEstimate(NamedTuple):
     @property
     def offsets(self) -> np.ndarray:
         """Addends of the divided logits for the target: `biases + log(target / source)`."""
-        # A share of 0 would become -inf, which the format of models cannot store.
+        # A proportion of 0 would become -inf, which the format of models cannot store.
         return self.biases + np.log(np.maximum(self.target, 1e-6) / np.maximum(self.source, 1e-6))
 
     @property
@@ -52,50 +52,50 @@ class ShareEstimate(NamedTuple):
         if np.isnan(self.probe.accuracy):
             return (
                 f"too few examples: the test of the assumption requires {FOLDS} of each domain, "
-                "and in the source as many with the estimated class shares"
+                "and in the source as many with the estimated class proportions"
             )
         if self.errors.max() > _MAX_ERROR:
             return (
-                "the classifier separates the classes too poorly: a share has a standard error of "
-                f"{self.errors.max():.2f}"
+                "the classifier separates the classes too poorly: a proportion has a standard "
+                f"error of {self.errors.max():.2f}"
             )
         if self.probe.low > 0.5:
             return (
-                "the inputs moved too: with equal class shares, a new probe still separates the "
-                f"domains with an accuracy of {self.probe.accuracy:.1%} (chance 50%)"
+                "the inputs moved too: with equal class proportions, a new probe still separates "
+                f"the domains with an accuracy of {self.probe.accuracy:.1%} (chance 50%)"
             )
         return None
 
     def __str__(self):
         if self.rejection_reason:
-            return f"estimated class shares on the target: unknown ({self.rejection_reason})"
+            return f"estimated class proportions on the target: unknown ({self.rejection_reason})"
         columns = range(len(self.target)), self.target, self.errors, self.source
         words = [
             f"class {k} {share:.0%} ± {error:.0%} (source {old:.0%})"
             for k, share, error, old in zip(*columns, strict=True)
         ]
-        return f"estimated class shares on the target: {', '.join(words)}"
+        return f"estimated class proportions on the target: {', '.join(words)}"
 
 
 def estimate_shares(outputs: Outputs) -> ShareEstimate:
-    """Estimates the class shares of the target, if only the shares differ from the source.
+    """Estimates the class proportions of the target, if only these differ from the source.
 
     The assumption is label shift: the inputs of a class are distributed alike in both domains,
     `p_s(x | y) = p_t(x | y)`. On the held-out source, a temperature and one bias per class are
     fitted by maximum likelihood, so that the softmax `p(y | x)` is calibrated. Then
 
-    - maximum likelihood, by the EM algorithm from the source shares `p(y)`:
+    - maximum likelihood, by the EM algorithm from the source proportions `p(y)`:
       `q(y) <- mean over the target of  q(y) / p(y) p(y | x) / sum_k q(k) / p(k) p(k | x)`
-    - BBSE: `C w = m` with `w >= 0`, where `C_ij` is the share of all held-out source examples that
-      are of class `j` and predicted as `i`, `m_i` the share of target examples that are predicted
-      as `i`, and `w(y) = q(y) / p(y)`
+    - BBSE: `C w = m` with `w >= 0`, where `C_ij` is the fraction of all held-out source examples
+      that are of class `j` and predicted as `i`, `m_i` the fraction of target examples that are
+      predicted as `i`, and `w(y) = q(y) / p(y)`
 
     The assumption is tested. The first source examples of each class are taken, as many as possible
-    with the estimated shares, so the result depends on the order of the examples, and a class with
-    an expected count below 1 is left out. A new probe must not separate these examples from the
-    target. It reads features if there are any, otherwise the logits. If the probe separates them,
-    or a standard error is above 0.05, the estimate is rejected: `rejection_reason` of the result
-    contains the reason.
+    with the estimated proportions, so the result depends on the order of the examples, and a class
+    with an expected count below 1 is left out. A new probe must not separate these examples from
+    the target. It reads features if there are any, otherwise the logits. If the probe separates
+    them, or a standard error is above 0.05, the estimate is rejected: `rejection_reason` of the
+    result contains the reason.
 
     Args:
         outputs: Result of `dann.selection.compute_outputs` with `source` and `target`, for a
@@ -139,7 +139,7 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
     probabilities = special.softmax(source / temperature + biases, axis=1)  # (m, classes)
     norms = np.maximum(np.linalg.norm(probabilities, axis=0), np.finfo("float64").tiny)
     rank = np.linalg.matrix_rank(probabilities / norms, tol=_MIN_SINGULAR_VALUE)
-    if rank < source.shape[1]:  # other shares have the same likelihood
+    if rank < source.shape[1]:  # other proportions have the same likelihood
         errors = np.full_like(errors, np.inf)
     if outputs.source_features is not None and outputs.source_features.ndim == 2:
         source, target = outputs.source_features, outputs.target_features
@@ -150,10 +150,10 @@ def estimate_shares(outputs: Outputs) -> ShareEstimate:
 
 
 def adapt_shares(classifier: keras.Model, shares: ShareEstimate) -> keras.Model:
-    """Adapts a classifier to the estimated class shares of the target.
+    """Adapts a classifier to the estimated class proportions of the target.
 
-    With the logits `z`, the temperature `T`, the biases `b`, and the shares `p` of the source and
-    `q` of the target, the new logits follow from Bayes' rule:
+    With the logits `z`, the temperature `T`, the biases `b`, and the class proportions `p` of the
+    source and `q` of the target, the new logits follow from Bayes' rule:
 
     - `z / T + b + log(q / p)`
 
@@ -249,13 +249,13 @@ def calibrate(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray
 
 
 def _estimate(source, labels, target, temperature, biases):
-    """Returns the source's shares, and the target's shares by maximum likelihood and by BBSE."""
+    """Returns the proportions of the source, and of the target by both estimators."""
     source = special.softmax(source / temperature + biases, axis=1)  # (m, classes)
     target = special.softmax(target / temperature + biases, axis=1)  # (n, classes)
-    # Calibration with biases makes the mean probabilities equal to the shares of the labels.
+    # Calibration with biases makes the mean probabilities equal to the proportions of the labels.
     shares = source_shares = np.maximum(source.mean(axis=0), np.finfo("float64").tiny)
     for _ in range(_MAX_STEPS):
-        # Saerens et al., equation 2.9: posteriors with the current shares, and their mean.
+        # Saerens et al., equation 2.9: posteriors with the current proportions, and their mean.
         weighted = target * (shares / source_shares)
         new_shares = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
         change, shares = np.abs(new_shares - shares).max(), new_shares
@@ -272,7 +272,7 @@ def _estimate(source, labels, target, temperature, biases):
 
 
 def _select_rows(labels, shares):
-    """Returns as many rows as possible, in order, whose labels have the given shares.
+    """Returns as many rows as possible, in order, whose labels have the given proportions.
 
     Classes with an expected count below 1 do not limit the number of rows.
     """

@@ -145,8 +145,8 @@ class LabeledAccuracy(NamedTuple):
 def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
     """Draws target examples to label by hand, and writes them to a CSV file.
 
-    The sample has the same shares of predicted classes as all predictions, up to one example per
-    class. Every example is drawn with the same probability.
+    The sample has the same proportions of predicted classes as all predictions, up to one example
+    per class. Every example is drawn with the same probability.
 
     Args:
         run: Directory of a finished run.
@@ -172,7 +172,7 @@ def write_sample(run: RunDirectory, count: int, seed: int = 0) -> pathlib.Path:
             f"another number of examples. Received: {path}"
         )
     rng = np.random.default_rng(seed)
-    # Systematic sampling of the sorted table preserves the shares of the classes.
+    # Systematic sampling of the sorted table preserves the class proportions.
     shuffled = table.iloc[rng.permutation(len(table))].sort_values("prediction", kind="stable")
     rows = ((np.arange(count) + rng.uniform()) * len(table) / count).astype(int)
     shuffled.iloc[rng.permutation(rows)].assign(label="").to_csv(path, index=False)

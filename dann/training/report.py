@@ -47,7 +47,7 @@ def print_results(
         table: Predictions for the target, as `dann.training.evaluation.predict_target` returns
             them.
         outputs: Outputs of the model on held-out source examples and the target. Defaults to
-            `None`: the class shares and the accuracy of the target are not estimated.
+            `None`: the class proportions and the accuracy of the target are not estimated.
     """
     if domains.nuisances:
         print(format_leakage(row))
@@ -161,10 +161,10 @@ def describe_alignment(row: Mapping[str, Any]) -> str:
 def describe_shares(
     predicted: pandas.Series, source: pandas.Series, shares: ShareEstimate | None = None
 ) -> str:
-    """Returns the class shares of a target without labels in words.
+    """Returns the class proportions of a target without labels in words.
 
-    If their distance from the class shares of the source, half of the sum of the absolute
-    differences, is above 0.2, either the class shares have changed, or the predictions are
+    If their distance from the class proportions of the source, half of the sum of the absolute
+    differences, is above 0.2, either the class proportions have changed, or the predictions are
     wrong.
 
     Args:
@@ -173,9 +173,9 @@ def describe_shares(
         shares: The result of `dann.selection.estimate_shares`, which replaces `predicted` unless
             it is rejected. Defaults to `None`.
     """
-    title = "Predicted class shares"
+    title = "Predicted class proportions"
     if shares is not None and shares.rejection_reason is None:
-        title = "Estimated class shares on the target, if nothing else changed"
+        title = "Estimated class proportions on the target, if nothing else changed"
         predicted = pandas.Series(shares.target, predicted.index)
     distance = (predicted - source).abs().sum() / 2
     if len(source) <= _MAX_LISTED_CLASSES:

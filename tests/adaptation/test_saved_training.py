@@ -1,4 +1,4 @@
-"""Saved and reloaded models have the same config and continue training with the same bits."""
+"""Saved and reloaded models have the same config and continue with bit-identical training."""
 
 import keras
 import pytest

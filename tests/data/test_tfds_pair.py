@@ -107,7 +107,7 @@ REFUSALS = {
     "other class": ({"target": "ac"}, "among .'a', 'b'.. Received: .'c'"),
     "several sizes": ({"image_size": None}, "Images of several sizes need an `image_size`"),
     "unlabeled source": ({"source": "unlabeled", "target": "ab"}, "a class label per image"),
-    "nested keys": ({"target": "nested"}, "to be a data set of images"),
+    "nested keys": ({"target": "nested"}, "to be a dataset of images"),
     "unlabeled test image": ({"target_test_split": "test+unknown"}, "Received: -1"),
     "equal splits": ({"source_test_split": "train"}, "different splits"),
 }

@@ -94,7 +94,7 @@ def test_known_state_is_named(state):
     build, data = KNOWN[state]
     result = check(build(), data, mode="eager").verdict
     assert result.name == state.partition(",")[0]
-    explained = any("Different class shares" in reason for reason in result.reasons)
+    explained = any("Different class proportions" in reason for reason in result.reasons)
     assert explained == (state == "label shift")
     assert result.headline.endswith(" is 38 points.") == explained
     assert result.reasons[0].startswith("Not finite: ") == (result.name == "diverged")

@@ -156,7 +156,7 @@ def test_comparison_without_target_labels_has_no_oracle():
     assert sorted(comparison.table.index) == settings
     assert comparison.runs["target/accuracy"].isna().all()
     assert comparison.key == "selection/info_max"
-    assert "agreement needs several finished runs" in str(comparison)
+    assert "ranked by InfoMax (agreement needs several seeds)" in str(comparison)
 
 
 def test_figure_has_a_circle_per_run(comparison):
@@ -212,8 +212,8 @@ def test_default_settings_contain_simple_baselines():
     comparison = dann.compare(make_domains(True), **SHORT)
     adapted = {"standardized", "coral", "mcc", "control", "dann", "cdan", "sdat"}
     rows = {"source_only", "target_only", "gradient_boosting", "distilled_average", *adapted}
-    assert set(comparison.table.index) == rows  # the inputs moved, so the shares are not adapted
-    assert "estimated class shares on the target: unknown (" in str(comparison)
+    assert set(comparison.table.index) == rows  # the inputs moved, so no classifier is adapted
+    assert "estimated class proportions on the target: unknown (" in str(comparison)
     assert comparison.runs["seconds"].gt(0).all()
     inputs, labels = (np.asarray(part) for part in make_domains(True).source_train)
     trees = HistGradientBoostingClassifier(random_state=0).fit(inputs, labels)
@@ -245,6 +245,7 @@ def test_regression_is_compared_by_errors(tmp_path):
     assert 4000 < predicted.mean() < 8000  # the outputs begin in the scale of the labels
     text = str(comparison)
     assert "regression: without mcc, cdan, sdat, adapted_shares, gradient_boosting" in text
+    assert "gain: % less error than source_only with the same seed, ± half of its 95% int" in text
     assert f" labels: {setting}, in {run} (target MAE {error:.6g}, best run " in text
     comparison.plot(tmp_path / "a.png")
 
@@ -256,7 +257,7 @@ def test_adapted_shares_have_a_row_if_only_shares_differ():
     domains = dann.data.arrays((inputs, labels[0]), target)
     comparison = dann.compare(domains, ["adapted_shares"], **{**SHORT, "steps": 300})
     assert comparison.recommendation.setting == "adapted_shares"
-    assert re.search("estimated class shares on the target: class 0 (79|8[01])%", str(comparison))
+    assert re.search("class proportions on the target: class 0 (79|8[01])%", str(comparison))
 
 
 def test_mdan_receives_the_sources_of_the_data():

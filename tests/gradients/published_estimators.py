@@ -95,7 +95,7 @@ def dorefa_kernel_slope(x):
 
 @dataclass(frozen=True)
 class Published:
-    """Value and slope of an estimator, and whether all implementations have the same bits."""
+    """Value and slope of an estimator, and whether all implementations are bit-identical."""
 
     estimator: Any
     value: Any

@@ -149,11 +149,11 @@ def test_class_shares_are_estimated_if_only_shares_differ():
     outputs = selection.outputs.Outputs(target, source_logits=source, source_labels=y)
     predicted, changed = (pandas.Series(s, ["no", "yes"]) for s in ([0.5, 0.5], [0.2, 0.8]))
     line = report.describe_shares(predicted, predicted, selection.estimate_shares(outputs))
-    words = r"^Estimated class shares .*, if nothing else changed: no (79|80|81)%, yes "
+    words = r"^Estimated class proportions .*, if nothing else changed: no (79|80|81)%, yes "
     assert re.search(words + r".* \(source 50%, 50%\); they", line.replace("\n ", ""))
     rejected = selection.estimate_shares(outputs._replace(target_logits=target + [[0, 20]]))
     line = report.describe_shares(predicted, predicted, rejected)
-    assert line == "Predicted class shares: no 50%, yes 50% (source 50%, 50%)"
+    assert line == "Predicted class proportions: no 50%, yes 50% (source 50%, 50%)"
     line = report.describe_shares(changed, predicted)
     assert line.endswith(" (source 50%, 50%); they differ: label some examples")
 

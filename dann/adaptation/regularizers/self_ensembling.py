@@ -49,7 +49,7 @@ class SelfEnsembling(Regularizer):
             to `0.968`, as in the authors' code.
         decay: Weight of the old average in each update, in [0, 1). Defaults to `0.99`.
         balance: Factor of `B`, at least 0. Defaults to `0.005`, as in the authors' code. Use `0.0`
-            for targets with unequal class shares.
+            for targets with unequal class proportions.
 
     Raises:
         NotImplementedError: If the classifier cannot be copied because a custom class has no

@@ -1,4 +1,4 @@
-"""TFDS builders of data sets that this package prepares itself, and their cache.
+"""TFDS builders of datasets that this package prepares itself, and their cache.
 
 TFDS finds a builder once its file is imported.
 """

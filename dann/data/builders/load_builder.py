@@ -1,4 +1,4 @@
-"""Cache of data sets that TFDS builders prepare once."""
+"""Cache of datasets that TFDS builders prepare once."""
 
 import contextlib
 import io
@@ -16,23 +16,23 @@ from dann.data.builders.image_builder import ImageBuilder
 def load_builder(
     name: str, cache_dir: str, data_dir: str | None = None
 ) -> tfds.core.DatasetBuilder:
-    """Returns the builder of a TFDS data set; prepares the data set if the cache lacks it.
+    """Returns the builder of a TFDS dataset; prepares the dataset if the cache lacks it.
 
     TFDS writes to a temporary directory and renames it at the end, so an interrupted preparation
-    starts again. An existing data set is only read, so its folder may belong to another user.
+    starts again. An existing dataset is only read, so its folder may belong to another user.
 
-    Without TensorFlow, the records have the `array_record` format, and most of TFDS's own data sets
+    Without TensorFlow, the records have the `array_record` format, and most of TFDS's own datasets
     cannot be prepared.
 
     Args:
-        name: Name of the data set, `name` or `name/config`.
-        cache_dir: Folder of prepared data sets; `~` is the home directory.
+        name: Name of the dataset, `name` or `name/config`.
+        cache_dir: Folder of prepared datasets; `~` is the home directory.
         data_dir: Folder of raw files that need not be downloaded; `~` is the home directory. If it
             is set, `mnist` is `MnistFiles`, because TFDS's own builder always downloads.
 
     Raises:
-        OSError: If `data_dir` lacks the data set's files, or `cache_dir` is a file.
-        ValueError: If there is no data set or configuration of this name.
+        OSError: If `data_dir` lacks the dataset's files, or `cache_dir` is a file.
+        ValueError: If there is no dataset or configuration of this name.
     """
     raw = None if data_dir is None else pathlib.Path(data_dir).expanduser()
     stem, _, config = name.partition("/")
@@ -52,10 +52,10 @@ def load_builder(
                 "download the files"
             )
     folder.mkdir(parents=True, exist_ok=True)
-    # Two processes that prepare one data set would remove each other's files.
+    # Two processes that prepare one dataset would remove each other's files.
     with filelock.FileLock(folder / f"{builder.name}.lock"):
         if not builder.data_path.exists():
-            print(f"Preparing the data set {name} once in {folder}", flush=True)
+            print(f"Preparing the dataset {name} once in {folder}", flush=True)
             tfds.disable_progress_bar()
             settings = tfds.download.DownloadConfig(manual_dir=raw)
             if not has_tensorflow():
