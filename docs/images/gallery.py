@@ -152,7 +152,10 @@ def texts(data, runs):
     table = pandas.read_csv(ROOT / "docs/when-to-adapt.csv").query("task == 'tweets → amazon'")
     accuracy = table.groupby("setting")["target/balanced_accuracy"]
     names = {"source_only": "source only", "MCC": "MCC", "DANN": "DANN", "SDAT": "SDAT"}
-    names |= {"standardized each": "standardized each", "target_only": "trained on\ntarget labels"}
+    names |= {
+        "standardized each": "per-domain\nstandardization",
+        "target_only": "trained on\ntarget labels",
+    }
     table = 100 * accuracy.agg(["mean", "std"]).loc[[*names]]
     print(table.round(1).to_string())
     figure = Figure(figsize=(4.8, 2.8), dpi=200, layout="constrained")
