@@ -66,7 +66,7 @@ class TargetOnly(SourceOnly):
     >>> domains = dann.data.arrays((x, y), (x + 1, y))
     >>> model = dann.TargetOnly(dann.networks.mlp_backbone((2,)), num_classes=2)
     >>> model.compile("sgd", metrics=["accuracy"])
-    >>> history = model.fit(domains.oracle().batches(16), verbose=0)
+    >>> history = model.fit(domains.oracle().batches(16), steps_per_epoch=1, verbose=0)
     """
 
     def augmentation_layers(self):
