@@ -4,6 +4,7 @@ Each package of `dann` gets a page of its public names, so no list of modules ha
 Browsers render MathML natively, so the site needs no script for formulas.
 """
 
+import collections
 import inspect
 import itertools
 import posixpath
@@ -87,7 +88,11 @@ def object_path(member):
 def render_package(package):
     """Returns a package's docstring and the directives for its public names, in Markdown."""
     parts = [inspect.cleandoc(package.__doc__)]
-    for name, member in (public_objects(package) | related_classes(package)).items():
+    members = public_objects(package) | related_classes(package)
+    kinds = filter(inspect.isclass, members.values())
+    subclasses = collections.Counter(base for kind in kinds for base in kind.__mro__[1:])
+    # Base classes are last, because most of their methods are hooks for new subclasses.
+    for name, member in sorted(members.items(), key=lambda item: subclasses[item[1]] > 1):
         if isinstance(member, types.ModuleType):
             parts.append(f"## {member.__name__}\n\n{render_package(member)}")
         else:
