@@ -1,8 +1,10 @@
 """Argument checks that raise errors in one format: "Expected ... Received: ..."."""
 
 import difflib
+import functools
 import math
 import numbers
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
@@ -105,6 +107,12 @@ def did_you_mean(word: str, choices: Collection[str]) -> str:
     """Returns a sentence that names up to three choices that resemble a word, or `""`."""
     matches = difflib.get_close_matches(word, choices, n=3)
     return f" Did you mean {', '.join(matches)}?" if matches else ""
+
+
+@functools.cache
+def print_warning(text: str) -> None:
+    """Prints a warning about the data to standard error; each text once per process."""
+    print(f"warning: {text}", file=sys.stderr)
 
 
 def check_registered(subject: str, function: Any) -> None:

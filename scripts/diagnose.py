@@ -39,7 +39,7 @@ def main(cfg):
             f"Diagnose a run, such as run={find_data_run(run)}"
         )
     model = run.model()
-    domains = build_domains(load_run_config(cfg.run, cfg.paths))
+    domains = build_domains(load_run_config(cfg.run, cfg.paths), is_trained=True)
     run.check_data(domains.identity)
     domains = domains.oracle() if isinstance(model, TargetOnly) else domains
     count = min(cfg.samples, len(domains.source_train[1]))

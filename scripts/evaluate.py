@@ -12,6 +12,8 @@ the same kind as the target of the run. Its predicted classes are written to pre
 in the run directory. The predictions.csv of the training does not change. If the data of the run
 have changed, the script ends with an error, because the run may have trained on test examples.
 
+The script repeats the alignment of the domains that training measured on its own data.
+
 `label` writes examples of the predictions to label_<number>.csv in the run directory, with the same
 proportions of predicted classes and an empty column `label`. An existing file is never replaced.
 `labels_file` is the completed file; the script compares the labels with the predictions of the run
@@ -41,6 +43,7 @@ def main(cfg):
     from dann.training import evaluate_run
     from dann.training.evaluation import compute_accuracies, predict_target, to_predictions
     from dann.training.overrides import format_argument
+    from dann.training.report import describe_alignment
     from dann.training.run_directory import RunDirectory
 
     if sum(value is not None for value in (cfg.target, cfg.label, cfg.labels_file)) > 1:
@@ -85,7 +88,7 @@ def main(cfg):
         run.check_predictions(cfg.target)
         run_cfg.data["target_new"] = cfg.target
         domain_names = ["target"]
-    domains = build_domains(run_cfg, data_run.standardizer())
+    domains = build_domains(run_cfg, data_run.standardizer(), is_trained=True)
     data_run.check_data(domains.identity)
     if domains.nuisances and cfg.target is None:
         # A nuisance table has a single test set, which `source_test` and `target_test` share.
@@ -104,8 +107,11 @@ def main(cfg):
             print("mean absolute error {mae:.6g}, R2 {r2:.3f}".format(**errors))
         else:
             print(evaluate_run.format_class_report(labels, predicted, class_names))
+    if run.is_finished() and "probe/low" in (row := run.summary()):
+        print(describe_alignment(row))
     if cfg.target is not None:
-        table = predict_target(classifier, domains, ["test"])
+        table = predict_target(classifier, domains, ["test"]).drop(columns="split")
+        print(f"Predicted {evaluate_run.count_classes(table)}")
         print(f"Written to {run.write_predictions(table, cfg.target)}")
     elif run.oracle_file.is_file():
         print("Epoch that each score selects; the accuracies use target labels (oracle)")

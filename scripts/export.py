@@ -31,7 +31,7 @@ def main(cfg):
     run = RunDirectory(cfg.run)
     data_run = evaluate_run.find_data_run(run)
     classifier = run.classifier()
-    domains = build_domains(load_run_config(data_run.path, cfg.paths))
+    domains = build_domains(load_run_config(data_run.path, cfg.paths), is_trained=True)
     inputs = domains.target_test[0]
     count = min(cfg.examples, len(inputs))
     rows = np.linspace(0, len(inputs) - 1, count).astype(int)

@@ -8,6 +8,8 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 import keras
 import pytest
 
+from dann.checks import print_warning
+
 # Graphs leave millions of objects, and searching them for garbage took a fifth of the time.
 gc.set_threshold(200_000, 50, 100)
 gc.freeze()  # the search, which also precedes most models, then skips the imported modules
@@ -21,7 +23,8 @@ def pytest_ignore_collect(collection_path):
 
 @pytest.fixture(autouse=True)
 def seeded():
-    """Starts every test with the same seeds and the same precision."""
+    """Starts every test with the same seeds, the same precision and no earlier warnings."""
+    print_warning.cache_clear()
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy("float32")
     yield

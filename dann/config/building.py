@@ -10,7 +10,6 @@ import functools
 import importlib
 import inspect
 import pathlib
-import sys
 from collections.abc import Collection
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from omegaconf import DictConfig, OmegaConf
 from dann import networks
 from dann.adaptation import Invariant
 from dann.adaptation.adversarial_model import METHODS
-from dann.checks import did_you_mean, has_tensorflow
+from dann.checks import did_you_mean, has_tensorflow, print_warning
 from dann.config.data_paths import resolve_paths
 from dann.config.errors import ConfigError, iterate_entries
 from dann.data import DomainPair, join_sources
@@ -135,7 +134,9 @@ def as_container(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
-def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> DomainPair:
+def build_domains(
+    cfg: DictConfig, standardizer: Standardizer | None = None, is_trained: bool = False
+) -> DomainPair:
     """Loads the domains of `cfg.data`, and applies `cfg.balanced` and `cfg.target_labeled`.
 
     With `data.sources`, loads each source with the target and joins the pairs. With `data.path`,
@@ -145,6 +146,8 @@ def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> 
         cfg: The composed config.
         standardizer: The standardizer of an earlier run. Defaults to `None`: a new standardizer,
             fitted to the training data.
+        is_trained: Whether a run has trained on these data and printed warnings about the columns,
+            which are then not repeated. Defaults to `False`.
 
     Raises:
         ConfigError: If `data` names anything but a reader.
@@ -154,6 +157,8 @@ def build_domains(cfg: DictConfig, standardizer: Standardizer | None = None) -> 
     standardize = node.pop("standardize", None)
     if path is not None:
         node |= {"source": path, "target": None}
+    if is_trained and node["_target_"] == "dann.data.csv_table":
+        node["verbose"] = False
 
     def load(**source):
         return _build_part("data", {**node, **source}, DomainPair, READER_NAMES)
@@ -225,10 +230,9 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
     if "num_sources" in build.func.arguments:
         parts["num_sources"] = domains.num_sources
         if domains.num_sources == 1:
-            print(
-                "warning: method=mdan with a single source trains like method=dann. List several "
-                "sources in data.sources=[...]",
-                file=sys.stderr,
+            print_warning(
+                "method=mdan with a single source trains like method=dann. List several sources "
+                "in data.sources=[...]"
             )
     if kinds is not None:
         parts["nuisances"] = kinds

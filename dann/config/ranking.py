@@ -35,7 +35,7 @@ def prepare_distillation(directory: pathlib.Path) -> tuple[Any, Any, int]:
 
     run = find_data_run(RunDirectory(directory))
     cfg = load_run_config(run.path)
-    domains = build_domains(cfg, run.standardizer())
+    domains = build_domains(cfg, run.standardizer(), is_trained=True)
     run.check_data(domains.identity)
     count_steps(cfg, domains)
     start(cfg.seed, cfg.trainer.precision)

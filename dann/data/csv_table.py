@@ -45,6 +45,7 @@ def csv_table(
     target_new: Any = None,
     groups: str | None = None,
     nuisances: Sequence[str] | Mapping[str, Any] | None = None,
+    verbose: bool = True,
     **options: Any,
 ) -> DomainPair:
     """Pairs two CSV files or pandas data frames with the same columns, in any order.
@@ -99,13 +100,14 @@ def csv_table(
             `","`.
         target_new: Path of new target examples, labeled or not, or a data frame, which replace the
             target's test set and must have the same kinds of columns, numbers, booleans or text, as
-            the other tables. The summary and the warnings, which training has printed, are left
-            out. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
+            the other tables. `scripts/evaluate.py target=...` sets it. Defaults to `None`.
         groups: Name of the group column, which is not an input. Whole groups are then drawn for
             test sets; see `dann.data.arrays`. Defaults to `None`.
         nuisances: Names of the nuisance columns of one labeled table, which are not inputs; or a
             dict from name to number of classes or `"number"`; see
             `dann.data.nuisances.encode_nuisances`. Defaults to `None`.
+        verbose: Whether to print the list of the columns, and warnings about them if there is no
+            `target_new`. Defaults to `True`.
         **options: `test_share`, `seed`, `class_names` and `task` of `dann.data.arrays`.
 
     Returns:
@@ -187,7 +189,7 @@ def csv_table(
     ]
     texts = [name for name in names if name not in numbers]
     cells[texts] = cells[texts].fillna("")
-    if target_new is None:
+    if verbose and target_new is None:
         summary = ", ".join(f"{name} ({cells[name].nunique()} values)" for name in texts)[:500]
         listed = f": {summary}" if texts else ""
         print(f"Numeric columns: {len(numbers)}; categorical columns: {len(texts)}{listed}")
@@ -206,7 +208,8 @@ def csv_table(
     train = np.concatenate([pair.source_train[0], pair.target_train])[:, 0]  # row numbers
     features, encoding = _encode(cells, train, numbers, texts)
     is_new = cells.index.get_level_values(0) == "new target"
-    warn_about_large_inputs(numbers, features if target_new is None else features[is_new])
+    if verbose or is_new.any():
+        warn_about_large_inputs(numbers, features[is_new] if is_new.any() else features)
     warn_about_new_categories(cells[texts][is_new], cells.iloc[train])
     pair = pair.map_inputs(lambda rows: features[rows[:, 0]])
     return dataclasses.replace(pair, encoding=encoding)

@@ -4,11 +4,10 @@ import hashlib
 import os
 import pathlib
 import re
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from dann.checks import check_choice
+from dann.checks import check_choice, print_warning
 from dann.data.domain_pair import DomainPair
 from dann.data.image_files import EXTENSIONS, ImageFiles, choose_image_size, format_names
 from dann.data.parts import build_pair, check_disjoint
@@ -109,10 +108,9 @@ def image_folder(
         # If new target examples have other classes, all of them count as unlabeled.
         unknown = {*names} - {*common} if part == "new target" else {}
         if unknown:
-            print(
-                "warning: all images of the new target count as unlabeled, because its folders "
-                f"{sorted(unknown)} are not among the classes {common}",
-                file=sys.stderr,
+            print_warning(
+                "all images of the new target count as unlabeled, because its folders "
+                f"{sorted(unknown)} are not among the classes {common}"
             )
         is_labeled = bool(names) and not unknown
         paths = [path for path in labels if not is_labeled or str(labels[path]) in common]
@@ -145,10 +143,9 @@ def _warn_about_copies(images: Mapping[str, Collection[str]]) -> None:
         train_digests = {_compute_digest(p) for p in train_paths if sizes[p] in test_sizes}
         copies = [os.path.basename(p) for p in paths if _compute_digest(p) in train_digests]
         if copies:
-            print(
-                f"warning: {len(copies)} images of the {part} are also training images, such as "
-                f"{copies[0]}; accuracies on them are too high",
-                file=sys.stderr,
+            print_warning(
+                f"{len(copies)} images of the {part} are also training images, such as "
+                f"{copies[0]}; accuracies on them are too high"
             )
 
 
@@ -236,7 +233,7 @@ def _read_folder(root, domain):
         )
     loose = [path for path in folder.glob("[!.]*.*") if path.name.lower().endswith(EXTENSIONS)]
     if classes and loose:
-        print(f"warning: {len(loose)} images of {domain} are in no class folder", file=sys.stderr)
+        print_warning(f"{len(loose)} images of {domain} are in no class folder")
     if len(images) < len(files):
         count = len(files) - len(images)
         print(f"Ignored {count} files of {domain} that are not images ({extensions})")

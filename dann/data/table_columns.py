@@ -1,11 +1,14 @@
 """Columns of tables: booleans, numbers, and columns that should probably be dropped."""
 
-import sys
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas
+
+from dann.checks import print_warning
 
 _MAX_EXCLUSIVE_SHARE = 0.2  # share of a domain's rows whose category the other domain lacks
 _MIN_IDS = 50  # fewest rows of a domain for which distinct integers may be ids
@@ -77,55 +80,60 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
         texts: Names of the columns of categories. All other columns contain numbers.
     """
     is_target = ~cells.index.get_level_values(0).str.startswith("source")
-    unnamed = [name for name in cells if name.startswith("Unnamed: ")]  # pandas' name for it
-    messages = [
-        f"column {name!r} has no name in the header. If it contains row numbers,"
-        for name in unnamed
-    ]
+    messages = {
+        name: "has no name in the header. If it contains row numbers,"
+        for name in cells
+        if name.startswith("Unnamed: ")  # pandas' name for it
+    }
+    numbers = cells.columns.difference([*texts, *messages])
     for name in texts:
         source, target = cells[name][~is_target], cells[name][is_target]
         only_source, only_target = source[~source.isin(target)], target[~target.isin(source)]
         shares = len(only_source) / len(source), len(only_target) / max(len(target), 1)
-        if len(target) and max(shares) > _MAX_EXCLUSIVE_SHARE:
-            messages.append(
-                f"column {name!r} reveals the domain: {shares[0]:.0%} of the source's rows "
-                f"and {shares[1]:.0%} of the target's have a category that the other domain lacks. "
-                f"Source: {_list_frequent(only_source)}; target: {_list_frequent(only_target)}. "
-                "Spell equal categories in the same way, or"
-            )
         count = cells[name].nunique()
         is_date = cells[name][cells[name] != ""].str.match(_DATE).mean() == 1
         if is_date or count > min(len(cells) / 2, MAX_CATEGORIES):
-            messages.append(
-                f"column {name!r} has {count} categories in {len(cells)} rows. If they are free "
-                "text, dates or names,"
+            messages[name] = (
+                f"has {count} categories in {len(cells)} rows. If they are ids, set "
+                f"'data.id={_quote(name)}'. If they are free text, dates or names,"
             )
-    for name in cells.columns.difference([*texts, *unnamed]):
+        elif len(target) and max(shares) > _MAX_EXCLUSIVE_SHARE:
+            parts = [
+                f"{share:.0%} of {domain} rows have categories that the {other} lacks "
+                f"({', '.join(_list_frequent(rows))})"
+                for share, rows, domain, other in (
+                    (shares[0], only_source, "source", "target"),
+                    (shares[1], only_target, "target", "source"),
+                )
+                if len(rows)
+            ]
+            messages[name] = (
+                f"reveals the domain: {' and '.join(parts)}. Rename equal categories, or"
+            )
+    for name in numbers:
         missing = [cells[name][rows].isna().mean() for rows in (~is_target, is_target)]
         source, target = cells[name][~is_target].dropna(), cells[name][is_target].dropna()
         if abs(missing[0] - missing[1]) > _MAX_EXCLUSIVE_SHARE:
-            messages.append(
-                f"column {name!r} reveals the domain: {missing[0]:.0%} of the source's cells and "
-                f"{missing[1]:.0%} of the target's are missing. Fill in these cells, or"
+            messages[name] = (
+                f"reveals the domain: {missing[0]:.0%} of source cells and {missing[1]:.0%} of "
+                "target cells are missing. Fill in these cells, or"
             )
         elif source.min() > target.max() or source.max() < target.min():
-            messages.append(
-                f"column {name!r} reveals the domain: it is {source.min():.9g} to "
-                f"{source.max():.9g} in the source, {target.min():.9g} to {target.max():.9g} in "
-                "the target. If it contains ids or dates,"
+            messages[name] = (
+                f"reveals the domain: it is {source.min():.9g} to {source.max():.9g} in the "
+                f"source, {target.min():.9g} to {target.max():.9g} in the target. If it contains "
+                "ids or dates,"
             )
         elif _may_be_ids(source) and (target.empty or _may_be_ids(target)):
-            messages.append(
-                f"column {name!r} has a different whole number in each row. If it contains ids or "
-                "row numbers,"
+            messages[name] = (
+                "has a different whole number in each row. If it contains ids, set "
+                f"'data.id={_quote(name)}'. If it contains row numbers,"
             )
         elif cells[name].map("{:.9g}".format).str.match(_DATE).sum() == cells[name].count() > 0:
-            messages.append(
-                f"column {name!r} contains whole numbers such as {cells[name].max():.0f}. If they "
-                "are dates,"
-            )
-    for message in messages:
-        print(f"warning: {message} leave it out with `drop` (data.drop)", file=sys.stderr)
+            example = f"{cells[name].max():.0f}"
+            messages[name] = f"contains whole numbers such as {example}. If they are dates,"
+    for name, message in messages.items():
+        print_warning(f"column {name!r} {message} leave it out: 'data.drop=[{_quote(name)}]'")
 
 
 def warn_about_large_inputs(names: Sequence[str], features: np.ndarray) -> None:
@@ -133,10 +141,9 @@ def warn_about_large_inputs(names: Sequence[str], features: np.ndarray) -> None:
     peaks = np.abs(features[:, : len(names)]).max(axis=0)
     for name, peak in zip(names, peaks, strict=True):
         if _LARGE_INPUT < peak < np.inf:
-            print(
-                f"warning: column {name!r} has inputs of up to {peak:.3g}, because its training "
-                "rows are constant or in other units than these rows. Use the same units",
-                file=sys.stderr,
+            print_warning(
+                f"column {name!r} has inputs of up to {peak:.3g}, because its training rows are "
+                "constant or in other units than these rows. Use the same units"
             )
 
 
@@ -150,10 +157,9 @@ def warn_about_new_categories(new: Any, train: Any) -> None:
     unknown = {name: new[name][~new[name].isin(train[name])] for name in new}
     listed = [f"{name}: {_list_frequent(cells)}" for name, cells in unknown.items() if len(cells)]
     if listed:
-        print(
-            "warning: the new target has categories that are not among the training rows, so "
-            f"their inputs are zeros: {'; '.join(listed)}",
-            file=sys.stderr,
+        print_warning(
+            "the new target has categories that are not among the training rows, so their inputs "
+            f"are zeros: {'; '.join(listed)}"
         )
 
 
@@ -174,6 +180,11 @@ def _check_new_cells(name, column, is_text, is_new):
 
 def _may_be_ids(numbers):
     return len(numbers) >= _MIN_IDS and numbers.is_unique and (numbers % 1 == 0).all()
+
+
+def _quote(name):
+    """Returns the name of a column for Hydra's command line."""
+    return name if re.fullmatch(r"\w+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _list_frequent(values):

@@ -45,6 +45,18 @@ def format_class_report(
     )
 
 
+def count_classes(table: pandas.DataFrame) -> str:
+    """Returns the number of predictions and of the most frequent predicted classes in words.
+
+    Args:
+        table: Predictions, as `dann.training.evaluation.predict_target` returns them.
+    """
+    counts = table["class"].value_counts() if "class" in table else {}  # in regression, none
+    listed = [f"{count} {name}" for name, count in counts.items()]
+    listed[10:] = ["..."] if len(listed) > 10 else []
+    return f"{len(table)} examples" + (f": {', '.join(listed)}" if listed else "")
+
+
 def tabulate_regret(directory: str | os.PathLike) -> pandas.DataFrame:
     """Returns the regret of choosing an epoch of a finished run by each score.
 
