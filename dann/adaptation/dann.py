@@ -41,8 +41,8 @@ class DANN(AdversarialModel):
         label_head: Network from features to logits; see `AdversarialModel`.
         strength: Strength of the gradient reversal: a number of at least 0 or a schedule of
             `dann.schedules`. Defaults to `0.1`, because the paper's 1, the default of
-            `GradientReversal` and `GaninSchedule`, often harms accuracy. The default differs
-            between methods, because their losses have different scales.
+            `GradientReversal` and `GaninSchedule`, harms accuracy more often. The defaults of other
+            methods differ, as do the scales of their losses and the strengths in their papers.
         domain_head: A Keras model or layer from features to one logit, above 0 for the target, or a
             function from the number of features to such a head. Defaults to
             `dann.networks.domain_head`, which scores each position of maps separately.
