@@ -19,6 +19,8 @@ from dann.config.script import script
 
 @script("diagnose")
 def main(cfg):
+    import keras
+
     from dann.adaptation import TargetOnly
     from dann.config.building import build_domains
     from dann.config.runs import load_run_config
@@ -42,8 +44,9 @@ def main(cfg):
     domains = build_domains(load_run_config(cfg.run, cfg.paths), is_trained=True)
     run.check_data(domains.identity)
     domains = domains.oracle() if isinstance(model, TargetOnly) else domains
-    count = min(cfg.samples, len(domains.source_train[1]))
-    batch = domains.batches(count, cfg.seed)[0]
+    # Without repetitions, by which a probe would know held-out examples from its training.
+    batch = domains.batches(1, cfg.seed).take(cfg.samples)
+    count = len(keras.tree.flatten(batch[0]["target"])[0])
     print_line = functools.partial(print, flush=True)
     measurements, skip_reasons = measure(model, batch, names, cfg.step_samples, print_line)
     summary = run.summary() if run.is_finished() else {}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from dann.diagnostics.catalogue import RANGES, HealthyRange
 
 _MAX_SETTLED_LOSS = 1.0  # domain loss in nats above which training has not settled; chance is 0.69
+_MAX_SEPARATED_LOSS = 0.35  # domain loss in nats below which the domains are separated
 # The domains differ if `mmd/squared` exceeds this value and this multiple of its null quantile.
 _MIN_MMD, _NULL_FACTOR = 0.05, 4
 # By the change that a value suggests, and the change that is advised.
@@ -67,17 +68,16 @@ def choose_strength_change(rows: Sequence[Evidence], measurements: Mapping[str, 
     It is 0 without a strength or if a value is not finite.
 
     Values may suggest both, such as classes that are lost before the domains are aligned. A higher
-    strength would then do more harm. But a strength of 0 can only be raised, and class proportions
-    that are predicted wrongly do not count.
+    strength would then do more harm. But a strength of 0 can only be raised. Class proportions
+    that are predicted wrongly do not count, nor does a collapse if the discriminator separates the
+    domains, because alignment cannot have caused it.
     """
     is_finite = all(math.isfinite(row.value) for row in rows)
     if not is_finite or measurements.get("reversal/state") in ("none", "no adversary", "oracle"):
         return 0
-    is_high = any(
-        row.strength_change < 0
-        and (row.range.verdict != "label shift" or can_trust_shares(measurements))
-        for row in rows
-    )
+    excluded = [] if can_trust_shares(measurements) else ["label shift"]
+    excluded += ["collapsed"] if is_separated(measurements) else []
+    is_high = any(row.strength_change < 0 and row.range.verdict not in excluded for row in rows)
     return -1 if is_high and measurements.get("reversal/strength") != 0 else 1
 
 
@@ -87,6 +87,11 @@ def can_trust_shares(m: Mapping[str, Any]) -> bool:
     is_settled = m.get("domain/loss", 0.0) < _MAX_SETTLED_LOSS
     matches = not domains_differ(m, "matched", "matched_null")
     return is_settled and matches and confident >= 0.9 * m.get("target/share_distance", 0.0)
+
+
+def is_separated(m: Mapping[str, Any]) -> bool:
+    """Returns whether the discriminator separates the domains."""
+    return m.get("domain/loss", 1.0) < _MAX_SEPARATED_LOSS
 
 
 def domains_differ(m: Mapping[str, Any], measured: str, null: str) -> bool:

@@ -15,9 +15,9 @@ from dann.diagnostics.evidence import (
     choose_strength_change,
     domains_differ,
     evidence,
+    is_separated,
 )
 
-_MAX_SEPARATED_LOSS = 0.35  # domain loss in nats below which the domains are separated
 # MMD up to which a separation is small, relative to the features' standard deviation.
 _MAX_NEGLIGIBLE_MMD = 0.02
 
@@ -236,9 +236,7 @@ def _check_reversal(m) -> Iterator[Finding]:
 
 def _is_saturated(m):
     """Returns whether the discriminator has no gradient because it is correct and confident."""
-    return (
-        m.get("reversal/state") == "no gradient" and m.get("domain/loss", 1.0) < _MAX_SEPARATED_LOSS
-    )
+    return m.get("reversal/state") == "no gradient" and is_separated(m)
 
 
 def _check_ranges(m) -> Iterator[Finding]:
@@ -277,7 +275,7 @@ def _advise_alignment(name, m):
 
 def _check_discrepancy(m) -> Iterator[Finding]:
     """Yields findings on differences that a linear probe may miss."""
-    if m.get("domain/loss", 1.0) < _MAX_SEPARATED_LOSS:
+    if is_separated(m):
         reason = f"The discriminator separates the domains, with loss {m['domain/loss']:.2g}."
         yield Finding("not aligned", reason, _advise_alignment("not aligned", m))
     if not domains_differ(m, "squared", "null"):

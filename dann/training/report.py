@@ -11,7 +11,11 @@ from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
 from dann.data.probes import TOO_FEW_EXAMPLES, name_alignment
 from dann.diagnostics import find_confounded_classes
-from dann.diagnostics.catalogue import MAX_LOSS_FRACTION, MAX_SHARE_DISTANCE
+from dann.diagnostics.catalogue import (
+    MAX_LOSS_FRACTION,
+    MAX_SHARE_DISTANCE,
+    limit_largest_share,
+)
 from dann.diagnostics.leakage import Leakage
 from dann.selection import estimate_shares
 from dann.selection.expected_accuracy import estimate_accuracy
@@ -65,7 +69,10 @@ def print_results(
         predicted = table["class"].value_counts(normalize=True).reindex(classes, fill_value=0.0)
         source = pandas.Series(counts / counts.sum(), predicted.index)
         print(describe_shares(predicted, source, shares))
-        if outputs:
+        if _has_gap(row) or predicted.max() > limit_largest_share(source.max()):
+            # The target is unlike the pairs on which the interval of the estimate was calibrated.
+            print("Expected target accuracy: unknown; label 50 examples")
+        elif outputs:
             print(estimate_accuracy(outputs))
 
 
@@ -203,7 +210,7 @@ def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
         is_unknown = name_alignment(*interval) == "undetermined"
         shift = f"shift unknown: {TOO_FEW_EXAMPLES}" if is_unknown else "no visible shift"
         network, prefix = f"source only ({shift})", "source_only/"
-    elif name_alignment(row.get("probe/low", 0), row.get("probe/high", 1)) == "not aligned":
+    elif _has_gap(row):
         reason = NOT_ALIGNED
     labels = domains.source_test[1]
     score = _find_chance_score(row, prefix, labels)
@@ -234,6 +241,11 @@ def describe_doubt(name: str, measure: str, gain: float, is_recommended: bool) -
     is_wrong = gain <= -_MIN_GAIN if is_recommended else gain >= _MIN_GAIN
     text = f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
     return text if is_wrong else ""
+
+
+def _has_gap(row):
+    """Returns whether a probe found that the domains are not aligned."""
+    return name_alignment(row.get("probe/low", 0), row.get("probe/high", 1)) == "not aligned"
 
 
 def _find_chance_score(row, prefix, labels):

@@ -100,7 +100,8 @@ def test_known_state_is_named(state):
     assert result.reasons[0].startswith("Not finite: ") == (result.name == "diverged")
 
 
-@pytest.mark.parametrize("method", [dann.DANN, dann.WDGRL])  # `WDGRL` draws random points
+# `WDGRL` draws random points.
+@pytest.mark.parametrize("method", [dann.WDGRL, pytest.param(dann.DANN, marks=pytest.mark.slow)])
 def test_measuring_changes_nothing(method):
     model = method(linear_backbone(), num_classes=2, strength=0.7)
     model.compile(keras.optimizers.SGD(0.1, momentum=0.9))
@@ -203,6 +204,8 @@ def test_rule_applies_at_its_threshold(change, name):
         ({"label/loss": 0.65, "reversal/strength": 0.0}, True, False),
         ({"label/loss": 0.65, "reversal/state": "none"}, False, False),
         ({"target/share_distance": 0.21}, False, True),
+        ({"target/largest_share": 0.95}, False, True),
+        ({"target/largest_share": 0.95, "domain/loss": 0.3}, True, False),
         ({"target/share_distance": 0.21, "target/confident_share_distance": 0.1}, True, False),
     ],
 )

@@ -141,7 +141,7 @@ def test_alignment_and_recommendation_follow_the_probes(alignment, probe):
     assert report.describe_alignment({}) == "Alignment: unknown (no probe)"
 
 
-def test_class_shares_are_estimated_if_only_shares_differ():
+def test_class_shares_are_estimated_if_only_shares_differ(capsys):
     rng = np.random.default_rng(0)
     y, y_target = np.arange(600) % 2, np.arange(600) % 10 // 8  # one half, one fifth
     x, x_target = (rng.normal(3 * labels)[:, None] for labels in (y, y_target))
@@ -156,6 +156,12 @@ def test_class_shares_are_estimated_if_only_shares_differ():
     assert line == "Predicted class proportions: no 50%, yes 50% (source 50%, 50%)"
     line = report.describe_shares(changed, predicted)
     assert line.endswith(" (source 50%, 50%); they differ: label some examples")
+    table = pandas.DataFrame({"class": y_target})
+    for alignment, words in (("aligned", "unknown (90% interval "), ("not aligned", "unknown; ")):
+        row = {"method": "dann", "seed": 0, "steps": 1, "source_only/seconds": 1.0}
+        row |= summarize_probe("", *PROBES[alignment])
+        report.print_results(row, arrays((x, y), x_target), table, outputs)
+        assert f"Expected target accuracy: {words}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("count", "numbers"), [(3, {"50", "100"}), (21, set())])
