@@ -42,8 +42,9 @@ def with_nuisances():
 
 
 RANDOM = {"dropout": with_dropout, "augmentation": with_random_augmentation}
-CASES = [pytest.param(n, marks=pytest.mark.slow) if n not in FEW else n for n in METHODS]
-CASES += ["nuisances", *REGULARIZERS, *(pytest.param(n, marks=pytest.mark.jax) for n in RANDOM)]
+NAMES = [*METHODS, "nuisances", *REGULARIZERS]
+CASES = [n if n in {*FEW, "vat"} else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
+CASES += [*(pytest.param(n, marks=pytest.mark.jax) for n in RANDOM)]
 
 
 def build_model(name):

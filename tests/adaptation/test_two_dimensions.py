@@ -76,7 +76,7 @@ ADAPTING = {
     "dirt_t": (second_stage, 0.967, {**NEARER, **SECOND}),
     "mcc": (lambda: weak_dann(MCC()), 0.964, {"problem": mostly_one_class, "steps": SHORT}),
 }
-FAST = {"dann", "dirt_t", "mcc"}
+FAST = {"dann"}
 
 
 PARAMS = [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in ADAPTING]

@@ -16,7 +16,14 @@ from dann.data import Standardizer
 from dann.data.nuisances import Nuisances
 from dann.schedules import GaninSchedule, StrengthSchedule
 
-CHOICES = [f"{path.parent.name}={path.stem}" for path in sorted(CONF.glob("*/*.yaml"))]
+CHOICES = [
+    pytest.param(
+        f"{path.parent.name}={path.stem}",
+        # Each consists of other choices.
+        marks=[pytest.mark.slow] if path.parent.name == "experiment" else [],
+    )
+    for path in sorted(CONF.glob("*/*.yaml"))
+]
 SHAPES = {"mlp_backbone": (10,), "time_series_backbone": (30, 2)}
 PARTS = {"optimizer": keras.optimizers.Optimizer, "callbacks": dict, "schedule": StrengthSchedule}
 MODEL_GROUPS = ("network", "method", "augmentation", "regularizer", "experiment")

@@ -84,7 +84,7 @@ def test_every_verdict_has_a_range_or_a_state():
 
 
 # One method per kind of step; the others run among the slow tests.
-QUICK_METHODS = {"dann", "mdan", "source_only", "wdgrl"}
+QUICK_METHODS = {"dann", "wdgrl"}
 CASES = [pytest.param(n, marks=[] if n in QUICK_METHODS else pytest.mark.slow) for n in METHODS]
 
 

@@ -18,9 +18,11 @@ from dann.adaptation.regularizers.regularizer import REGULARIZERS
 PAGES = ["README.md", *sorted(glob.glob("docs/**/*.md", root_dir=pages.ROOT, recursive=True))]
 TEXTS = {path: (pages.ROOT / path).read_text() for path in [*PAGES, "CONTRIBUTING.md"]}
 STANDALONE_PAGES = "index.md", "getting-started.md", "coming-from.md", "how-to/is-it-working.md"
-# Pages that train for more than 7 s
+# Pages that train for more than 3 s
 SLOW_PAGES = "nuisance", "segmentation", "leave-one-out", "adabn", "when-to-adapt", "autoencoder"
-SLOW_PAGES += "equal-opportunity", "series-and-tables", "getting-started"
+SLOW_PAGES += "equal-opportunity", "series-and-tables", "getting-started", "own-images", "selection"
+SLOW_PAGES += "deploy-one-bit", "own-model", "sequences", "frozen-features", "is-it-working"
+SLOW_PAGES += "coming-from", "oscillation"
 
 
 def mark(path):

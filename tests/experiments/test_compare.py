@@ -46,6 +46,7 @@ def comparison():
 
 METHODS = {"source_only": dann.SourceOnly, "target_only": dann.TargetOnly}
 METHODS["mine"] = functools.partial(dann.CDAN, strength=0.5)
+PARAMS = "mine", *(pytest.param(name, marks=pytest.mark.slow) for name in [*METHODS][:2])
 
 
 def train_by_hand(setting, seed):
@@ -73,7 +74,7 @@ def test_optimizer_argument_trains_every_method():
     assert_all_equal(comparison.classifier.weights, initial.weights)
 
 
-@pytest.mark.parametrize("setting", METHODS)
+@pytest.mark.parametrize("setting", PARAMS)
 def test_rows_match_trainings_by_hand(setting, comparison, models):
     data, classes = make_domains(True), []
     rows = comparison.runs.query(f"setting == '{setting}'").set_index("seed").sort_index()
@@ -260,6 +261,7 @@ def test_adapted_shares_have_a_row_if_only_shares_differ():
     assert re.search("class proportions on the target: class 0 (79|8[01])%", str(comparison))
 
 
+@pytest.mark.slow
 def test_mdan_receives_the_sources_of_the_data():
     domains = dann.data.join_sources([make_domains(False)] * 3)
     created, logger = [], logging.getLogger("tensorflow")

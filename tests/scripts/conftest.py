@@ -1,6 +1,7 @@
 """Fixtures that run a script in its own process, like a user, or faster in this process."""
 
 import contextlib
+import gc
 import io
 import os
 import pathlib
@@ -11,6 +12,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from hydra._internal.hydra import Hydra
 
 SCRIPTS = pathlib.Path(__file__).parents[2] / "scripts"
 
@@ -45,6 +47,9 @@ def run_here(cache):
             patch.syspath_prepend(str(SCRIPTS))
             patch.setattr(sys, "argv", command)
             patch.chdir(folder)
+            # Both take a second: Keras collects garbage, and Hydra composes all configs once more.
+            patch.setattr(gc, "collect", lambda *_: 0)
+            patch.setattr(Hydra, "get_mode", lambda *_, **__: None)
             if not draws:
                 patch.setattr("dann.training.run_figures.draw", lambda *_: None)
             with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):

@@ -131,6 +131,7 @@ def run_in_mode(function, mode):
     return compile_function(function, {"eager": False, "graph": True, "xla": "xla"}[mode])
 
 
-# JAX has one way to compile; torch always runs eagerly.
-EAGER, XLA = (pytest.param(mode, marks=pytest.mark.tensorflow) for mode in ("eager", "xla"))
+# JAX has one way to compile, XLA; torch always runs eagerly.
+EAGER = pytest.param("eager", marks=pytest.mark.tensorflow)
+XLA = pytest.param("xla", marks=[pytest.mark.slow, pytest.mark.tensorflow])
 parametrize_mode = pytest.mark.parametrize("mode", [EAGER, "graph", XLA])

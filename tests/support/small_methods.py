@@ -51,7 +51,7 @@ METHODS["dann_schedule"] = functools.partial(build_small_model, "dann", **SCHEDU
 VARIANTS = {"dann_schedule", *(name for name in METADATA if "arguments" in METADATA[name])}
 BASELINES = {name for name, kind in CLASSES.items() if issubclass(kind, SourceOnly)}
 # One method per kind of step. Shared code is tested with these, and in slow tests with all.
-FEW = {"source_only", "cdan", "dann", "dirt_t", "mcd", "wdgrl"}
+FEW = {"source_only", "dann", "dirt_t", "mcd", "wdgrl"}
 
 
 def parametrize(names=METHODS, slow=VARIANTS):

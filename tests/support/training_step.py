@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from support.arrays import LABELS, PAIR, SOURCE, STRENGTH, assert_all_close
 from support.closed_forms import central_differences, softmax
-from support.differentiate import EAGER
+from support.differentiate import EAGER, XLA
 from support.networks import read_weights
 
-# XLA compiles slowly. Tests of layers, and all tests on JAX, run it by default.
-MODES = (EAGER, "graph", pytest.param("xla", marks=[pytest.mark.slow, pytest.mark.tensorflow]))
+MODES = EAGER, "graph", XLA
 
 
 def step(model, mode, x=PAIR, y=LABELS, sample_weight=None, **compiled):
