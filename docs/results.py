@@ -67,6 +67,7 @@ def summarize(results):
                 "seeds": runs["seed"].nunique(),
                 "backend": "JAX" if runs["hardware"].str.contains("jax").all() else "TensorFlow",
                 "mean": 100 * runs["target/accuracy"].mean(),
+                "std": 100 * runs["target/accuracy"].std(),
             }
         )
     return pandas.DataFrame(table)
@@ -85,7 +86,7 @@ def format_table(results):
 
 def format_table_file(results):
     """Returns all methods and epochs as CSV."""
-    return summarize(results).drop(columns="mean").to_csv(index=False)
+    return summarize(results).drop(columns=["mean", "std"]).to_csv(index=False)
 
 
 def format_method(method):
@@ -110,24 +111,30 @@ def format_markdown_table(headers, rows):
 
 
 def draw(results):
-    """Draws the chart: one row per task, one mark per method."""
+    """Draws the chart: one band per task, one line of marks per method, with its deviation."""
     table = summarize(results)
-    figure = Figure(figsize=(4.8, 5.2), layout="constrained")
+    figure = Figure(figsize=(4.8, 6.6), layout="constrained")
     axes = figure.subplots()
     rows = table["experiment"].map([*TASKS.values()].index)
     main = dict(zip((*MAIN, REFERENCE), ("s", "D", "o", "|"), strict=True))
     colors = dict(zip(main, ("#7f8799", "#b8863b", "#4051b5", "k"), strict=True))
-    is_other = ~table["method"].str.startswith((*main, "source only"))
-    axes.plot(table["mean"][is_other], rows[is_other], "o", color="#4051b5", fillstyle="none")
-    for method, marker in main.items():
-        is_row = table["method"] == method
-        options = {"color": colors[method], "markersize": 14 if marker == "|" else 8}
-        axes.plot(table["mean"][is_row], rows[is_row], marker, label=method, **options)
-    axes.plot([], [], "o", color="#4051b5", fillstyle="none", label="other methods")
+    for line, (method, marker) in enumerate(main.items()):
+        runs = table[table["method"] == method]
+        options = {"color": colors[method], "markersize": 10 if marker == "|" else 6}
+        heights = rows[runs.index] - 0.36 + 0.14 * line
+        axes.errorbar(runs["mean"], heights, None, runs["std"], marker, label=method, **options)
+    adversaries = table[~table["method"].str.startswith((*main, "source only"))]
+    rank = adversaries.groupby("experiment")["mean"].rank(method="first") - 1
+    heights = rows[adversaries.index] + 0.2 + 0.06 * (rank % 4)  # on four lines
+    options = {"color": "#4051b5", "fillstyle": "none", "markersize": 4, "label": "other methods"}
+    axes.plot(adversaries["mean"], heights, "o", **options)
     axes.set_yticks(range(len(TASKS)), TASKS)
-    axes.invert_yaxis()
-    axes.set(xlim=(60, 100.5), xlabel="target accuracy (%) after the last step")
-    axes.grid(color="0.9")
+    axes.set_ylim(len(TASKS) - 0.5, -0.5)
+    for boundary in range(1, len(TASKS)):
+        axes.axhline(boundary - 0.5, color="0.7", linewidth=0.8)
+    label = "target accuracy (%) after the last step\nmean ± 1 standard deviation over seeds"
+    axes.set(xlim=(56, 100.5), xlabel=label)
+    axes.grid(axis="x", color="0.9")
     axes.set_axisbelow(True)
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
     figure.savefig(DOCS / "images/results.png", dpi=200)

@@ -8,6 +8,7 @@ import pathlib
 import keras
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from dann.autodiff import gradients
 from dann.gradients import binary_sign
@@ -15,11 +16,11 @@ from dann.gradients.estimators import MagnitudeAware
 from dann.gradients.estimators.estimator import ESTIMATORS
 
 SHARPNESS = {"ede": ("t", (0.001, 1, 3)), "reste": ("o", (1, 2, 3))}
-STYLES = ("-", "--", ":")
+STYLES = ("--", "-.", ":")
 
 
-def draw(axes, inputs, estimator, sharpness=None, style="-", label=None):
-    """Draws the value in gray and the gradient in black."""
+def draw(axes, inputs, estimator, sharpness=None, style="--", label=None):
+    """Draws the value as a thick gray line and the gradient as a broken black line."""
 
     def function(inputs):
         return binary_sign(inputs, estimator=estimator, sharpness=sharpness)
@@ -27,8 +28,9 @@ def draw(axes, inputs, estimator, sharpness=None, style="-", label=None):
     gradient = gradients(function, [inputs])[0]
     value = np.array(keras.ops.convert_to_numpy(function(inputs)))
     value[1:][np.diff(value) > 0.1] = np.nan  # no line along a jump
-    axes.plot(inputs, value, color="0.65", linewidth=2.5)
-    axes.plot(inputs, keras.ops.convert_to_numpy(gradient), "k", linestyle=style, label=label)
+    axes.plot(inputs, value, color="0.7", linewidth=3, zorder=1)
+    gradient = keras.ops.convert_to_numpy(gradient)
+    axes.plot(inputs, gradient, "k", linestyle=style, label=label)
 
 
 def main():
@@ -48,7 +50,10 @@ def main():
             draw(axes, inputs, MagnitudeAware([]) if name == "magnitude_aware" else name)
         axes.set_title(name, fontsize=9)
         axes.grid(color="0.9")
-    figure.supxlabel("x; gray: value (stochastic: at inference), black: gradient", fontsize=9)
+    entries = [Line2D([], [], color="0.7", linewidth=3), Line2D([], [], color="k", linestyle="--")]
+    names = "value (stochastic: at inference)", "gradient"
+    figure.legend(entries, names, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    figure.supxlabel("x", fontsize=9)
     panels[0, 0].set_ylim(-1.4, 5.3)
     figure.savefig(pathlib.Path(__file__).with_suffix(".png"), dpi=160)
 

@@ -29,40 +29,48 @@ MIRROR = -1, 1, 1, 1, -1, -1
 COUNT = 6
 
 
-def draw_predictions(name, domains, predicted, label=str):
+def draw_predictions(name, domains, predicted, titles, class_names=None):
     """Draws source images, and target images with the predictions of each method.
 
     Args:
         name: Name of the figure.
         domains: The data.
         predicted: Predicted classes of the target's test set by the name of the method.
-        label: Function from a class number to its short text.
+        titles: Names of the source and of the target.
+        class_names: Short names of the classes. Defaults to `None`: their numbers.
     """
     images, classes = domains.target_test
     rows = np.linspace(0, len(images) - 1, COUNT).astype(int)
     sources = domains.source_train[0]
     examples = sources[np.linspace(0, len(sources) - 1, COUNT).astype(int)], images[rows]
-    inches = 2.0 + 0.24 * len(predicted)
-    bottom = (0.1 + 0.24 * len(predicted)) / inches
+    lines = len(predicted) + bool(class_names)
+    inches = 2.0 + 0.24 * lines
+    bottom = (0.1 + 0.24 * lines) / inches
     figure = Figure(figsize=(4.8, inches), dpi=200)
     figure.subplots_adjust(left=0.21, right=0.99, top=0.9, bottom=bottom, hspace=0.4, wspace=0.1)
     cells = figure.subplots(2, COUNT)
-    titles = f"source: {domains.source}", f"target: {domains.target}"
-    for axes_row, pictures, title in zip(cells, examples, titles, strict=True):
-        axes_row[0].set_title(title, loc="left", fontsize=10)
+    for axes_row, pictures, domain, title in zip(
+        cells, examples, ("source", "target"), titles, strict=True
+    ):
+        axes_row[0].set_title(f"{domain}: {title}", loc="left", fontsize=10)
         for axes, picture in zip(axes_row, pictures, strict=True):
             axes.imshow(picture.squeeze(), cmap="gray")
             axes.axis("off")
-    for line, (method, numbers) in enumerate(predicted.items()):
+    rows_of_text = ({"true class": classes} if class_names else {}) | predicted
+    for line, (method, numbers) in enumerate(rows_of_text.items()):
         print(f"{name}, {method}: target accuracy {np.mean(numbers == classes):.1%} (seed 0)")
         height = bottom - (0.16 + 0.24 * line) / inches
         figure.text(0.2, height, method, size=10, ha="right", va="center")
         for axes, row in zip(cells[1], rows, strict=True):
             is_right = numbers[row] == classes[row]
-            text = f"{label(numbers[row])} {'✓' if is_right else '✗'}".strip()
+            mark, color = (" ✓", RIGHT) if is_right else (" ✗", WRONG)
+            text, size = f"{numbers[row]}{mark}", 11
+            if class_names:
+                text, size = class_names[numbers[row]], 8
+            if method == "true class":
+                color = "black"
             center = axes.get_position().x0 + axes.get_position().width / 2
-            color = RIGHT if is_right else WRONG
-            figure.text(center, height, text, color=color, ha="center", va="center", size=11)
+            figure.text(center, height, text, color=color, ha="center", va="center", size=size)
     figure.savefig(FOLDER / f"gallery-{name}.png")
 
 
@@ -79,7 +87,7 @@ def features(data, runs):
     for name, title in (("source_only", "source only"), ("dann", "DANN")):
         model = keras.saving.load_model(runs / f"digits_{name}/checkpoints/last.keras")
         accuracy = np.mean(read_predictions(runs / f"digits_{name}") == domains.target_test[1])
-        panel = compute_panel(f"{title}: target accuracy {accuracy:.0%}", model, domains)
+        panel = compute_panel(f"{title}, seed 0: target accuracy {accuracy:.0%}", model, domains)
         path = FOLDER / f"features-{name.replace('_', '-')}.png"
         save_features([panel], domains, 0, path)
 
@@ -90,7 +98,7 @@ def usps(data, runs):
     domains = dann.data.tfds_pair("usps", "mnist", image_size=28, **options)
     methods = {"source only": "source_only", "DANN": "dann"}
     predicted = {key: read_predictions(runs / f"usps_{run}") for key, run in methods.items()}
-    draw_predictions("usps", domains, predicted)
+    draw_predictions("usps", domains, predicted, ("USPS", "MNIST"))
 
 
 def draw_bars(axes, names, means, deviations, label):
@@ -121,11 +129,12 @@ def predict(domains, method, backbone, steps):
     return model.predict(domains.target_test[0], verbose=0).argmax(axis=1)
 
 
-def draw_emoji(name, domains, images, backbone, steps):
+def draw_emoji(name, domains, images, titles, backbone, steps):
     """Draws emoji of two styles, and predictions without and with DANN."""
     methods = {"source only": dann.SourceOnly, "DANN": dann.DANN}
     predicted = {key: predict(domains, method, backbone, steps) for key, method in methods.items()}
-    draw_predictions(name, images, predicted, label=lambda number: "")
+    names = [name.split("-")[0] for name in images.class_names]
+    draw_predictions(name, images, predicted, titles, names)
 
 
 def emoji(data, runs):
@@ -135,16 +144,17 @@ def emoji(data, runs):
     pair = "fluent_high_contrast", "fluent_flat"
     backbone = functools.partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
     images = load_emoji_images(*pair, data, 128)
-    draw_emoji("emoji", load_emoji(*pair, data), images, backbone, 500)
+    titles = "Fluent, black and white", "Fluent, in color"
+    draw_emoji("emoji", load_emoji(*pair, data), images, titles, backbone, 500)
 
 
 def styles(data, runs):
-    """Draws emoji of two makers, classified from pixels."""
+    """Draws emoji of two vendors, classified from pixels."""
     from benchmarks.natural_tasks import load_emoji_images
 
     images = load_emoji_images("emojione", "twemoji", data)
     backbone = functools.partial(dann.networks.cnn_backbone, filters=(16, 32), units=100)
-    draw_emoji("styles", images, images, backbone, 250)
+    draw_emoji("styles", images, images, ("EmojiOne", "Twemoji"), backbone, 250)
 
 
 def texts(data, runs):
@@ -159,7 +169,10 @@ def texts(data, runs):
     table = 100 * accuracy.agg(["mean", "std"]).loc[[*names]]
     print(table.round(1).to_string())
     figure = Figure(figsize=(4.8, 2.8), dpi=200, layout="constrained")
-    draw_bars(figure.subplots(), [*names.values()], table["mean"], table["std"], "reviews")
+    axes = figure.subplots()
+    draw_bars(axes, [*names.values()], table["mean"], table["std"], "reviews")
+    axes.axvline(50, color="0.4", linestyle=":", label="chance")
+    axes.legend(loc="upper right", frameon=False)
     figure.savefig(FOLDER / "gallery-texts.png")
 
 
@@ -181,7 +194,8 @@ def oscillation(data, runs):
             range(10, 501, 10), history["domain/loss"], style, color=color, label=f"beta_1 = {beta}"
         )
     axes.axhline(np.log(2), color="0.5", linestyle=":", label="chance")
-    axes.set(xlabel="training step", ylabel="domain/loss (nats)", ylim=(0, None))
+    label = "training step\n(seed 0; each point is the mean of 10 steps)"
+    axes.set(xlabel=label, ylabel="domain/loss (nats)", ylim=(0, None))
     axes.grid(color="0.92")
     figure.legend(loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(FOLDER / "oscillation.png")
@@ -223,6 +237,7 @@ def arms(data, runs):
     figure = Figure(figsize=(4.8, 4.6), dpi=200, layout="constrained")
     top, bottom = figure.subfigures(2, 1, height_ratios=[1, 1.1])
     panels = top.subplots(1, 2, sharey=True)
+    top.suptitle("one example of the exercise ROW", fontsize=10)
     exercise = domains.class_names.index("ROW")
     (inputs, labels), (target, target_labels) = domains.source_train, domains.target_test
     series = inputs[labels == exercise][2], target[target_labels == exercise][2]
