@@ -23,7 +23,7 @@ STOCHASTIC_METHODS = {"wdgrl", "dirt_t"}  # their losses draw random numbers
 def compile_model(name, **kwargs):
     """Returns a model with a stateful optimizer that does not amplify rounding errors."""
     model = METHODS[name]()
-    model.compile(keras.optimizers.Adam(0.01, epsilon=1e-3), metrics=["accuracy"], **kwargs)
+    model.compile(keras.optimizers.SGD(0.01, momentum=0.9), metrics=["accuracy"], **kwargs)
     return model
 
 

@@ -71,7 +71,7 @@ def get_configs(model):
 @pytest.mark.parametrize("name", CASES)
 def test_reloaded_model_trains_with_the_same_bits(name, reloaded):
     model = build_model(name)
-    optimizer = keras.optimizers.Adam(0.01, epsilon=1e-3)
+    optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
     model.compile(optimizer, metrics=["accuracy"], run_eagerly=True)
     train(model)
     reloaded_model = reloaded(model)

@@ -128,8 +128,9 @@ def test_masks_pass_through(case):
 
 
 @pytest.mark.tensorflow
+@pytest.mark.parametrize("xla", [False, pytest.param(True, marks=pytest.mark.slow)])
 @parametrize_case
-def test_layer_trains_compiled_and_is_saved(case, reloaded):
+def test_layer_trains_compiled_and_is_saved(case, xla, reloaded):
     """The layer is between two dense layers, and the first gets its gradient from the layer."""
     entries = [keras.Input(shape) for shape in case.inputs]
     hidden = [keras.layers.Dense(case.inputs[0][-1])(entries[0]), *entries[1:]]
@@ -137,7 +138,7 @@ def test_layer_trains_compiled_and_is_saved(case, reloaded):
     features = keras.layers.Flatten()(call(layer, hidden))
     model = keras.Model(entries, keras.layers.Dense(2)(features))
     before = [as_array(weight) for weight in model.trainable_weights]
-    model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=True)
+    model.compile(keras.optimizers.SGD(0.5), "mse", jit_compile=xla)
     model.fit(inputs, np.ones((3, 2)), epochs=2, verbose=0)  # a schedule is 0 in the first step
     for weight, old in zip(model.trainable_weights, before, strict=True):
         assert np.abs(as_array(weight) - old).max() > 0, weight.path
