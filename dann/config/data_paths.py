@@ -3,6 +3,8 @@
 import os
 from typing import Any
 
+from dann.checks import did_you_mean
+
 _FILES = "source", "sources", "target", "path", "source_test", "target_test"
 _LISTS = "source_list", "target_list", "source_test_list", "target_test_list"
 # Arguments of readers that are paths; of other readers only `data_dir`.
@@ -34,3 +36,30 @@ def resolve_paths(data: dict[str, Any], folder: str | None) -> dict[str, Any]:
 
     keys = _PATH_ARGUMENTS.get(str(data.get("_target_")), ("data_dir",))
     return {key: resolve(value) if key in keys else value for key, value in data.items()}
+
+
+def find_missing_path(data: dict[str, Any], folder: str | None) -> str | None:
+    """Returns the dotted key and the path of data that do not exist, or `None`.
+
+    Args:
+        data: See `resolve_paths`.
+        folder: See `resolve_paths`.
+    """
+    reader, root = str(data.get("_target_")), ""
+    data = resolve_paths(data, folder)
+    if data.get("sources") or data.get("path"):  # replace the source
+        data.pop("source", None)
+    keys = [key for key in _PATH_ARGUMENTS.get(reader, ()) if key not in _LISTS]
+    if keys == ["root"] and os.path.isdir(os.path.expanduser(str(data.get("root")))):
+        root = os.path.expanduser(data["root"])
+        # The folders of the domains, unless list files replace them.
+        keys = [key for key in ("source", "sources", "target") if not data.get(f"{key[:6]}_list")]
+    for key in keys:
+        paths = data.get(key) if isinstance(data.get(key), list) else [data.get(key)]
+        for path in filter(lambda path: isinstance(path, str) and path != "???", paths):
+            if not os.path.exists(path := os.path.join(root, os.path.expanduser(path))):
+                folder, name = os.path.split(os.path.abspath(path))
+                hint = did_you_mean(name, os.listdir(folder)) if os.path.isdir(folder) else ""
+                path = os.path.join(folder, name) + (f".{hint}" if hint else "")
+                return f"data.{key}: no such file or folder: {path}"
+    return None

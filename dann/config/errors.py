@@ -32,7 +32,7 @@ def explain_error(error: Exception) -> str:
     Args:
         error: An error of Hydra or OmegaConf, of which the first line is used, or any other error.
     """
-    first = str(error).partition("\n")[0]
+    first = re.sub(r"^In '[^']*': ", "", str(error).partition("\n")[0])
     cause: Any = error.__cause__
     if isinstance(error, errors.OverrideParseException):
         key, equals, value = str(error.override).partition("=")
@@ -89,7 +89,12 @@ def explain_error(error: Exception) -> str:
         hint = f"For a list write {key}=[{values}], for text '{key}=\"{values}\"'"
         return f"To sweep over values, add -m: -m {argument}. {hint}"
     if isinstance(error, errors.ConfigCompositionException) and cause is not None:
-        return f"{first.removeprefix('Error merging override ')}: {str(cause).splitlines()[0]}"
+        reason = str(cause).splitlines()[0]
+        value = re.fullmatch(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", reason)
+        if value:
+            kind = "an integer" if value[2] == "Integer" else "a number"
+            reason = f"Expected {kind}. Received: {value[1]!r}"
+        return f"{first.removeprefix('Error merging override ')}: {reason}"
     if isinstance(error, OmegaConfBaseException) and error.full_key:
         return f"{error.full_key}: {first}"
     advice = _explain_permission(error, "write to another hydra.run.dir=")

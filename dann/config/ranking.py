@@ -12,7 +12,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, flag_override
 
-from dann.config.script import format_command
+from dann.config.script import format_command, hide_native_logs
 from dann.training.manifest import Manifest
 from dann.training.overrides import format_argument
 
@@ -98,8 +98,9 @@ class Ranking(Callback):
         For runs with nuisances the figure shows accuracy against leakage.
         """
         # A single run does not need these modules, which import Keras.
-        from dann.experiments.sweep import rank_sweep, save_tradeoff
-        from dann.training.run_directory import RunDirectory
+        with hide_native_logs():
+            from dann.experiments.sweep import rank_sweep, save_tradeoff
+            from dann.training.run_directory import RunDirectory
 
         directory = pathlib.Path(config.hydra.sweep.dir)
         records = sorted((directory / ".jobs").glob(f"{self.sweep}-*.json"))

@@ -22,8 +22,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dann.checks import check_choice, check_integer
+from dann.config.data_paths import find_missing_path
 from dann.config.errors import ConfigError, explain_error, find_similar_keys
 from dann.config.schema import CONF
+from dann.training.overrides import format_argument
 
 # Errors that a user can fix; any other error prints its traceback.
 _USER_ERRORS = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
@@ -152,13 +154,31 @@ def check_config(cfg: DictConfig) -> None:
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
     run = OmegaConf.select(cfg, "run")
     if run is not None and not pathlib.Path(run).is_dir():
-        raise ConfigError(f"run must be the directory of a finished run. Received: {run}")
+        received = "a file" if pathlib.Path(run).is_file() else "which does not exist"
+        raise ConfigError(
+            f"run must be the directory of a finished run. Received: run={run}, {received}"
+        )
+    if run is not None and (pathlib.Path(run) / ".hydra/config.yaml").is_file():
+        file = "checkpoints/last.keras" if "diagnostics" in cfg else "classifier.keras"
+        if not any((pathlib.Path(run) / name).is_file() for name in (file, "summary.json")):
+            argument = format_argument("hydra.run.dir", run)
+            raise ConfigError(
+                f"Expected a finished run. Received: no {run}/{file}. Finish the run: "
+                f"{format_command('train')} {argument} resume=true"
+            )
+    for key in ("target", "labels_file"):
+        path = OmegaConf.select(cfg, key)
+        if path is not None and not os.path.exists(os.path.expanduser(path)):
+            raise ConfigError(f"{key}: no such file or folder: {os.path.abspath(path)}")
     for name in ("steps", "steps_per_epoch", "epochs", "batch_size"):
         if (value := OmegaConf.select(cfg, key := f"trainer.{name}")) is not None:
             check_integer(key, value, low=1)
     plain: Any = OmegaConf.to_container(cfg, resolve=True)
-    plain.pop("data", None)  # `build_domains` checks it against a shorter list
-    with _delay_interrupt(), _hide_native_logs():
+    data = plain.pop("data", None)  # `build_domains` checks it against a shorter list
+    is_resumed = OmegaConf.select(cfg, "resume")  # a finished run needs no data
+    if data and not is_resumed and (missing_path := find_missing_path(data, cfg.paths.work_dir)):
+        raise ConfigError(missing_path)
+    with _delay_interrupt(), hide_native_logs():
         import keras
 
         from dann.config.building import check_targets, instantiate
@@ -241,7 +261,7 @@ def _delay_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _hide_native_logs() -> Iterator[None]:
+def hide_native_logs() -> Iterator[None]:
     """Discards what native code writes to standard error, unless TF_CPP_MIN_LOG_LEVEL is 0 or 1.
 
     TensorFlow logs during its import, before it reads this variable, and when it looks for devices.

@@ -174,9 +174,13 @@ def _find_common_classes(source, target, classes):
                 "Expected the source to have labels, as one folder per class or a list file. "
                 "Received: labels of only the target. Swap the source and the target"
             )
+        num_shared = len({*source} & {*target})
+        advice = "; or set `classes` to 'shared' or 'source'" if num_shared > 1 else ""
+        if case := [name for name in source_only if name.lower() in map(str.lower, target_only)]:
+            advice += f". Write {format_names(case)} in the same case in both domains"
         raise ValueError(
             "Expected both domains to have the same classes, at least 2, as one folder per class "
-            "or a list file with labels; or set `classes` to 'shared' or 'source'. Received: "
+            f"or a list file with labels{advice}. Received: "
             f"in the source: {format_names(source)}; only in the source: "
             f"{format_names(source_only)}; only in the target: {format_names(target_only)}"
         )

@@ -99,9 +99,9 @@ def warn_about_columns(cells: Any, texts: Sequence[str]) -> None:
             )
         elif len(target) and max(shares) > _MAX_EXCLUSIVE_SHARE:
             parts = [
-                f"{share:.0%} of {domain} rows have categories that the {other} lacks "
+                f"{share:.0%} of {domain} rows have categories that the {reference} lacks "
                 f"({', '.join(_list_frequent(rows))})"
-                for share, rows, domain, other in (
+                for share, rows, domain, reference in (
                     (shares[0], only_source, "source", "target"),
                     (shares[1], only_target, "target", "source"),
                 )

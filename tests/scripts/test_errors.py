@@ -15,7 +15,7 @@ SHORT = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "d
 SHORT += ["compare=false", "selection=none", "hydra.run.dir=run"]
 REFUSALS = {
     "train.py methd=cdan": "Could not override 'methd'. Did you mean method?",
-    "train.py method=MCC": "Could not find 'method/MCC'. Did you mean regularizer=mcc?",
+    "train.py method=MCC": "error: Could not find 'method/MCC'. Did you mean regularizer=mcc?",
     "train.py network=resnet50": "'network/resnet50'. For `keras.applications`: network=keras_",
     "train.py hydra/launcher=basics": "ray or submitit: `pip install hydra-<name>-launcher`",
     "train.py data=images": "Could not find 'data/images'. Choose from csv, digits_to_photos, ",
@@ -34,7 +34,7 @@ REFUSALS = {
     "train.py schedule.high=-1": "error: schedule: Expected `high` to be a finite number >= 0",
     "train.py schedule=0.1": "Choose by name (schedule=ganin); set numbers by key (schedule.high=",
     "train.py schedule.hi=1": "Keys of schedule: total_steps, gamma, high. A new key needs +sched",
-    "train.py trainer.steps=1e3": "error: trainer.steps=1e3: Value '1000.0' of type 'float'",
+    "train.py trainer.steps=1e3": "trainer.steps=1e3: Expected an integer. Received: '1000.0'",
     "train.py method=cdan -m seed=0, 1": "without spaces after commas, and quotes around text",
     "train.py hydra.run.dir=~/ö,(a)": "text with special characters: 'hydra.run.dir=\"/",
     "evaluate.py run": "such as run=value. Received: run",
@@ -47,7 +47,7 @@ REFUSALS = {
     "train.py method.strength=${no.key}": "method.strength: ",
     "train.py paths.data_dir='~/nowhere'": "existing directory. Received: /",
     "train.py data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) to contain mnist/ for",
-    "train.py data=image_folder data.root=no data.source=a data.target=b": "data: no such file or",
+    "train.py data=image_folder data.root=no data.source=a data.target=b": "data.root: no such fi",
     "train.py hydra.run.dir=/sys/x": "or write to another hydra.run.dir=",
     "train.py paths.cache_dir=/sys/x": "or store prepared data in another paths.cache_dir=",
     "reproduce.py experiments=[nothing]": "nothing",
@@ -91,6 +91,7 @@ print([name for name in ("keras", "tensorflow", "pandas", "dann") if name in sys
 
 
 WORDS = ["--help", "methd=cdan", "+trainer.stepz=1", "--steps 10", "trainer.epochs=0"]
+WORDS += ["data=npz data.source=a data.target=b"]
 COMMANDS = [*(f"train.py {word}" for word in WORDS), "export.py --help", "evaluate.py run=nowhere"]
 
 
