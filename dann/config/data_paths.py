@@ -55,8 +55,10 @@ def find_missing_path(data: dict[str, Any], folder: str | None) -> str | None:
         # The folders of the domains, unless list files replace them.
         keys = [key for key in ("source", "sources", "target") if not data.get(f"{key[:6]}_list")]
     for key in keys:
-        paths = data.get(key) if isinstance(data.get(key), list) else [data.get(key)]
-        for path in filter(lambda path: isinstance(path, str) and path != "???", paths):
+        value: Any = data.get(key)
+        for path in value if isinstance(value, list) else [value]:
+            if not isinstance(path, str) or path == "???":  # a missing value
+                continue
             if not os.path.exists(path := os.path.join(root, os.path.expanduser(path))):
                 folder, name = os.path.split(os.path.abspath(path))
                 hint = did_you_mean(name, os.listdir(folder)) if os.path.isdir(folder) else ""
