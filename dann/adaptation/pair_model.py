@@ -27,6 +27,7 @@ from dann.data.conversion import convert_strings, frames_to_arrays
 from dann.data.examples import (
     Examples,
     check_frame_columns,
+    check_last_axis,
     check_matching_inputs,
     is_dataset,
     list_column_names,
@@ -97,7 +98,8 @@ class PairModel(keras.Model):
         if sorted(columns) == sorted(self.frame_columns):  # a later `fit` may use other columns
             self.check_columns(x)
         self.frame_columns = columns or self.frame_columns
-        self.check_columns(kwargs.get("validation_data"))
+        for data in (x, kwargs.get("validation_data")):
+            self.check_columns(data)
         if not isinstance(x, Pairs):
             return super().fit(x, y, *args, **kwargs)
         if kwargs.get("sample_weight") is not None:
@@ -155,17 +157,22 @@ class PairModel(keras.Model):
         return super().predict_on_batch(frames_to_arrays(x))
 
     def check_columns(self, data: Any) -> None:
-        """Checks that data frames have the columns of the frames in `fit`, in the same order.
+        """Checks the shape of inputs, and the columns of data frames, which must be as in `fit`.
 
         Args:
             data: Inputs, `(inputs, labels)` or pairs. Arrays and tensors have no column names.
 
         Raises:
-            ValueError: If the columns differ.
+            ValueError: If the shape or the columns differ.
         """
         inputs = data[0] if isinstance(data, tuple) else data
-        for part in select_parts(inputs).values() if is_pair(inputs) else [inputs]:
+        if isinstance(data, Pairs):
+            inputs = {name: domain.inputs for name, domain in data.domains.items()}
+        parts = select_parts(inputs) if is_pair(inputs) else {"inputs": inputs}
+        for name, part in parts.items():
             check_frame_columns(part, self.frame_columns)
+            if len(self.classifier.inputs) == 1:
+                check_last_axis(name, part, self.classifier.inputs[0].shape)
 
     def _check_scale(self, x, validation_data=None):
         """Warns once per model about inputs outside the range that the backbone expects.

@@ -166,6 +166,23 @@ def check_frame_columns(inputs: Any, expected: Sequence[str]) -> None:
         )
 
 
+def check_last_axis(name: str, inputs: Any, shape: Sequence[int | None]) -> None:
+    """Raises `ValueError` for inputs with other numbers of columns or channels than a network.
+
+    Args:
+        name: Name of the inputs for the message.
+        inputs: Inputs. Structures of arrays, and arrays that Keras reshapes, are accepted.
+        shape: Shape of the network's input, with `None` for an axis of any length.
+    """
+    received: tuple[Any, ...] = tuple(getattr(inputs, "shape", ()))
+    is_fixed = len(received) == len(shape) > 1 and None not in (received[-1], shape[-1])
+    if is_fixed and received[-1] != shape[-1]:
+        raise ValueError(
+            f"Expected inputs of shape {tuple(shape[1:])}, as the backbone has. "
+            f"Received: {name} of shape {received[1:]}"
+        )
+
+
 def is_dataset(data: Any) -> bool:
     """Returns whether `data` is an iterable of batches rather than a structure of arrays."""
     is_array = any(hasattr(data, name) for name in ("shape", "__array__"))

@@ -70,6 +70,7 @@ TEACHER = make(DANN, regularizers=[dann.SelfEnsembling()]).regularizers
 MULTI_LABEL = np.array([[1.0, 1, 0]] * 5)
 LABELLED = {**PAIR, "target_labeled": TARGET}
 PAIRS = dann.data.pair((SOURCE, LABELS), TARGET)
+WIDE_PAIRS = dann.data.pair((np.tile(SOURCE, 2), LABELS), np.tile(TARGET, 2))
 DOMAINS = dann.data.arrays((SOURCE, LABELS), TARGET, (SOURCE + 1, LABELS), TARGET + 1)
 OTHER = SourceOnly(linear(3, 5), 3)
 FOUR = keras.Input((4,))
@@ -186,6 +187,9 @@ CALLS = {
     "fit a domain pair": (lambda: make(DANN).fit(DOMAINS), r"`fit\(domains.batches\(64\)\)`"),
     "no target": (lambda: fit(make(SourceOnly, **WITH_MCC), SOURCE, LABELS), "pairs of source and"),
     "predict pairs": (lambda: make(DANN).predict(PAIRS), r"predict\(inputs\)"),
+    "width of pairs": (lambda: OTHER.fit(WIDE_PAIRS), r"\(3,\), as .* source of shape \(6,\)"),
+    "width of a frame": (lambda: OTHER.fit(FRAME[["a"]], LABELS), r"inputs of shape \(1,\)"),
+    "predicted width": (lambda: OTHER.predict(TARGET[:, :2]), r"shape \(3,\), as .*\(2,\)"),
     "evaluate a target": (lambda: make(DANN).evaluate(SOURCE, LABELS, TARGET), "evaluate"),
     "labeled target": (lambda: make(dann.DIRTT, radius=1.0)(LABELLED), "without a labeled target"),
     "classifier": (lambda: dann.DIRTT.from_model(OTHER.classifier), "dann.DANN.*load_first_stage"),
