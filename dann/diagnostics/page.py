@@ -17,7 +17,7 @@ from matplotlib.patches import Circle
 
 from dann.data.probes import MAX_ALIGNED_ACCURACY, MIN_SEPARATED_ACCURACY
 from dann.diagnostics.check import Diagnosis
-from dann.diagnostics.evidence import evidence
+from dann.diagnostics.evidence import evidence, is_separated
 
 # Verdicts that are neither healthy nor unhealthy.
 _NEUTRAL = {"oracle", "source only", "label shift", "partly aligned", "reversal working"}
@@ -120,14 +120,19 @@ def _render_evidence(measurements):
     rows = evidence(measurements)
     if not rows:
         return ""
+    notes = {}
+    if is_separated(measurements):
+        # The verdict names such a loss as a problem, even if it is in its range.
+        notes = {"domain/loss": "The discriminator separates the domains; see the verdict."}
     count = sum(not row.is_healthy for row in rows)
     summary = f"Outside their healthy range: {count} of {len(rows)} values."
     cells = [
         [
-            f"{'✓' if row.is_healthy else '✗'} <code>{_escape(row.name)}</code>",
+            f"{'✗' if not row.is_healthy else '!' if row.name in notes else '✓'} "
+            f"<code>{_escape(row.name)}</code>",
             f"<strong>{_format_value(row.value)}</strong>",
             _format_range(row.low, row.high),
-            _to_html(f"{row.range.meaning} {row.advice}"),
+            _to_html(f"{row.range.meaning} {row.advice or notes.get(row.name, '')}"),
         ]
         for row in rows
     ]

@@ -64,6 +64,7 @@ def test_verdict_is_not_green_with_an_unhealthy_value():
     assert "class='verdict healthy'" in render(aligned)
     assert "class='verdict neutral'" in render(aligned | {"conflict/cosine": -0.95})
     assert "class='verdict unhealthy'" in render(aligned | {"reversal/state": "detached"})
+    assert "! <code>domain/loss" in render(MEASUREMENTS | {"domain/loss": 3e-5})
 
 
 def test_evidence_lists_unhealthy_values_first():
