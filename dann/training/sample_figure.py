@@ -11,6 +11,8 @@ from dann.data import DomainPair
 def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     """Draws training images of both domains, in two rows of ten.
 
+    Images of the source show their class. Training does not use labels of the target.
+
     Nothing is drawn if the inputs are not images `(height, width, 1 or 3)`.
 
     Args:
@@ -27,10 +29,19 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     height = 2 * (5 * height / width + 0.27)  # inches, with the titles
     figure = Figure(figsize=(5, min(height, 10)), layout="constrained")
     panels = figure.subplots(2, 1)
-    for axes, name, image in zip(panels, (domains.source, domains.target), tiled, strict=True):
+    for axes, domain, image in zip(panels, ("source", "target"), tiled, strict=True):
         axes.imshow(image, cmap="gray", vmin=0, vmax=1)
-        axes.set_title(name, fontsize=10)
+        axes.set_title(f"{getattr(domains, domain)} ({domain})", fontsize=10)
         axes.axis("off")
+    if not domains.is_regression:
+        labels = np.asarray(domains.source_train[1])
+        names = domains.class_names or range(domains.num_classes)
+        steps = [size + size // 8 + 1 for size in domains.input_shape[:2]]  # with the gaps
+        options = {"size": 5, "va": "top", "bbox": {"facecolor": "white", "alpha": 0.7, "pad": 0.5}}
+        for place, index in enumerate(np.linspace(0, len(labels) - 1, 20).astype(int)):
+            row, column = divmod(place, 10)
+            corner = column * steps[1], row * steps[0]
+            panels[0].text(*corner, str(names[labels[index]])[:10], **options)
     figure.savefig(path, dpi=200)
 
 
