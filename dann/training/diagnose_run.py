@@ -9,7 +9,8 @@ from dann.training.run_directory import RunDirectory
 _RUN_FIGURES = {
     "samples": "Training images of both domains.",
     "features": "Features of examples of both domains, in two dimensions, by t-SNE.",
-    "confusion": "Predicted classes of the test sets. The matrix of the target needs labels.",
+    "confusion": "Predicted classes. Without labels of the target, bars show how often each class "
+    "is predicted there, beside the classes of the source.",
 }
 
 

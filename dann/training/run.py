@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas
 
 from dann.adaptation import AdversarialModel, TargetOnly
 from dann.adaptation.replicas import check_optimizer, count_devices, count_replicas
@@ -183,7 +184,7 @@ def train_run(
         row = _describe_run(name, model, domains, trainer, seed)
         for message in find_confounded_nuisances(domains):
             print(f"warning: {message}", file=sys.stderr)
-        title, network = "before training", model
+        title, network, baseline_history, baseline_predicted = "before training", model, {}, {}
         if isinstance(baseline, Mapping):
             row |= {k: v for k, v in baseline.items() if k.startswith("source_only/")}
         elif baseline is not None:
@@ -191,7 +192,8 @@ def train_run(
             print(f"Trains two models: {title}, then {name}")
             batches = _make_pairs(baseline, domains, trainer, seed)
             folder = run.baseline_checkpoints
-            _, measures, _ = train(title, baseline, batches, folder, Clock(), progress())
+            results = train(title, baseline, batches, folder, Clock(), progress())
+            baseline_history, measures, baseline_predicted = results
             measures |= scores.measure(baseline)[0] if scores else {}
             if not domains.nuisances:  # a sweep may recommend the baseline
                 files = RunDirectory(run.baseline)
@@ -219,7 +221,13 @@ def train_run(
         run.write_summary(row)
         print_results(row, domains, table, outputs)
         views.append(run_figures.compute_panel(_format_title(name, measures), model, domains))
-        run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
+        if "target" in baseline_predicted:
+            predicted["source only"] = baseline_predicted["target"]
+        if domains.target_test[1] is None and "class" in table and not domains.nuisances:
+            names = domains.class_names or range(domains.num_classes)
+            predicted["target"] = pandas.Index(names).get_indexer(table["class"])
+        figures = predicted, views, seed, baseline_history
+        run_figures.draw(run, domains, history, epoch_ends, *figures)
         names = [file.name for file in run.model_files if file.is_file()]
         print(f"Written to {run}: {', '.join(names)}, figures/")
     return row

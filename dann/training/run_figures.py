@@ -5,6 +5,7 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ _MAX_LINE = 30  # characters
 _CHARACTER_WIDTH = 0.08  # width in inches of a character of 9 points
 _CHANCE = {"domain/loss": np.log(2), "domain/accuracy": 0.5}  # of a discriminator that guesses
 _GRAY = "0.35"
-_LABEL = {"boxstyle": "round,pad=0.15", "facecolor": "white", "alpha": 0.8, "linewidth": 1.5}
+# Transparent, so that points below are visible.
+_LABEL = {"boxstyle": "round,pad=0.1", "facecolor": (1, 1, 1, 0.5), "linewidth": 1.2}
 
 
 def draw(
@@ -40,6 +42,7 @@ def draw(
     predicted: Mapping[str, np.ndarray],
     views: Sequence["FeaturePanel"],
     seed: int,
+    baseline_history: Mapping[str, Sequence[float]],
 ) -> None:
     """Draws all figures of a run. A figure that cannot be drawn causes a warning.
 
@@ -50,10 +53,14 @@ def draw(
         history: Logs by name, one value per epoch.
         epoch_ends: Number of completed steps at the end of each epoch.
         predicted: See `save_confusion`.
-        views: See `save_features`.
+        views: See `save_features`. The first one may be of the baseline; the last one is of the
+            method.
         seed: Seed of the t-SNE.
+        baseline_history: See `save_curves`; empty if no baseline was trained.
     """
-    figures: dict[str, Any] = {"curves": partial(save_curves, history, epoch_ends)}
+    baseline = {views[0].title.partition(":")[0]: baseline_history} if baseline_history else {}
+    curves = {"": history, **baseline}, epoch_ends, domains.num_classes, views[-1].title
+    figures: dict[str, Any] = {"curves": partial(save_curves, *curves)}
     if not domains.is_regression:
         figures["confusion"] = partial(save_confusion, domains, predicted, views[-1].title)
     if not domains.nuisances:
@@ -71,22 +78,31 @@ def draw(
 
 
 def save_curves(
-    history: Mapping[str, Sequence[float]], epoch_ends: Sequence[int], path: str | pathlib.Path
+    histories: Mapping[str, Mapping[str, Sequence[float]]],
+    epoch_ends: Sequence[int],
+    num_classes: int,
+    title: str,
+    path: str | pathlib.Path,
 ) -> None:
     """Draws losses, training accuracies, strength and InfoMax over the training steps.
 
     Args:
-        history: Values by name, one per epoch, as in Keras's `History.history`.
+        histories: Values by name, one per epoch, as in Keras's `History.history`: of the method
+            under the key `""`, and of the baseline, if there is one, under its name. Of the
+            baseline, only the label loss and the accuracy are drawn.
         epoch_ends: Number of training steps until the end of each epoch. A training that stopped
             early has fewer epochs.
+        num_classes: Number of classes, whose logarithm is the largest possible InfoMax.
+        title: Title of the figure, such as the name of the method and its accuracies.
         path: File to write.
     """
     panels = [
         ("loss (nats)", "label/loss", "domain/loss"),
         ("training accuracy", "accuracy", "domain/accuracy"),
         ("strength of the reversal", "strength"),
-        ("InfoMax on the target (nats)", "selection/info_max"),
+        (f"InfoMax on the target\n(nats, at most {log(num_classes):.2f})", "selection/info_max"),
     ]
+    history = histories[""]
     panels = [panel for panel in panels if not history.keys().isdisjoint(panel)]
     columns = 2 if len(panels) == 4 else len(panels)
     rows = len(panels) // columns
@@ -99,14 +115,19 @@ def save_curves(
                 steps = epoch_ends[: len(history[name])]
                 options: Any = {"markersize": 3, "clip_on": False}  # no half markers at the edges
                 axes.plot(steps, history[name], style, label=legend, **options)
+        for name, values in histories.items():
+            if name and names[0] in ("label/loss", "accuracy") and names[0] in values:
+                steps = epoch_ends[: len(values[names[0]])]
+                axes.plot(steps, values[names[0]], color=_GRAY, linewidth=0.8, label=name)
         if names[-1] in _CHANCE and "domain/accuracy" in history:  # critics have no accuracy
             chance = {"color": "0.6", "linestyle": ":", "label": "discriminator at chance"}
             axes.axhline(_CHANCE[names[-1]], **chance)
         axes.set(xlabel="training step", ylabel=label, xlim=(0, None))
-        if "selection/info_max" not in names:  # which changes little compared with its size
-            axes.set_ylim(0, 1.02 if "accuracy" in names else None)
-    entries = figure.axes[0].get_legend_handles_labels()
-    figure.legend(*entries, loc="outside upper center", ncols=3, frameon=False)
+        # The whole range, because small changes would look large.
+        highest = {"accuracy": 1.02, "selection/info_max": 1.02 * log(num_classes)}
+        axes.set_ylim(0, highest.get(names[0]))
+    figure.axes[0].legend(fontsize=8, framealpha=0.6)
+    figure.suptitle(title)
     figure.savefig(path, dpi=120)
 
 
@@ -115,13 +136,17 @@ def save_confusion(
 ) -> None:
     """Draws the confusion matrices of both test sets, in percent of each true class.
 
+    If the target has no labels, bars compare the classes that are predicted for the target with the
+    true classes of the source.
+
     Cells of 0% are blank. With more than 20 classes, the figure omits the numbers in the cells and
     the names on the axes.
 
     Args:
         domains: The data.
-        predicted: Class numbers predicted for the test sets that have labels, by `"source"` and
-            `"target"`.
+        predicted: Predicted class numbers by `"source"`, `"target"` and, if source only was
+            trained beside the method, `"source only"` for its predictions for the target. They are
+            for the test sets, or for any target examples if the target has no labels.
         title: Title of the figure, such as the name of the method and its accuracies.
         path: File to write.
     """
@@ -135,24 +160,45 @@ def save_confusion(
     is_rotated = label_width * len(names) > side
     size = len(predicted) * (side + label_width), side + 0.5 + label_width * is_rotated
     figure = Figure(figsize=size, layout="compressed")
-    tests = {"source": domains.source_test, "target": domains.target_test}
     panels = figure.subplots(1, len(predicted), squeeze=False)[0]
-    for axes, domain in zip(panels, predicted, strict=True):
-        labels = tests[domain][1]
-        shares = confusion_matrix(labels, predicted[domain], labels=classes, normalize="true")
+    for axes, (name, values) in zip(panels, predicted.items(), strict=True):
+        domain = "source" if name == "source" else "target"
+        axes.set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, size=9)
+        labels = (domains.source_test if name == "source" else domains.target_test)[1]
+        if labels is None:
+            _draw_proportions(axes, domains, values)
+            continue
+        shares = confusion_matrix(labels, values, labels=classes, normalize="true")
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.2)  # above 1, so that 100% is not black
         for row, column in np.argwhere(shares) if names else []:
             share = 100 * shares[row, column]
             color, text = "white" if share > 60 else "black", f"{share:.0f}" if share >= 1 else "<1"
             axes.text(column, row, text, color=color, ha="center", va="center")
-        axes.set(title=f"{getattr(domains, domain)}, {domain} test set")
+        suffix = f", by {name}" if name == "source only" else ""
+        axes.set(title=f"{getattr(domains, domain)}, {domain} test set{suffix}")
         axes.set(xlabel="predicted class, % of the true class", ylabel="true class")
-        axes.set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, size=9)
         axes.set_yticks(range(len(names)), names, size=9)
     text = figure.suptitle(title)
     figure.draw_without_rendering()  # computes the positions of the panels
     text.set_x((panels[0].get_position().x0 + panels[-1].get_position().x1) / 2)
     figure.savefig(path, dpi=120)
+
+
+def _draw_proportions(axes, domains, predicted):
+    """Draws the classes of the source's training set beside the classes predicted for the target.
+
+    The bars differ in brightness.
+    """
+    bars = (
+        (domains.source_train[1], f"{domains.source} (source): true classes", "0.85"),
+        (predicted, f"{domains.target} (target without labels): predicted classes", "#1b4f8f"),
+    )
+    for number, (classes, label, color) in enumerate(bars):
+        percent = 100 * np.bincount(classes, minlength=domains.num_classes) / len(classes)
+        places = np.arange(len(percent)) + 0.4 * number - 0.2
+        axes.bar(places, percent, 0.4, color=color, edgecolor="0.2", label=label)
+    axes.set(xlabel="class", ylabel="% of all examples", box_aspect=1)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)  # instead of a title
 
 
 def _get_class_names(domains):

@@ -168,17 +168,24 @@ def test_class_shares_are_estimated_if_only_shares_differ(capsys):
 def test_confusion_rows_are_shares_of_a_class(count, numbers, tmp_path, figures):
     test = images, labels = np.zeros((4, 2, 2, 1), "uint8"), np.array([0, 0, 2, 2])
     pair = DomainPair("a", "b", test, test, images, test, count)
-    predicted = {"source": labels, "target": np.array([0, 1, 2, 2])}
+    predicted = {"source": labels, "target": np.array([0, 1, 2, 2]), "source only": labels}
     run_figures.save_confusion(pair, predicted, "DANN: ...", tmp_path / "confusion.png")
-    source, target = figures[0].axes
+    source, target, baseline = figures[0].axes
     expected = np.zeros((count, count))
     expected[0, :2], expected[2, 2] = 0.5, 1
     np.testing.assert_array_equal(target.images[0].get_array(), expected)
-    np.testing.assert_array_equal(source.images[0].get_array().diagonal()[:3], [1, 0, 1])
+    for axes in (source, baseline):
+        np.testing.assert_array_equal(axes.images[0].get_array().diagonal()[:3], [1, 0, 1])
     assert (figures[0].get_suptitle(), target.get_title()) == ("DANN: ...", "b, target test set")
     title = figures[0].texts[0].get_window_extent()
-    assert title.x0 + title.x1 == pytest.approx(source.bbox.x0 + target.bbox.x1, abs=2)  # centered
+    assert title.x0 + title.x1 == pytest.approx(
+        source.bbox.x0 + baseline.bbox.x1, abs=2
+    )  # centered
     assert {text.get_text() for text in target.texts} == numbers  # cells of 0 stay blank
+    pair = dataclasses.replace(pair, target_test=(images, None))
+    run_figures.save_confusion(pair, predicted, "DANN", tmp_path / "confusion.png")
+    percents = np.reshape([bar.get_height() for bar in figures[1].axes[1].patches], (2, count))
+    np.testing.assert_array_equal(percents[:, :3], [[50, 0, 50], [25, 25, 50]])
 
 
 @pytest.mark.parametrize("count", [2, 7, 20])
@@ -205,10 +212,15 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
 
 
 def test_curves_have_whole_markers_and_a_legend(tmp_path, figures):
-    run_figures.save_curves({"label/loss": [0.0, 1.0]}, [1, 2], tmp_path / "curves.png")
-    (axes,) = figures[0].axes
+    history = {"label/loss": [0.0, 1.0], "selection/info_max": [3e-5, 4e-5]}
+    histories = {"": history, "source only": {"label/loss": [2.0, 3.0], "strength": [1, 1]}}
+    run_figures.save_curves(histories, [1, 2], 10, "dann", tmp_path / "curves.png")
+    axes, score = figures[0].axes
     assert axes.lines[0].get_tightbbox().ymin < axes.bbox.ymin  # the marker at 0
-    assert axes.get_legend_handles_labels()[1] == ["label classifier"]
+    assert axes.get_legend_handles_labels()[1] == ["label classifier", "source only"]
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), [2.0, 3.0])
+    assert score.get_ylim() == (0, pytest.approx(np.log(10), rel=0.05))  # the range of InfoMax
+    assert (score.get_legend(), figures[0].get_suptitle()) == (None, "dann")
 
 
 def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, monkeypatch, capsys):
@@ -224,6 +236,9 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     accuracies = [summary[f"{prefix}source/accuracy"] for prefix in ("source_only/", "")]
     assert titles[0] == f"source only: source {accuracies[0]:.1%}"
     assert titles[1].endswith(f": source {accuracies[1]:.1%}")
+    predicted, baseline_history = draw.call_args.args[4], draw.call_args.args[7]
+    assert len(predicted["target"]) == len(pair.target_train) + len(pair.target_test[0])
+    assert {"label/loss", "accuracy"} <= {*baseline_history}
     printed = capsys.readouterr()
     outputs = selection.compute_outputs(baseline, source=pair.source_test, target=pair.target_train)
     score = summary["source_only/selection/info_max"]
@@ -271,6 +286,9 @@ def test_samples_are_tiled_and_fill_the_figure(dtype, channels, scale, tmp_path,
     save_samples(pair, tmp_path / "samples.png")
     figures[0].draw_without_rendering()
     assert figures[0].axes[1].bbox.y0 < 0.05 * figures[0].bbox.height
+    assert [axes.get_title() for axes in figures[0].axes] == ["a (source)", "a (target)"]
+    classes = [text.get_text() for text in figures[0].axes[0].texts]
+    assert classes == [str(label) for label in test[1][np.linspace(0, 3, 20).astype(int)]]
     source, target = (axes.images[0].get_array() for axes in figures[0].axes)
     np.testing.assert_array_equal(source, target)
     gaps = (0, 0), (0, 1), (0, 2), (0, 0)
