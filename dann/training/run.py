@@ -184,7 +184,7 @@ def train_run(
         row = _describe_run(name, model, domains, trainer, seed)
         for message in find_confounded_nuisances(domains):
             print(f"warning: {message}", file=sys.stderr)
-        title, network, baseline_history, baseline_predicted = "before training", model, {}, {}
+        title, network, logs, classes = "before training", model, {}, {}
         if isinstance(baseline, Mapping):
             row |= {k: v for k, v in baseline.items() if k.startswith("source_only/")}
         elif baseline is not None:
@@ -192,8 +192,7 @@ def train_run(
             print(f"Trains two models: {title}, then {name}")
             batches = _make_pairs(baseline, domains, trainer, seed)
             folder = run.baseline_checkpoints
-            results = train(title, baseline, batches, folder, Clock(), progress())
-            baseline_history, measures, baseline_predicted = results
+            logs, measures, classes = train(title, baseline, batches, folder, Clock(), progress())
             measures |= scores.measure(baseline)[0] if scores else {}
             if not domains.nuisances:  # a sweep may recommend the baseline
                 files = RunDirectory(run.baseline)
@@ -221,13 +220,13 @@ def train_run(
         run.write_summary(row)
         print_results(row, domains, table, outputs)
         views.append(run_figures.compute_panel(_format_title(name, measures), model, domains))
-        if "target" in baseline_predicted:
-            predicted["source only"] = baseline_predicted["target"]
+        if "target" in classes:
+            predicted["source only"] = classes["target"]
         if domains.target_test[1] is None and "class" in table and not domains.nuisances:
             names = domains.class_names or range(domains.num_classes)
-            predicted["target"] = pandas.Index(names).get_indexer(table["class"])
-        figures = predicted, views, seed, baseline_history
-        run_figures.draw(run, domains, history, epoch_ends, *figures)
+            predicted["target"] = pandas.Index(names).get_indexer(list(table["class"]))
+        history = history | {f"source_only/{name}": values for name, values in logs.items()}
+        run_figures.draw(run, domains, history, epoch_ends, predicted, views, seed)
         names = [file.name for file in run.model_files if file.is_file()]
         print(f"Written to {run}: {', '.join(names)}, figures/")
     return row

@@ -5,7 +5,6 @@ import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import partial
-from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +41,6 @@ def draw(
     predicted: Mapping[str, np.ndarray],
     views: Sequence["FeaturePanel"],
     seed: int,
-    baseline_history: Mapping[str, Sequence[float]],
 ) -> None:
     """Draws all figures of a run. A figure that cannot be drawn causes a warning.
 
@@ -50,16 +48,13 @@ def draw(
         run: The run directory.
         domains: The data. With nuisances there is one table, so the figures that compare two
             domains are left out.
-        history: Logs by name, one value per epoch.
+        history: See `save_curves`.
         epoch_ends: Number of completed steps at the end of each epoch.
         predicted: See `save_confusion`.
-        views: See `save_features`. The first one may be of the baseline; the last one is of the
-            method.
+        views: See `save_features`. The last one is of the method.
         seed: Seed of the t-SNE.
-        baseline_history: See `save_curves`; empty if no baseline was trained.
     """
-    baseline = {views[0].title.partition(":")[0]: baseline_history} if baseline_history else {}
-    curves = {"": history, **baseline}, epoch_ends, domains.num_classes, views[-1].title
+    curves = history, epoch_ends, domains.num_classes, views[-1].title
     figures: dict[str, Any] = {"curves": partial(save_curves, *curves)}
     if not domains.is_regression:
         figures["confusion"] = partial(save_confusion, domains, predicted, views[-1].title)
@@ -78,7 +73,7 @@ def draw(
 
 
 def save_curves(
-    histories: Mapping[str, Mapping[str, Sequence[float]]],
+    history: Mapping[str, Sequence[float]],
     epoch_ends: Sequence[int],
     num_classes: int,
     title: str,
@@ -87,9 +82,8 @@ def save_curves(
     """Draws losses, training accuracies, strength and InfoMax over the training steps.
 
     Args:
-        histories: Values by name, one per epoch, as in Keras's `History.history`: of the method
-            under the key `""`, and of the baseline, if there is one, under its name. Of the
-            baseline, only the label loss and the accuracy are drawn.
+        history: Values by name, one per epoch, as in Keras's `History.history`. The names of a
+            baseline start with `source_only/`.
         epoch_ends: Number of training steps until the end of each epoch. A training that stopped
             early has fewer epochs.
         num_classes: Number of classes, whose logarithm is the largest possible InfoMax.
@@ -100,9 +94,8 @@ def save_curves(
         ("loss (nats)", "label/loss", "domain/loss"),
         ("training accuracy", "accuracy", "domain/accuracy"),
         ("strength of the reversal", "strength"),
-        (f"InfoMax on the target\n(nats, at most {log(num_classes):.2f})", "selection/info_max"),
+        (f"InfoMax on the target\n(nats, at most {np.log(num_classes):.2f})", "selection/info_max"),
     ]
-    history = histories[""]
     panels = [panel for panel in panels if not history.keys().isdisjoint(panel)]
     columns = 2 if len(panels) == 4 else len(panels)
     rows = len(panels) // columns
@@ -115,16 +108,16 @@ def save_curves(
                 steps = epoch_ends[: len(history[name])]
                 options: Any = {"markersize": 3, "clip_on": False}  # no half markers at the edges
                 axes.plot(steps, history[name], style, label=legend, **options)
-        for name, values in histories.items():
-            if name and names[0] in ("label/loss", "accuracy") and names[0] in values:
-                steps = epoch_ends[: len(values[names[0]])]
-                axes.plot(steps, values[names[0]], color=_GRAY, linewidth=0.8, label=name)
+        if values := history.get(f"source_only/{names[0]}"):
+            legend = "strength 0" if "source_only/strength" in history else "source only"
+            line = {"color": _GRAY, "linewidth": 0.8, "label": legend}
+            axes.plot(epoch_ends[: len(values)], values, **line)
         if names[-1] in _CHANCE and "domain/accuracy" in history:  # critics have no accuracy
             chance = {"color": "0.6", "linestyle": ":", "label": "discriminator at chance"}
             axes.axhline(_CHANCE[names[-1]], **chance)
         axes.set(xlabel="training step", ylabel=label, xlim=(0, None))
         # The whole range, because small changes would look large.
-        highest = {"accuracy": 1.02, "selection/info_max": 1.02 * log(num_classes)}
+        highest = {"accuracy": 1.02, "selection/info_max": 1.02 * np.log(num_classes)}
         axes.set_ylim(0, highest.get(names[0]))
     figure.axes[0].legend(fontsize=8, framealpha=0.6)
     figure.suptitle(title)
@@ -152,11 +145,9 @@ def save_confusion(
     """
     classes, names = np.arange(domains.num_classes), _get_class_names(domains)
     names = [textwrap.fill(name, _MAX_LINE) for name in names]
-    lines = sum(name.count("\n") + 1 for name in names)
-    side = max(5.0, 0.45 * len(names), 0.2 * lines) if names else 6.0
-    label_width = _CHARACTER_WIDTH * max(
-        (len(line) for n in names for line in n.split("\n")), default=0
-    )
+    lines = "\n".join(names).split("\n")
+    side = max(5.0, 0.45 * len(names), 0.2 * len(lines)) if names else 6.0
+    label_width = _CHARACTER_WIDTH * max(map(len, lines))
     is_rotated = label_width * len(names) > side
     size = len(predicted) * (side + label_width), side + 0.5 + label_width * is_rotated
     figure = Figure(figsize=size, layout="compressed")
@@ -164,7 +155,7 @@ def save_confusion(
     for axes, (name, values) in zip(panels, predicted.items(), strict=True):
         domain = "source" if name == "source" else "target"
         axes.set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, size=9)
-        labels = (domains.source_test if name == "source" else domains.target_test)[1]
+        labels = getattr(domains, f"{domain}_test")[1]
         if labels is None:
             _draw_proportions(axes, domains, values)
             continue
@@ -174,7 +165,7 @@ def save_confusion(
             share = 100 * shares[row, column]
             color, text = "white" if share > 60 else "black", f"{share:.0f}" if share >= 1 else "<1"
             axes.text(column, row, text, color=color, ha="center", va="center")
-        suffix = f", by {name}" if name == "source only" else ""
+        suffix = "" if name == domain else f", by {name}"
         axes.set(title=f"{getattr(domains, domain)}, {domain} test set{suffix}")
         axes.set(xlabel="predicted class, % of the true class", ylabel="true class")
         axes.set_yticks(range(len(names)), names, size=9)
@@ -193,10 +184,10 @@ def _draw_proportions(axes, domains, predicted):
         (domains.source_train[1], f"{domains.source} (source): true classes", "0.85"),
         (predicted, f"{domains.target} (target without labels): predicted classes", "#1b4f8f"),
     )
-    for number, (classes, label, color) in enumerate(bars):
+    for width, (classes, label, color) in zip((-0.4, 0.4), bars, strict=True):
         percent = 100 * np.bincount(classes, minlength=domains.num_classes) / len(classes)
-        places = np.arange(len(percent)) + 0.4 * number - 0.2
-        axes.bar(places, percent, 0.4, color=color, edgecolor="0.2", label=label)
+        options = {"align": "edge", "color": color, "edgecolor": "0.2", "label": label}
+        axes.bar(range(len(percent)), percent, width, **options)
     axes.set(xlabel="class", ylabel="% of all examples", box_aspect=1)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)  # instead of a title
 

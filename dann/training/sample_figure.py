@@ -7,6 +7,8 @@ from matplotlib.figure import Figure
 
 from dann.data import DomainPair
 
+_LABEL = {"facecolor": "white", "alpha": 0.7, "pad": 0.5}
+
 
 def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
     """Draws training images of both domains, in two rows of ten.
@@ -34,14 +36,11 @@ def save_samples(domains: DomainPair, path: str | pathlib.Path) -> None:
         axes.set_title(f"{getattr(domains, domain)} ({domain})", fontsize=10)
         axes.axis("off")
     if not domains.is_regression:
-        labels = np.asarray(domains.source_train[1])
-        names = domains.class_names or range(domains.num_classes)
-        steps = [size + size // 8 + 1 for size in domains.input_shape[:2]]  # with the gaps
-        options = {"size": 5, "va": "top", "bbox": {"facecolor": "white", "alpha": 0.7, "pad": 0.5}}
+        labels, names = domains.source_train[1], domains.class_names or range(domains.num_classes)
+        height, width = (size + size // 8 + 1 for size in domains.input_shape[:2])  # with a gap
         for place, index in enumerate(np.linspace(0, len(labels) - 1, 20).astype(int)):
-            row, column = divmod(place, 10)
-            corner = column * steps[1], row * steps[0]
-            panels[0].text(*corner, str(names[labels[index]])[:10], **options)
+            name, corner = str(names[labels[index]]), (place % 10 * width, place // 10 * height)
+            panels[0].text(*corner, name[:10], size=5, va="top", bbox=_LABEL)
     figure.savefig(path, dpi=200)
 
 

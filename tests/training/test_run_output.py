@@ -178,9 +178,7 @@ def test_confusion_rows_are_shares_of_a_class(count, numbers, tmp_path, figures)
         np.testing.assert_array_equal(axes.images[0].get_array().diagonal()[:3], [1, 0, 1])
     assert (figures[0].get_suptitle(), target.get_title()) == ("DANN: ...", "b, target test set")
     title = figures[0].texts[0].get_window_extent()
-    assert title.x0 + title.x1 == pytest.approx(
-        source.bbox.x0 + baseline.bbox.x1, abs=2
-    )  # centered
+    assert title.x0 + title.x1 == pytest.approx(source.bbox.x0 + baseline.bbox.x1, abs=2)
     assert {text.get_text() for text in target.texts} == numbers  # cells of 0 stay blank
     pair = dataclasses.replace(pair, target_test=(images, None))
     run_figures.save_confusion(pair, predicted, "DANN", tmp_path / "confusion.png")
@@ -212,9 +210,9 @@ def test_long_class_names_are_inside_the_figure(count, tmp_path, figures):
 
 
 def test_curves_have_whole_markers_and_a_legend(tmp_path, figures):
-    history = {"label/loss": [0.0, 1.0], "selection/info_max": [3e-5, 4e-5]}
-    histories = {"": history, "source only": {"label/loss": [2.0, 3.0], "strength": [1, 1]}}
-    run_figures.save_curves(histories, [1, 2], 10, "dann", tmp_path / "curves.png")
+    history = {"label/loss": [0.0, 1.0], "source_only/label/loss": [2.0, 3.0]}
+    history["selection/info_max"] = [3e-5, 4e-5]
+    run_figures.save_curves(history, [1, 2], 10, "dann", tmp_path / "curves.png")
     axes, score = figures[0].axes
     assert axes.lines[0].get_tightbbox().ymin < axes.bbox.ymin  # the marker at 0
     assert axes.get_legend_handles_labels()[1] == ["label classifier", "source only"]
@@ -230,15 +228,13 @@ def test_target_without_labels_has_scores_and_no_accuracy(domains, tmp_path, mon
     baseline = build_model(SourceOnly)
     settings = SelectionConfig(scores=["info_max"], samples=99)
     summary = train_small(tmp_path, pair, build_model(DANN), baseline, selection=settings)
-    assert "source/accuracy" in summary
     assert "target/accuracy" not in summary
     titles = [view.title for view in draw.call_args.args[5]]
     accuracies = [summary[f"{prefix}source/accuracy"] for prefix in ("source_only/", "")]
     assert titles[0] == f"source only: source {accuracies[0]:.1%}"
     assert titles[1].endswith(f": source {accuracies[1]:.1%}")
-    predicted, baseline_history = draw.call_args.args[4], draw.call_args.args[7]
-    assert len(predicted["target"]) == len(pair.target_train) + len(pair.target_test[0])
-    assert {"label/loss", "accuracy"} <= {*baseline_history}
+    assert "source_only/label/loss" in draw.call_args.args[2]
+    assert len(draw.call_args.args[4]["target"]) == len(pair.target_train) + 12
     printed = capsys.readouterr()
     outputs = selection.compute_outputs(baseline, source=pair.source_test, target=pair.target_train)
     score = summary["source_only/selection/info_max"]
@@ -287,8 +283,7 @@ def test_samples_are_tiled_and_fill_the_figure(dtype, channels, scale, tmp_path,
     figures[0].draw_without_rendering()
     assert figures[0].axes[1].bbox.y0 < 0.05 * figures[0].bbox.height
     assert [axes.get_title() for axes in figures[0].axes] == ["a (source)", "a (target)"]
-    classes = [text.get_text() for text in figures[0].axes[0].texts]
-    assert classes == [str(label) for label in test[1][np.linspace(0, 3, 20).astype(int)]]
+    assert [text.get_text() for text in figures[0].axes[0].texts[:8]] == [*"00000001"]
     source, target = (axes.images[0].get_array() for axes in figures[0].axes)
     np.testing.assert_array_equal(source, target)
     gaps = (0, 0), (0, 1), (0, 2), (0, 0)
