@@ -275,9 +275,11 @@ class Comparison:
             setting, reasons = self.recommendation.setting, self.recommendation.reasons
             for tick in panels[0].get_yticklabels():
                 tick.set_fontweight("bold" if tick.get_text() == setting else "normal")
-            title = "a new network" if setting == DISTILLED_AVERAGE else setting
             reason = textwrap.fill("; ".join(reasons[-1:]), int(15 * figure.get_figwidth()))
-            figure.suptitle(f"Recommended (bold): {title}\n{reason}".rstrip(), size=10)
+            title = f"{setting}\n{reason}".rstrip()
+            if setting == DISTILLED_AVERAGE:
+                title = "a new network, distilled from all runs that adapt"
+            figure.suptitle(f"Recommended (bold): {title}", size=10)
         # All runs in the figure have a value in the last panel.
         figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)

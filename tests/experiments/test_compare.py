@@ -167,7 +167,7 @@ def test_figure_has_a_circle_per_run(comparison):
     with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
         comparison.plot("a.png")
     score, source = (figure := savefig.call_args.args[0]).axes  # no panel for the target accuracy
-    assert figure.get_suptitle().startswith("Recommended (bold): a new network\na new network was")
+    assert figure.get_suptitle().startswith("Recommended (bold): a new network, distilled from ")
     assert score.get_xlim() == (pytest.approx(0.94, abs=0.01), 1)  # the largest agreement
     assert [axes.get_xlabel().split()[0] for axes in figure.axes] == ["agreement", "source"]
     weights = {tick.get_text(): tick.get_fontweight() for tick in score.get_yticklabels()}
