@@ -105,6 +105,7 @@ def test_batches(golden):
     check(batch_values(), golden, "batches", 0, 0)
 
 
+@pytest.mark.slow
 def test_default_run_and_its_files(golden, run_folder):
     # Processors round differently, and each step amplifies the differences.
     check(run_values(run_folder), golden, "run", 1e-3, 1e-4)

@@ -49,6 +49,7 @@ def build_models():
     yield model
 
 
+@pytest.mark.slow
 @pytest.mark.tensorflow
 def test_fresh_process_loads_models_without_data_packages(tmp_path):
     paths, expected = [], []

@@ -59,6 +59,7 @@ def test_rare_values_count_as_much_as_frequent_ones():
     assert leakage(NOISE + 6 * rare[:, None], None, {"rare": rare})["rare"].score > 0.95
 
 
+@pytest.mark.slow
 def test_labels_add_the_leakage_beyond_the_label():
     """The features depend on the label alone, which depends on the site."""
     labels = np.where(RNG.random(COUNT) < 0.8, SITE, (SITE + 1) % 3)

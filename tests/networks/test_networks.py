@@ -40,7 +40,10 @@ def test_every_network_is_exported_and_has_a_config():
         assert any(f"dann.networks.{name}\n" in text for text in texts)
 
 
-@pytest.mark.parametrize("name", MAKERS)
+APPLICATION, *OTHERS = MAKERS
+
+
+@pytest.mark.parametrize("name", [pytest.param(APPLICATION, marks=pytest.mark.slow), *OTHERS])
 def test_outputs_have_documented_length_and_survive_saving(name, reloaded):
     length, arguments = MAKERS[name]
     model = getattr(networks, name)(**arguments)

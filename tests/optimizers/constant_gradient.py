@@ -12,7 +12,8 @@ UPSTREAM = RNG.normal(size=(24, 4)).astype("float32")
 BATCH, STEPS = 4, 6  # steps per epoch
 MODES = {"eager": {"run_eagerly": True}, "xla": {"jit_compile": True}}
 MODES |= {"steps at once": {"jit_compile": False, "steps_per_execution": 3}}
-for_each_mode = pytest.mark.parametrize("mode", MODES)
+PARAMS = "eager", "steps at once", pytest.param("xla", marks=pytest.mark.slow)
+for_each_mode = pytest.mark.parametrize("mode", PARAMS)
 
 
 @keras.saving.register_keras_serializable("tests")

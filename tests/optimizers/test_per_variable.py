@@ -149,6 +149,7 @@ def fit(model):
     model.fit(PAIR, LABELS, batch_size=4, shuffle=False, verbose=0)
 
 
+@pytest.mark.slow
 def test_loaded_nested_model_resumes_exactly(reloaded):
     optimizer = keras.optimizers.AdamW(GaninDecay(0.02, total_steps=20), clipnorm=1.0)
     model = dann.DANN(make_nested_model(), num_classes=2, strength=0.5)

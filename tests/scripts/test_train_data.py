@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", [pytest.param("npz", marks=pytest.mark.slow), "csv", "images"])
 def test_unlabeled_and_new_data_are_predicted(kind, folder, run_well, run_here, check_refused):
     ending = {"npz": ".npz", "csv": ".csv", "images": ""}[kind]
     overrides = [f"data.target=plain{ending}", f"hydra.run.dir={kind}", "data.standardize=each"]

@@ -47,6 +47,7 @@ def read_summary(run):
     return json.loads((run / "summary.json").read_text())
 
 
+@pytest.mark.slow
 def test_run_reports_leakage_before_and_after(folder, finished, run_well):
     summary, output = read_summary(folder / "run"), finished[1]
     assert summary["nuisances"] == {"site": 3, "age": "number"}

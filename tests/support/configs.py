@@ -1,5 +1,7 @@
 """Configs as the scripts compose them."""
 
+import copy
+import functools
 import pathlib
 import types
 
@@ -12,6 +14,11 @@ CONF = pathlib.Path(__file__).parents[2] / "conf"
 
 def compose_config(*overrides, script="train"):
     """Composes the config of a script; the default trains in the folder `run`."""
+    return copy.deepcopy(_compose(script, *overrides))
+
+
+@functools.cache  # a composition takes a quarter of a second
+def _compose(script, *overrides):
     paths = ["paths.run_dir=run"] if script == "train" else []
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return compose(script, [*paths, *overrides])

@@ -166,6 +166,7 @@ def test_state_of_callbacks_is_restored(tmp_path):
         assert float(parts.optimizer.learning_rate) == pytest.approx(0.005)
 
 
+@pytest.mark.slow
 @pytest.mark.jax
 def test_shorter_last_epoch_is_repeated_in_a_longer_run(complete, tmp_path):
     for _ in range(2):  # the second call only loads the final state
