@@ -3,8 +3,6 @@
 import os
 from typing import Any
 
-from dann.checks import did_you_mean
-
 _FILES = "source", "sources", "target", "path", "source_test", "target_test"
 _LISTS = "source_list", "target_list", "source_test_list", "target_test_list"
 # Arguments of readers that are paths; of other readers only `data_dir`.
@@ -45,23 +43,18 @@ def find_missing_path(data: dict[str, Any], folder: str | None) -> str | None:
         data: See `resolve_paths`.
         folder: See `resolve_paths`.
     """
-    reader, root = str(data.get("_target_")), ""
-    data = resolve_paths(data, folder)
-    if data.get("sources") or data.get("path"):  # replace the source
-        data.pop("source", None)
-    keys = [key for key in _PATH_ARGUMENTS.get(reader, ()) if key not in _LISTS]
-    if keys == ["root"] and os.path.isdir(os.path.expanduser(str(data.get("root")))):
-        root = os.path.expanduser(data["root"])
+    reader, data = str(data.get("_target_")), resolve_paths(data, folder)
+    keys, root = _PATH_ARGUMENTS.get(reader, ()), ""
+    if "root" in keys:
+        root = os.path.expanduser(str(data["root"]))
         # The folders of the domains, unless list files replace them.
         keys = [key for key in ("source", "sources", "target") if not data.get(f"{key[:6]}_list")]
+    if data.get("sources") or data.get("path"):
+        keys = [key for key in keys if key != "source"]
     for key in keys:
-        value: Any = data.get(key)
-        for path in value if isinstance(value, list) else [value]:
-            if not isinstance(path, str) or path == "???":  # a missing value
-                continue
-            if not os.path.exists(path := os.path.join(root, os.path.expanduser(path))):
-                folder, name = os.path.split(os.path.abspath(path))
-                hint = did_you_mean(name, os.listdir(folder)) if os.path.isdir(folder) else ""
-                path = os.path.join(folder, name) + (f".{hint}" if hint else "")
-                return f"data.{key}: no such file or folder: {path}"
+        value: Any = data.get(key) or []
+        for name in value if isinstance(value, list) else [value]:
+            path = os.path.join(root, os.path.expanduser(str(name)))
+            if name != "???" and not os.path.exists(path):  # "???" is a missing value
+                return f"data.{key}: no such file or folder: {os.path.abspath(path)}"
     return None

@@ -89,11 +89,8 @@ def explain_error(error: Exception) -> str:
         hint = f"For a list write {key}=[{values}], for text '{key}=\"{values}\"'"
         return f"To sweep over values, add -m: -m {argument}. {hint}"
     if isinstance(error, errors.ConfigCompositionException) and cause is not None:
-        reason = str(cause).splitlines()[0]
-        value = re.fullmatch(r"Value '(.*)' of type '\w+' could not be converted to (\w+)", reason)
-        if value:
-            kind = "an integer" if value[2] == "Integer" else "a number"
-            reason = f"Expected {kind}. Received: {value[1]!r}"
+        pattern = r"Value (.*) of type .* could not be converted to Integer"
+        reason = re.sub(pattern, r"Expected an integer. Received: \1", str(cause).splitlines()[0])
         return f"{first.removeprefix('Error merging override ')}: {reason}"
     if isinstance(error, OmegaConfBaseException) and error.full_key:
         return f"{error.full_key}: {first}"

@@ -154,21 +154,15 @@ def check_config(cfg: DictConfig) -> None:
         raise ConfigError(f"paths.data_dir must be an existing directory. Received: {data_dir}")
     run = OmegaConf.select(cfg, "run")
     if run is not None and not pathlib.Path(run).is_dir():
-        received = "a file" if pathlib.Path(run).is_file() else "which does not exist"
-        raise ConfigError(
-            f"run must be the directory of a finished run. Received: run={run}, {received}"
-        )
-    if run is not None and (pathlib.Path(run) / ".hydra/config.yaml").is_file():
+        raise ConfigError(f"run must be an existing directory of a finished run. Received: {run}")
+    if run is not None and pathlib.Path(run, ".hydra/config.yaml").is_file():
         file = "checkpoints/last.keras" if "diagnostics" in cfg else "classifier.keras"
-        if not any((pathlib.Path(run) / name).is_file() for name in (file, "summary.json")):
-            argument = format_argument("hydra.run.dir", run)
-            raise ConfigError(
-                f"Expected a finished run. Received: no {run}/{file}. Finish the run: "
-                f"{format_command('train')} {argument} resume=true"
-            )
+        if not any(pathlib.Path(run, name).is_file() for name in (file, "summary.json")):
+            advice = f"{format_command('train')} {format_argument('hydra.run.dir', run)}"
+            expected = f"Expected a finished run. Resume it: {advice} resume=true"
+            raise ConfigError(f"{expected}. Received: no {run}/{file}")
     for key in ("target", "labels_file"):
-        path = OmegaConf.select(cfg, key)
-        if path is not None and not os.path.exists(os.path.expanduser(path)):
+        if (path := OmegaConf.select(cfg, key)) is not None and not os.path.exists(path):
             raise ConfigError(f"{key}: no such file or folder: {os.path.abspath(path)}")
     for name in ("steps", "steps_per_epoch", "epochs", "batch_size"):
         if (value := OmegaConf.select(cfg, key := f"trainer.{name}")) is not None:

@@ -27,8 +27,6 @@ from dann.training.run_callbacks import Clock, EpochLines, EpochTable, OracleCur
 from dann.training.run_directory import RunDirectory
 from dann.training.trainer import Trainer
 
-_MANY_PASSES = 200  # over the source
-
 
 def train_run(
     directory: str | os.PathLike,
@@ -114,13 +112,10 @@ def train_run(
     if trainer.batch_size is None and pairs.batch_size < BATCH_SIZE:
         count = pairs.batch_size
         print(f"Batch size: {count}, because the source has {count} examples (trainer.batch_size)")
-    count = len(domains.source_train[1])
-    passes = trainer.steps * pairs.batch_size / count
-    if trainer.epochs is None and passes > _MANY_PASSES:
-        print(
-            f"{trainer.steps:,} steps are {passes:,.0f} passes over {count} source examples; "
-            "trainer.epochs=50 is shorter"
-        )
+    passes = trainer.steps * pairs.batch_size // len(domains.source_train[1])
+    if trainer.epochs is None and passes > 200:
+        steps = f"{trainer.steps:,} steps are {passes:,} passes over the source"
+        print(f"{steps}; trainer.epochs=50 is shorter")
     if domains.target_test[1] is None and not domains.nuisances:
         print(
             f"The target has no labels: trains on {len(domains.target_train)} examples and keeps "

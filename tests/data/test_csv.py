@@ -214,8 +214,7 @@ def test_columns_that_reveal_the_domain_are_named(tmp_path, capsys, column, targ
     assert message.count("leave it out: 'data.drop=[x]'\n") == message.count("column 'x'") <= 1
     csv_table(*files, target_new=pandas.read_csv(files[1], dtype=str))
     csv_table(*files, verbose=False)
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err.count("'data.drop=")) == ("", 0)
+    assert "column" not in "".join(capsys.readouterr())
     csv_table(*files)
     assert capsys.readouterr().err == ""  # each warning is printed once
     domains = csv_table(*files, drop=["x", "Unnamed: 0"])

@@ -47,7 +47,7 @@ REFUSALS = {
     "train.py method.strength=${no.key}": "method.strength: ",
     "train.py paths.data_dir='~/nowhere'": "existing directory. Received: /",
     "train.py data=mnist_to_mnist_m paths.data_dir=.": "paths.data_dir) to contain mnist/ for",
-    "train.py data=image_folder data.root=no data.source=a data.target=b": "data.root: no such fi",
+    "train.py data=image_folder data.root=no data.source=a data.target=b": "data.source: no such f",
     "train.py hydra.run.dir=/sys/x": "or write to another hydra.run.dir=",
     "train.py paths.cache_dir=/sys/x": "or store prepared data in another paths.cache_dir=",
     "reproduce.py experiments=[nothing]": "nothing",

@@ -114,9 +114,9 @@ def test_export_writes_into_the_run_directory(folder, tmp_path, run_here):
 
 
 REFUSALS = {
-    "diagnose.py run=nowhere": "of a finished run. Received: run=nowhere, which does",
+    "diagnose.py run=nowhere": "run must be an existing directory of a finished run. R",
     "diagnose.py run=empty": "no empty/",
-    "diagnose.py run=begun": "train.py hydra.run.dir=begun resume=true",
+    "diagnose.py run=begun": "train.py hydra.run.dir=begun resume=true. Received: no begun/",
     "diagnose.py run=broken": "Received: broken/checkpoints/last.keras, which",
     "diagnose.py run=run diagnostics=[gain]": "Received: diagnostic='gain'",
     "export.py run=run format=tflite": "error: format=tflite: Invalid value 'tflite', expected",
