@@ -81,9 +81,12 @@ def encode_classes(tables: Mapping[str, Any], class_names: Any) -> tuple[str, ..
         for part, table in tables.items():
             labels = table["labels"].tolist()
             if unexpected := sorted({str(label) for label in set(labels) - numbers.keys()}):
+                names = {str(name).lower() for name in class_names}
+                is_case = any(name.lower() in names for name in unexpected)
+                advice = "Write each class in the same case" if is_case else NAME_CLASSES
                 raise ValueError(
                     f"Expected labels of the {part} to be among {list(class_names)}. Received: "
-                    f"{unexpected}. {NAME_CLASSES}"
+                    f"{unexpected}. {advice}"
                 )
             table["labels"] = np.array([numbers[label] for label in labels], np.int64)
     return None if class_names is None else tuple(class_names)

@@ -197,9 +197,12 @@ def select_columns(
     for role, name in roles.items():
         if name not in table and role != ("names" if is_source else "labels"):
             setting = {"labels": "label", "names": "id", "groups": "groups"}.get(role, "nuisances")
+            near = did_you_mean(name, list(table))
+            if any(str(column)[:1].isdigit() for column in table):
+                near = " Does the file have a header?"
             advice = f" or, in a CSV file, set `{setting}` (data.{setting}) to one of these columns"
             raise ValueError(
-                f"Expected the {part} to have {role} in {name!r}.{did_you_mean(name, list(table))} "
+                f"Expected the {part} to have {role} in {name!r}.{near} "
                 f"Received: {list(table)}. Rename one{advice if role != 'inputs' else ''}"
             )
     return {role: np.asarray(table[name]) for role, name in roles.items() if name in table}

@@ -38,6 +38,7 @@ TABLE = "age,city,label\n1,x,yes\n2,y,no\n3,z,yes\n"
 BOOLEANS = "age,city,label\n1,True,yes\n2,False,no\n3,true,yes\n"
 NEW = pandas.DataFrame({"age": [1, 2, 3], "city": list("xyz")})
 CUP = "photo/cup/1.png"
+OTHER_CASE = "other/Bike/4", "other/Cup/5"
 SCALED = Standardizer("each").fit(X, X)
 
 
@@ -95,7 +96,7 @@ def file(content=None, groups=None, **arrays):
 
 def images(source="photo", target="sketch", image_size=4, root=".", text=None, **options):
     def call(folder):
-        for name in ("photo/bike/0", "photo/cup/1", "sketch/bike/2", "sketch/cup/3"):
+        for name in ("photo/bike/0", "photo/cup/1", "sketch/bike/2", "sketch/cup/3", *OTHER_CASE):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (2, 2)).save(folder / f"{name}.png")
         (folder / "none").mkdir(exist_ok=True)
@@ -172,7 +173,8 @@ REFUSALS = {
     "csv: other encoding": (table(b="age,city,label\n1,\xff,yes\n"), ". Save the file in UTF-8"),
     "csv: other column": (table(b=TABLE.replace("age", "years")), "columns ['age'] that the targ"),
     "csv: missing labels": (table(label="labl"), "in a CSV file, set `label` (data.label) to one"),
-    "csv: new target class": (table(b=TABLE + "4,x,maybe\n"), "Received: ['maybe']"),
+    "csv: new target class": (table(b=TABLE + "4,x,YES\n"), "['YES']. Write each class in"),
+    "csv: no header": (table(TABLE[15:], TABLE[15:]), "'label'. Does the file have a header?"),
     "csv: drop of no column": (table(drop="agee"), "to contain names of columns. Did you"),
     "csv: target and nuisances": (table(nuisances=["city"]), "a target and nuisances=['city']"),
     "csv: unknown nuisance": (one_table(nuisances=["cit"]), "nuisance cit in 'cit'. Did you mean"),
@@ -187,6 +189,7 @@ REFUSALS = {
     "npz: no labels": (file(x=X), "labels in 'y'. Received: ['x']. Rename one or, in"),
     "npz: pickle": (file(pickle.dumps(Trap())), "b.npz as an .npz file"),
     "images: new and trained": (images(target_new="sketch"), "examples. predictions.csv of a run"),
+    "images: other classes": (images(target="other"), "list file with labels. Write bike, cup in"),
     "images: shape as size": (images(image_size=(4, 4, 3)), "to be height and width"),
     "images: empty folder": (images(target="none"), "Received: no images in /"),
     "images: missing domain": (images(target="nowhere"), "Existing folders: "),
