@@ -102,7 +102,7 @@ def save_curves(
     figure = Figure(figsize=(4.6 * columns, 3.2 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes, (label, *names) in zip(grid, panels, strict=True):
-        styles = ("o-", "label classifier"), ("s--", "discriminator")
+        styles = ("C0o-", "label classifier"), ("C1s--", "discriminator")
         for name, (style, legend) in zip(names, styles, strict=False):
             if name in history:
                 steps = epoch_ends[: len(history[name])]
@@ -110,8 +110,7 @@ def save_curves(
                 axes.plot(steps, history[name], style, label=legend, **options)
         if values := history.get(f"source_only/{names[0]}"):
             legend = "strength 0" if "source_only/strength" in history else "source only"
-            line = {"color": _GRAY, "linewidth": 0.8, "label": legend}
-            axes.plot(epoch_ends[: len(values)], values, **line)
+            axes.plot(epoch_ends[: len(values)], values, color=_GRAY, linewidth=0.8, label=legend)
         if names[-1] in _CHANCE and "domain/accuracy" in history:  # critics have no accuracy
             chance = {"color": "0.6", "linestyle": ":", "label": "discriminator at chance"}
             axes.axhline(_CHANCE[names[-1]], **chance)
@@ -181,13 +180,12 @@ def _draw_proportions(axes, domains, predicted):
     The bars differ in brightness.
     """
     bars = (
-        (domains.source_train[1], f"{domains.source} (source): true classes", "0.85"),
+        (domains.source_train[1], f"{domains.source} (source): true classes", "0.75"),
         (predicted, f"{domains.target} (target without labels): predicted classes", "#1b4f8f"),
     )
     for width, (classes, label, color) in zip((-0.4, 0.4), bars, strict=True):
         percent = 100 * np.bincount(classes, minlength=domains.num_classes) / len(classes)
-        options = {"align": "edge", "color": color, "edgecolor": "0.2", "label": label}
-        axes.bar(range(len(percent)), percent, width, **options)
+        axes.bar(range(len(percent)), percent, width, align="edge", color=color, label=label)
     axes.set(xlabel="class", ylabel="% of all examples", box_aspect=1)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), frameon=False)  # instead of a title
 
