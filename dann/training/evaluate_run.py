@@ -52,7 +52,7 @@ def count_classes(table: pandas.DataFrame) -> str:
         table: Predictions, as `dann.training.evaluation.predict_target` returns them.
     """
     counts = table["class"].value_counts() if "class" in table else {}  # in regression, none
-    listed = [f"{count} {name}" for name, count in counts.items()]
+    listed = [f"{count} as {name}" for name, count in counts.items()]
     listed[10:] = ["..."] if len(listed) > 10 else []
     return f"{len(table)} examples" + (f": {', '.join(listed)}" if listed else "")
 

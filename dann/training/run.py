@@ -113,7 +113,7 @@ def train_run(
         count = pairs.batch_size
         print(f"Batch size: {count}, because the source has {count} examples (trainer.batch_size)")
     passes = trainer.steps * pairs.batch_size // len(domains.source_train[1])
-    if trainer.epochs is None and passes > 200:
+    if trainer.epochs is None and passes >= 200:
         steps = f"{trainer.steps:,} steps are {passes:,} passes over the source"
         print(f"{steps}; trainer.epochs=50 is shorter")
     if domains.target_test[1] is None and not domains.nuisances:

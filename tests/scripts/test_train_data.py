@@ -62,7 +62,7 @@ def test_unlabeled_and_new_data_are_predicted(kind, folder, run_well, run_here, 
 
     output = run_well("evaluate.py", ["run=.", f"target=../new{ending}"], folder / kind)
     new_table = pandas.read_csv(folder / kind / "predictions_new.csv").sort_values("example")
-    counts = ", ".join(f"{n} {name}" for name, n in new_table["class"].value_counts().items())
+    counts = ", ".join(f"{n} as {name}" for name, n in new_table["class"].value_counts().items())
     assert f"(probe accuracy {summary['probe/accuracy']:.0%}, chance 50%)" in output
     assert f"\nPredicted 100 examples: {counts}\nWritten to predictions_new.csv\n" in output
     assert list(new_table) == ["example", "class", "probability"]

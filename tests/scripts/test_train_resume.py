@@ -11,7 +11,7 @@ import pytest
 LINE = [
     *("data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "compare=false"),
     *("selection=none", "trainer.steps=200", "trainer.steps_per_epoch=50"),
-    *("trainer.batch_size=8", "hydra.run.dir=run", "resume=true", "schedule=constant"),
+    *("trainer.batch_size=80", "hydra.run.dir=run", "resume=true", "schedule=constant"),
     *("optimizer=adam", "trainer.steps_per_execution=1"),
 ]
 
@@ -24,6 +24,7 @@ def test_stopped_run_resumes(tmp_path, with_features, begin, run_here, run_well,
     first.send_signal(signal.SIGTERM)
     output, errors = first.communicate()
     assert first.returncode == 143, errors
+    assert output.startswith("200 steps are 200 passes over the source; trainer.epochs=50 is sh")
     assert "InitializeLog" not in errors  # what TensorFlow logs while it is imported
     epoch = re.search(r"resumes after epoch (\d)\.$", output, re.MULTILINE)[1]
     assert not (folder / "run/summary.json").exists()
