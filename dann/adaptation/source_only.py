@@ -51,7 +51,7 @@ class SourceOnly(AdversarialModel):
 
 @METHODS.register("target_only")
 class TargetOnly(SourceOnly):
-    """The upper bound, which no method is: trains on the labels of the target.
+    """Trains on the labels of the target, as an upper bound for adaptation.
 
     Its accuracy estimates the best accuracy that adaptation could reach with this network; the
     literature calls it "train on target" or an oracle. It learns like `SourceOnly`, from pairs
