@@ -30,12 +30,13 @@ COUNT = 6
 
 
 def draw_predictions(name, domains, predicted, titles, class_names=None):
-    """Draws source images, and target images with the predictions of each method.
+    """Draws source images, and target images with their classes and the predictions of each method.
 
     Args:
         name: Name of the figure.
         domains: The data.
-        predicted: Predicted classes of the target's test set by the name of the method.
+        predicted: Predicted classes of the target's test set by the name of the method. Can be
+            empty.
         titles: Names of the source and of the target.
         class_names: Short names of the classes. Defaults to `None`: their numbers.
     """
@@ -58,7 +59,8 @@ def draw_predictions(name, domains, predicted, titles, class_names=None):
             axes.axis("off")
     rows_of_text = ({"true class": classes} if class_names else {}) | predicted
     for line, (method, numbers) in enumerate(rows_of_text.items()):
-        print(f"{name}, {method}: target accuracy {np.mean(numbers == classes):.1%} (seed 0)")
+        if method in predicted:
+            print(f"{name}, {method}: target accuracy {np.mean(numbers == classes):.1%} (seed 0)")
         height = bottom - (0.16 + 0.24 * line) / inches
         figure.text(0.2, height, method, size=10, ha="right", va="center")
         for axes, row in zip(cells[1], rows, strict=True):
@@ -129,32 +131,29 @@ def predict(domains, method, backbone, steps):
     return model.predict(domains.target_test[0], verbose=0).argmax(axis=1)
 
 
-def draw_emoji(name, domains, images, titles, backbone, steps):
-    """Draws emoji of two styles, and predictions without and with DANN."""
-    methods = {"source only": dann.SourceOnly, "DANN": dann.DANN}
-    predicted = {key: predict(domains, method, backbone, steps) for key, method in methods.items()}
-    names = [name.split("-")[0] for name in images.class_names]
-    draw_predictions(name, images, predicted, titles, names)
-
-
 def emoji(data, runs):
-    """Draws emoji in black and white and in color, classified with frozen features."""
-    from benchmarks.natural_tasks import load_emoji, load_emoji_images
+    """Draws emoji in black and white and in color."""
+    from benchmarks.natural_tasks import load_emoji_images
 
-    pair = "fluent_high_contrast", "fluent_flat"
-    backbone = functools.partial(dann.networks.mlp_backbone, hidden_units=(128, 128))
-    images = load_emoji_images(*pair, data, 128)
+    images = load_emoji_images("fluent_high_contrast", "fluent_flat", data, 128)
     titles = "Fluent, black and white", "Fluent, in color"
-    draw_emoji("emoji", load_emoji(*pair, data), images, titles, backbone, 500)
+    draw_predictions("emoji", images, {}, titles, shorten_names(images))
 
 
 def styles(data, runs):
-    """Draws emoji of two vendors, classified from pixels."""
+    """Draws emoji of two vendors, classified from pixels, and predictions without and with DANN."""
     from benchmarks.natural_tasks import load_emoji_images
 
     images = load_emoji_images("emojione", "twemoji", data)
     backbone = functools.partial(dann.networks.cnn_backbone, filters=(16, 32), units=100)
-    draw_emoji("styles", images, images, ("EmojiOne", "Twemoji"), backbone, 250)
+    methods = {"source only": dann.SourceOnly, "DANN": dann.DANN}
+    predicted = {key: predict(images, method, backbone, 250) for key, method in methods.items()}
+    draw_predictions("styles", images, predicted, ("EmojiOne", "Twemoji"), shorten_names(images))
+
+
+def shorten_names(domains):
+    """Returns the first word of the name of each class."""
+    return [name.split("-")[0] for name in domains.class_names]
 
 
 def texts(data, runs):
