@@ -48,7 +48,7 @@ def expected_accuracy(
 
     The target needs no labels. Every interval is at least 0.387 wide, and intervals wider than 0.2
     are rejected. Measure the accuracy on labeled examples instead (`label=50` of
-    `scripts/evaluate.py`). The page "Can I trust it?" compares estimates.
+    `scripts/evaluate.py`). The page "Experiments" compares estimates.
 
     On the held-out source, a temperature and one bias per class are fitted by maximum likelihood.
     The average confidence `c` is the mean over the target of the largest calibrated probability.

@@ -49,7 +49,7 @@ def recommend(
        and a network that `dann.training.distill` trained on `average` had 85%.
        In regression, the run with the smallest mean squared distance is recommended.
 
-    The page "Can I trust it?" compares this rule with other rules.
+    The page "Experiments" compares this rule with other rules.
 
     Args:
         candidates: The result of `dann.selection.compute_outputs` for each run, on the same

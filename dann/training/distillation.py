@@ -23,8 +23,8 @@ def distill(
 
     - `-mean over x of sum over k of p_k(x) * log_softmax(logits(x))_k`
 
-    in batches of 64 examples, or all if there are fewer. No label is read. The page "Can I trust
-    it?" compares the result with the average itself.
+    in batches of 64 examples, or all if there are fewer. No label is read. The page "Experiments"
+    compares the result with the average itself.
 
     Args:
         classifier: Functional Keras model from inputs to logits `(n, num_classes)`, such as
