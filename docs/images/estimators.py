@@ -15,7 +15,7 @@ from dann.gradients import binary_sign
 from dann.gradients.estimators import MagnitudeAware
 from dann.gradients.estimators.estimator import ESTIMATORS
 
-SHARPNESS = {"ede": ("t", (0.001, 1, 3)), "reste": ("o", (1, 2, 3))}
+SHARPNESS = {"ede": (0.001, 1, 3), "reste": (1, 2, 3)}
 STYLES = ("--", "-.", ":")
 
 
@@ -36,16 +36,13 @@ def draw(axes, inputs, estimator, sharpness=None, style="--", label=None):
 def main():
     """Draws one panel per estimator."""
     inputs = np.linspace(-2, 2, 801).astype("float32")
-    figure = Figure(figsize=(4.8, 6.6), layout="constrained")
-    panels = figure.subplots(4, 3, sharex=True, sharey=True)
-    for axes in panels.flat[len(ESTIMATORS) :]:
-        axes.remove()
-    for axes, name in zip(panels.flat, sorted(ESTIMATORS), strict=False):
+    figure = Figure(figsize=(4.8, 7.2), layout="constrained")
+    panels = figure.subplots(len(ESTIMATORS) // 2, 2, sharex=True, sharey=True)
+    for axes, name in zip(panels.flat, sorted(ESTIMATORS), strict=True):
         if name in SHARPNESS:
-            letter, values = SHARPNESS[name]
-            for style, sharpness in zip(STYLES, values, strict=True):
-                draw(axes, inputs, name, sharpness, style, f"{letter} = {sharpness:g}")
-            axes.legend(fontsize=7, loc="upper left", frameon=False)
+            for style, sharpness in zip(STYLES, SHARPNESS[name], strict=True):
+                draw(axes, inputs, name, sharpness, style, f"sharpness {sharpness:g}")
+            axes.legend(fontsize=7, loc="upper left", frameon=False, borderpad=0, handlelength=1.8)
         else:
             draw(axes, inputs, MagnitudeAware([]) if name == "magnitude_aware" else name)
         axes.set_title(name, fontsize=9)
@@ -54,7 +51,7 @@ def main():
     names = "value (stochastic: at inference)", "gradient"
     figure.legend(entries, names, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
     figure.supxlabel("x", fontsize=9)
-    panels[0, 0].set_ylim(-1.4, 5.3)
+    panels[0, 0].set(ylim=(-1.4, 5.3), yticks=(0, 2, 4))
     figure.savefig(pathlib.Path(__file__).with_suffix(".png"), dpi=160)
 
 
