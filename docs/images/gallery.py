@@ -103,12 +103,14 @@ def usps(data, runs):
     draw_predictions("usps", domains, predicted, ("USPS", "MNIST"))
 
 
-def draw_bars(axes, names, means, deviations, label):
-    """Draws the balanced accuracy of each setting in percent, with its standard deviation."""
-    axes.barh(names, means, xerr=deviations, color="#4051b5", capsize=3)
+def draw_bars(axes, names, means, deviations, label, chance):
+    """Draws balanced accuracies in percent, with their standard deviations, and chance."""
+    axes.barh(names, means, xerr=deviations, color="#9aa5d8", capsize=3)
     axes.invert_yaxis()
     label = f"balanced accuracy on {label} (%)\nmean ± 1 standard deviation, 3 seeds"
     axes.set(xlim=(0, 100), xlabel=label)
+    axes.axvline(chance, color="k", linestyle=":", label="chance")
+    axes.legend(loc="upper right", frameon=False)
 
 
 def compare(domains, methods, backbone):
@@ -169,9 +171,7 @@ def texts(data, runs):
     print(table.round(1).to_string())
     figure = Figure(figsize=(4.8, 2.8), dpi=200, layout="constrained")
     axes = figure.subplots()
-    draw_bars(axes, [*names.values()], table["mean"], table["std"], "reviews")
-    axes.axvline(50, color="0.4", linestyle=":", label="chance")
-    axes.legend(loc="upper right", frameon=False)
+    draw_bars(axes, [*names.values()], table["mean"], table["std"], "reviews", 50)
     figure.savefig(FOLDER / "gallery-texts.png")
 
 
@@ -250,7 +250,7 @@ def arms(data, runs):
     names = {"source_only": "source only", "dann": "DANN", "cdan": "CDAN", "sdat": "SDAT"}
     names |= {"mcc": "MCC", "source only, signs flipped": "source only, signs flipped"}
     rows = table.loc[[*names]]
-    draw_bars(axes, [*names.values()], rows["mean"], rows["std"], "the right arm")
+    draw_bars(axes, [*names.values()], rows["mean"], rows["std"], "the right arm", 100 / 7)
     figure.savefig(FOLDER / "gallery-arms.png")
 
 
