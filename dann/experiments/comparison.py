@@ -165,9 +165,7 @@ class Comparison:
         for run in self.runs[self.runs[f"source/{self.measure}"].isna()].to_dict("records"):
             lines.append(f"failed: {run['setting']}, in {run['run']}")
         if self.recommendation is not None:
-            has_labels = bool(self.runs[f"target/{self.measure}"].notna().any())
-            words = self._describe_recommended(), has_labels, self._describe_misalignment()
-            lines.append(format_recommendation(*words))
+            lines.append(self._format_recommendation(self._describe_recommended()))
             lines += ["because:"] if self.recommendation.reasons else []
             for reason in self.recommendation.reasons:
                 lines += textwrap.wrap(f"- {reason}", WIDTH, subsequent_indent="  ")
@@ -210,6 +208,10 @@ class Comparison:
         names = adapted.loc[intervals.index, ["setting", "run"]].agg(", ".join, axis=1)
         probed = f"probe of {names.iloc[0]}" if len(names) == 1 else f"probes of {len(names)} runs"
         return f"{NOT_ALIGNED} ({probed})"
+
+    def _format_recommendation(self, network):
+        has_labels = bool(self.runs[f"target/{self.measure}"].notna().any())
+        return format_recommendation(network, has_labels, self._describe_misalignment())
 
     def _describe_recommended(self):
         setting, run = self.recommendation.key
@@ -275,11 +277,13 @@ class Comparison:
             setting, reasons = self.recommendation.setting, self.recommendation.reasons
             for tick in panels[0].get_yticklabels():
                 tick.set_fontweight("bold" if tick.get_text() == setting else "normal")
-            reason = textwrap.fill("; ".join(reasons[-1:]), int(15 * figure.get_figwidth()))
-            title = f"{setting}\n{reason}".rstrip()
+            network, width = f"{setting} (bold)", int(13 * figure.get_figwidth())
             if setting == DISTILLED_AVERAGE:
-                title = "a new network, distilled from all runs that adapt"
-            figure.suptitle(f"Recommended (bold): {title}", size=10)
+                network = f"{setting} (bold, a new network distilled from all runs that adapt)"
+                reasons = ()
+            texts = " ".join(self._format_recommendation(network).split()), *reasons[-1:]
+            title = "\n".join(textwrap.fill(text, width) for text in texts)
+            figure.suptitle(title, size=10)
         # All runs in the figure have a value in the last panel.
         figure.legend(*panels[-1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         figure.savefig(path, dpi=120)

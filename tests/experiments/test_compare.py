@@ -161,13 +161,14 @@ def test_comparison_without_target_labels_has_no_oracle():
 
 
 def test_figure_has_a_circle_per_run(comparison):
-    runs = comparison.runs.assign(**{"target/accuracy": np.nan})
+    runs = comparison.runs.assign(**{"target/accuracy": np.nan, "probe/low": 0.9, "probe/high": 1})
     runs["selection/agreement"] = 0.99 + 0 * runs["selection/agreement"]
     comparison = Comparison(runs, recommendation=comparison.recommendation)
     with mock.patch.object(Figure, "savefig", autospec=True) as savefig:
         comparison.plot("a.png")
     score, source = (figure := savefig.call_args.args[0]).axes  # no panel for the target accuracy
-    assert figure.get_suptitle().startswith("Recommended (bold): a new network, distilled from ")
+    words = "domains are not aligned .*; then test distilled_average .bold, a new network distilled"
+    assert re.search(f"label some .* first, .*{words}", figure.get_suptitle().replace("\n", " "))
     assert score.get_xlim() == (pytest.approx(0.94, abs=0.01), 1)  # the largest agreement
     assert [axes.get_xlabel().split()[0] for axes in figure.axes] == ["agreement", "source"]
     weights = {tick.get_text(): tick.get_fontweight() for tick in score.get_yticklabels()}
