@@ -14,7 +14,7 @@ import functools
 import environment  # noqa: F401
 
 from dann.config.errors import ConfigError
-from dann.config.script import script
+from dann.config.script import format_command, script
 
 
 @script("diagnose")
@@ -29,6 +29,7 @@ def main(cfg):
     from dann.diagnostics.verdict import verdict
     from dann.training.diagnose_run import write_diagnosis
     from dann.training.evaluate_run import find_data_run
+    from dann.training.overrides import format_argument
     from dann.training.run_directory import RunDirectory
 
     names = cfg.diagnostics or QUICK
@@ -63,6 +64,8 @@ def main(cfg):
     data = f"{count} training examples per domain; the training probed held-out source examples"
     data += f" ({summary['probe/accuracy']:.0%})" if "probe/accuracy" in summary else ""
     print(f"\n{diagnosis.verdict}\n\nMeasured on {data}\nWritten to {report}")
+    if domains.target_test[1] is None and not domains.nuisances and not domains.is_regression:
+        print(f"Next: {format_command('evaluate')} {format_argument('run', run)} label=50")
 
 
 if __name__ == "__main__":

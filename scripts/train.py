@@ -55,11 +55,11 @@ def main(cfg):
     building.count_steps(cfg, domains)
     intervals = runs.get_step_intervals(cfg)
 
-    def build(method):
+    def build(method, is_baseline=False):
         # Each method starts from the same initial weights.
         start(cfg.seed, cfg.trainer.precision, distribution)
         with distribution.scope():
-            model = building.build_model(cfg, method, domains)
+            model = building.build_model(cfg, method, domains, is_baseline)
             optimizer = building.build_optimizer(cfg, model)
             return compile_model(model, optimizer, cfg.trainer, intervals)
 
@@ -69,7 +69,7 @@ def main(cfg):
     # A second stage continues a trained model, so a baseline would not be comparable.
     if cfg.compare and adapts and "teacher" not in cfg.method:
         baseline_method = {**cfg.method, "strength": 0.0} if domains.nuisances else SOURCE_ONLY
-        baseline = runs.find_shared_baseline(cfg) or build(baseline_method)
+        baseline = runs.find_shared_baseline(cfg) or build(baseline_method, is_baseline=True)
     row = train_run(
         cfg.paths.run_dir,
         domains,

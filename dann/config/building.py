@@ -176,13 +176,17 @@ def build_domains(
     return dataclasses.replace(domains, balanced=cfg.balanced)
 
 
-def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
+def build_model(
+    cfg: DictConfig, method: Any, domains: DomainPair, is_baseline: bool = False
+) -> Any:
     """Builds the network of `cfg` and the method around it.
 
     Args:
         cfg: The composed config.
         method: Node of the method.
         domains: The data, whose nuisances `method=invariant` hides.
+        is_baseline: Whether the model is the baseline of a run, which has no regularizers. Defaults
+            to `False`.
 
     Returns:
         The model. The method receives the parts of the network that its constructor accepts; the
@@ -204,8 +208,7 @@ def build_model(cfg: DictConfig, method: Any, domains: DomainPair) -> Any:
         network["backbone"] = functools.partial(network["backbone"], input_range=input_range)
     backbone = network["backbone"](input_shape=domains.input_shape)
     features, num_classes = backbone.output_shape[-1], domains.num_classes
-    # The baseline of a run has no regularizers.
-    regularizers = instantiate(cfg.regularizers) if method == cfg.method else {}
+    regularizers = {} if is_baseline else instantiate(cfg.regularizers)
     node = dict(as_container(method))
     teacher = node.pop("teacher", None)
     build = _build_part("method", node, functools.partial)

@@ -6,6 +6,7 @@ import logging
 import os
 import pathlib
 import re
+import shlex
 import signal
 import sys
 import textwrap
@@ -158,8 +159,11 @@ def check_config(cfg: DictConfig) -> None:
     if run is not None and pathlib.Path(run, ".hydra/config.yaml").is_file():
         file = "checkpoints/last.keras" if "diagnostics" in cfg else "classifier.keras"
         if not any(pathlib.Path(run, name).is_file() for name in (file, "summary.json")):
-            advice = f"{format_command('train')} {format_argument('hydra.run.dir', run)}"
-            expected = f"Expected a finished run. Resume it: {advice} resume=true"
+            overrides = pathlib.Path(run, ".hydra/overrides.yaml")
+            words = map(shlex.quote, OmegaConf.load(overrides) if overrides.is_file() else [])
+            arguments = *words, format_argument("hydra.run.dir", run), "resume=true"
+            advice = f"{format_command('train')} {' '.join(arguments)}"
+            expected = f"Expected a finished run. Resume it: {advice}"
             raise ConfigError(f"{expected}. Received: no {run}/{file}")
     for key in ("target", "labels_file"):
         if (path := OmegaConf.select(cfg, key)) is not None and not os.path.exists(path):

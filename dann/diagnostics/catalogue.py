@@ -40,14 +40,6 @@ MAX_LOSS_FRACTION = 0.9  # of the loss of a constant model; above it, the labels
 MAX_SHARE_DISTANCE = 0.2  # total variation distance of class proportions
 
 
-def limit_largest_share(source_share: float) -> float:
-    """Returns the largest predicted proportion of a class that is no collapse.
-
-    It is 0.9, or halfway between the proportion of the most frequent source class and 1.
-    """
-    return max(0.9, (1 + source_share) / 2)
-
-
 class HealthyRange(NamedTuple):
     """The healthy values of a measurement.
 
@@ -196,7 +188,8 @@ RANGES = (
     ),
     HealthyRange(
         "target/largest_share",
-        lambda m: (-math.inf, limit_largest_share(m.get("label/largest_share", 0.0))),
+        # Up to 0.9, or halfway between the largest class proportion of the labels and 1.
+        lambda m: (-math.inf, max(0.9, (1 + m.get("label/largest_share", 0.0)) / 2)),
         "Fraction of the target that is predicted as the most frequent class.",
         "If source only predicts one class, too, the shift is too large to align: use "
         "`data.standardize=each`, augmentation or pretrained features. Otherwise add "

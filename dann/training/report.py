@@ -11,14 +11,9 @@ from dann.data import DomainPair
 from dann.data.nuisances import NUMBER
 from dann.data.probes import TOO_FEW_EXAMPLES, name_alignment
 from dann.diagnostics import find_confounded_classes
-from dann.diagnostics.catalogue import (
-    MAX_LOSS_FRACTION,
-    MAX_SHARE_DISTANCE,
-    limit_largest_share,
-)
+from dann.diagnostics.catalogue import MAX_LOSS_FRACTION, MAX_SHARE_DISTANCE
 from dann.diagnostics.leakage import Leakage
 from dann.selection import estimate_shares
-from dann.selection.expected_accuracy import estimate_accuracy
 from dann.selection.outputs import Outputs
 from dann.selection.shares import ShareEstimate
 
@@ -51,7 +46,7 @@ def print_results(
         table: Predictions for the target, as `dann.training.evaluation.predict_target` returns
             them.
         outputs: Outputs of the model on held-out source examples and the target. Defaults to
-            `None`: the class proportions and the accuracy of the target are not estimated.
+            `None`: the class proportions of the target are not estimated.
     """
     if domains.nuisances:
         print(format_leakage(row))
@@ -69,11 +64,6 @@ def print_results(
         predicted = table["class"].value_counts(normalize=True).reindex(classes, fill_value=0.0)
         source = pandas.Series(counts / counts.sum(), predicted.index)
         print(describe_shares(predicted, source, shares))
-        if _has_gap(row) or predicted.max() > limit_largest_share(source.max()):
-            # The target is unlike the pairs on which the interval of the estimate was calibrated.
-            print("Expected target accuracy: unknown; label 50 examples")
-        elif outputs:
-            print(estimate_accuracy(outputs))
 
 
 def format_accuracies(row: Mapping[str, Any]) -> str:
@@ -210,7 +200,12 @@ def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
         is_unknown = name_alignment(*interval) == "undetermined"
         shift = f"shift unknown: {TOO_FEW_EXAMPLES}" if is_unknown else "no visible shift"
         network, prefix = f"source only ({shift})", "source_only/"
-    elif _has_gap(row):
+    elif row.get("source_only/proportions_explain_shift"):
+        network = (
+            "source only, adapted by `dann.adapt_shares` (other class proportions explain the "
+        )
+        network, prefix = network + "shift)", "source_only/"
+    elif name_alignment(row.get("probe/low", 0), row.get("probe/high", 1)) == "not aligned":
         reason = NOT_ALIGNED
     labels = domains.source_test[1]
     score = _find_chance_score(row, prefix, labels)
@@ -241,11 +236,6 @@ def describe_doubt(name: str, measure: str, gain: float, is_recommended: bool) -
     is_wrong = gain <= -_MIN_GAIN if is_recommended else gain >= _MIN_GAIN
     text = f"but by target labels, the gain of {name} is {100 * gain:+.1f}{unit}"
     return text if is_wrong else ""
-
-
-def _has_gap(row):
-    """Returns whether a probe found that the domains are not aligned."""
-    return name_alignment(row.get("probe/low", 0), row.get("probe/high", 1)) == "not aligned"
 
 
 def _find_chance_score(row, prefix, labels):

@@ -16,6 +16,7 @@ from dann.adaptation.replicas import check_optimizer, count_devices, count_repli
 from dann.data import DomainPair
 from dann.data.pair import BATCH_SIZE
 from dann.diagnostics import Diagnostics
+from dann.selection import estimate_shares
 from dann.training import run_figures
 from dann.training.checkpoints import lock_directory
 from dann.training.devices import describe_hardware, get_process_position
@@ -58,7 +59,8 @@ def train_run(
     `selection/<name>`. With a baseline, the summary also contains the times, accuracies and InfoMax
     of the baseline under `source_only/`. With `selection`, the summary also contains the results of
     `dann.data.probes.probe_domains`: `probe/<name>` for the features of the model, and
-    `source_only/probe/<name>` for the features of the baseline.
+    `source_only/probe/<name>` for the features of the baseline; and whether other class proportions
+    alone explain the shift, as `source_only/proportions_explain_shift`.
 
     Accuracies are fractions in [0, 1] on the test sets, computed with the final weights. Target
     accuracies are an oracle: nothing is selected by them. They are missing if the test set of the
@@ -188,7 +190,12 @@ def train_run(
             batches = _make_pairs(baseline, domains, trainer, seed)
             folder = run.baseline_checkpoints
             logs, measures, classes = train(title, baseline, batches, folder, Clock(), progress())
-            measures |= scores.measure(baseline)[0] if scores else {}
+            if scores:
+                results, outputs = scores.measure(baseline)
+                measures |= results
+                if not (domains.is_regression or domains.nuisances):
+                    shares = estimate_shares(outputs)
+                    measures["proportions_explain_shift"] = shares.rejection_reason is None
             if not domains.nuisances:  # a sweep may recommend the baseline
                 files = RunDirectory(run.baseline)
                 files.save_classifier(baseline.classifier)

@@ -138,6 +138,9 @@ def test_regularizers_are_chosen_by_name():
     assert vat.radius == 3
     (mcc,) = build("method=source_only", "regularizer=mcc").regularizers
     assert type(mcc) is MCC
+    cfg = compose_config("method=source_only", "regularizer=mcc")
+    domains = minimal_domains((28, 28, 1), 10)
+    assert building.build_model(cfg, cfg.method, domains, is_baseline=True).regularizers == []
 
 
 def write_npz(folder, *names):

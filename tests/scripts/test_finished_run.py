@@ -116,7 +116,7 @@ def test_export_writes_into_the_run_directory(folder, tmp_path, run_here):
 REFUSALS = {
     "diagnose.py run=nowhere": "run must be an existing directory of a finished run. R",
     "diagnose.py run=empty": "no empty/",
-    "diagnose.py run=begun": "train.py hydra.run.dir=begun resume=true. Received: no begun/",
+    "diagnose.py run=begun": "train.py a=b hydra.run.dir=begun resume=true. Received: no begun/",
     "diagnose.py run=broken": "Received: broken/checkpoints/last.keras, which",
     "diagnose.py run=run diagnostics=[gain]": "Received: diagnostic='gain'",
     "export.py run=run format=tflite": "error: format=tflite: Invalid value 'tflite', expected",
@@ -135,7 +135,7 @@ def test_wrong_command_prints_one_line(command, words, folder, run_here, check_r
     (folder / "empty").mkdir(exist_ok=True)
     (folder / "broken/checkpoints").mkdir(parents=True, exist_ok=True)
     (folder / "broken/checkpoints/last.keras").write_text("no archive")
-    RunDirectory(folder / "begun").write_config({"config.yaml": ""})
+    RunDirectory(folder / "begun").write_config({"config.yaml": "", "overrides.yaml": "- a=b"})
     script, *arguments = command.split()
     (folder / "mine").mkdir(exist_ok=True)
     run = "mine" if "nothing" in command else "mine/new/run"
