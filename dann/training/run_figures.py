@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from scipy.spatial.distance import cdist
 from sklearn.manifold import TSNE
 from sklearn.metrics import confusion_matrix
 from threadpoolctl import threadpool_limits
@@ -292,10 +293,13 @@ def save_features(
         size = label_size * np.ptp(points, axis=0)
         centers: list[np.ndarray] = []  # of the names
         for number, name in names.items():
-            center = np.median(circles[source == number], axis=0)
+            members = circles[source == number]
+            # On an example, because the median may be between two clusters: on the medoid or the
+            # next best, or above or below it, so that it covers no other name.
+            members = members[np.argsort(cdist(members, members).sum(axis=0))]
             neighbors = np.reshape(centers, (-1, 2))
-            # Moved up or down until it covers no other name.
-            places = (center + (0, step * size[1] / 2) for step in steps)
+            moved = (members[0] + (0, step * size[1] / 2) for step in steps)
+            places = [*members, *moved]
             centers.append(
                 next(p for p in places if not (abs(neighbors - p) < size).all(axis=1).any())
             )

@@ -310,6 +310,8 @@ def test_legend_explains_the_colors(kind, domains, tmp_path, monkeypatch, figure
     run_figures.save_features([view], pair, seed=0, path=tmp_path / "features.png")
     (axes,) = figures[0].axes
     np.testing.assert_allclose(axes.collections[1].get_facecolors(), colormaps["tab10"](colors))
+    circles = {*map(tuple, axes.collections[0].get_offsets())}
+    assert {name.get_position() for name in axes.texts} <= circles
     assert axes.get_legend_handles_labels()[1][1] == f"b (color: {kind} class)"
 
 
