@@ -46,7 +46,7 @@ def draw(
     """Draws all figures of a run. A figure that cannot be drawn causes a warning.
 
     Args:
-        run: The run directory.
+        run: The run directory, with a summary.
         domains: The data. With nuisances there is one table, so the figures that compare two
             domains are left out.
         history: See `save_curves`.
@@ -58,7 +58,7 @@ def draw(
     curves = history, epoch_ends, domains.num_classes, views[-1].title
     figures: dict[str, Any] = {"curves": partial(save_curves, *curves)}
     if not domains.is_regression:
-        figures["confusion"] = partial(save_confusion, domains, predicted, views[-1].title)
+        figures["confusion"] = partial(save_confusion, domains, predicted, run.summary()["method"])
     if not domains.nuisances:
         figures["samples"] = partial(save_samples, domains)
         figures["features"] = partial(save_features, views, domains, seed)
@@ -125,7 +125,7 @@ def save_curves(
 
 
 def save_confusion(
-    domains: DomainPair, predicted: Mapping[str, np.ndarray], title: str, path: str | pathlib.Path
+    domains: DomainPair, predicted: Mapping[str, np.ndarray], method: str, path: str | pathlib.Path
 ) -> None:
     """Draws the confusion matrices of both test sets, in percent of each true class.
 
@@ -140,7 +140,7 @@ def save_confusion(
         predicted: Predicted class numbers by `"source"`, `"target"` and, if source only was
             trained beside the method, `"source only"` for its predictions for the target. They are
             for the test sets, or for any target examples if the target has no labels.
-        title: Title of the figure, such as the name of the method and its accuracies.
+        method: Name of the method, for the titles, which also contain the accuracies.
         path: File to write.
     """
     classes, names = np.arange(domains.num_classes), _get_class_names(domains)
@@ -154,10 +154,11 @@ def save_confusion(
     panels = figure.subplots(1, len(predicted), squeeze=False)[0]
     for axes, (name, values) in zip(panels, predicted.items(), strict=True):
         domain = "source" if name == "source" else "target"
+        network = method if name == domain else name
         axes.set_xticks(range(len(names)), names, rotation=90 if is_rotated else 0, size=9)
         labels = getattr(domains, f"{domain}_test")[1]
         if labels is None:
-            _draw_proportions(axes, domains, values)
+            _draw_proportions(axes, domains, values, network)
             continue
         shares = confusion_matrix(labels, values, labels=classes, normalize="true")
         axes.imshow(shares, cmap="Blues", vmin=0, vmax=1.2)  # above 1, so that 100% is not black
@@ -165,24 +166,21 @@ def save_confusion(
             share = 100 * shares[row, column]
             color, text = "white" if share > 60 else "black", f"{share:.0f}" if share >= 1 else "<1"
             axes.text(column, row, text, color=color, ha="center", va="center")
-        suffix = "" if name == domain else f", by {name}"
-        axes.set(title=f"{getattr(domains, domain)}, {domain} test set{suffix}")
+        title = f"{getattr(domains, domain)}, {domain} test set"
+        axes.set(title=f"{title}\n{network}: accuracy {np.mean(labels == values):.1%}")
         axes.set(xlabel="predicted class, % of the true class", ylabel="true class")
         axes.set_yticks(range(len(names)), names, size=9)
-    text = figure.suptitle(title)
-    figure.draw_without_rendering()  # computes the positions of the panels
-    text.set_x((panels[0].get_position().x0 + panels[-1].get_position().x1) / 2)
     figure.savefig(path, dpi=120)
 
 
-def _draw_proportions(axes, domains, predicted):
+def _draw_proportions(axes, domains, predicted, network):
     """Draws the classes of the source's training set beside the classes predicted for the target.
 
     The bars differ in brightness.
     """
     bars = (
         (domains.source_train[1], f"{domains.source} (source): true classes", "0.75"),
-        (predicted, f"{domains.target} (target without labels): predicted classes", "#1b4f8f"),
+        (predicted, f"{domains.target} (target without labels): predicted by {network}", "#1b4f8f"),
     )
     for width, (classes, label, color) in zip((-0.4, 0.4), bars, strict=True):
         percent = 100 * np.bincount(classes, minlength=domains.num_classes) / len(classes)
