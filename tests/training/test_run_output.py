@@ -214,6 +214,7 @@ def test_curves_have_whole_markers_and_a_legend(tmp_path, figures):
     assert axes.lines[0].get_tightbbox().ymin < axes.bbox.ymin  # the marker at 0
     assert axes.get_legend_handles_labels()[1] == ["label classifier", "source only"]
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), [2.0, 3.0])
+    assert axes.lines[1].get_marker() == "^"  # with few epochs
     assert score.get_ylim() == (0, pytest.approx(np.log(10), rel=0.05))  # the range of InfoMax
     assert (score.get_legend(), figures[0].get_suptitle()) == (None, "dann")
 
