@@ -70,9 +70,7 @@ def page(
     sections = [
         f"<p>{_escape(subject)}</p>\n",
         _render_verdict(diagnosis),
-        _render_section(
-            "Accuracy", _render_table(("", "source", "target (oracle)"), accuracy_rows), note
-        ),
+        _render_section("Accuracy", _render_table(("", "source", "target"), accuracy_rows), note),
         _render_section("The domains", *map(_render_figure, run_figures)),
         _render_section("Evidence", _render_evidence(measurements)),
         _render_section("Figures", *map(_render_figure, figures)),
@@ -125,7 +123,8 @@ def _render_evidence(measurements):
         # The verdict names such a loss as a problem, even if it is in its range.
         notes = {"domain/loss": "The discriminator separates the domains; see the verdict."}
     count = sum(not row.is_healthy for row in rows)
-    summary = f"Outside their healthy range: {count} of {len(rows)} values."
+    summary = f"Outside their healthy range: {count} of {len(rows)} values. "
+    summary += "✓ in its range; ✗ outside; ! in its range, but the verdict names it as a problem."
     cells = [
         [
             f"{'✗' if not row.is_healthy else '!' if row.name in notes else '✓'} "

@@ -111,15 +111,9 @@ def save_curves(
                 axes.plot(steps, history[name], style, label=legend, **options)
         if values := history.get(f"source_only/{names[0]}"):
             legend = "strength 0" if "source_only/strength" in history else "source only"
-            options = {
-                "color": _GRAY,
-                "linewidth": 0.8,
-                "label": legend,
-                "markersize": 4,
-                "clip_on": False,
-            }
+            options = {"color": _GRAY, "linewidth": 0.8, "markersize": 4, "clip_on": False}
             options["marker"] = "^" if len(values) < 3 else ""  # a line of one epoch is invisible
-            axes.plot(epoch_ends[: len(values)], values, **options)
+            axes.plot(epoch_ends[: len(values)], values, label=legend, **options)
         if names[-1] in _CHANCE and "domain/accuracy" in history:  # critics have no accuracy
             chance = {"color": "0.6", "linestyle": ":", "label": "discriminator at chance"}
             axes.axhline(_CHANCE[names[-1]], **chance)

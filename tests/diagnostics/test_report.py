@@ -45,9 +45,9 @@ def test_report_begins_with_verdict_reasons_and_advice():
     content = render(MEASUREMENTS, accuracies, [Picture("samples", "Images.", b"png", "png")])
     text = " ".join(re.sub(r"<[^>]+>", " ", content.partition("<main>")[2]).split())
     parts = ["Partly aligned: ", "A new domain probe has an accuracy of 78%", "74% to 82%"]
-    parts += ["What to do.", "source target (oracle)", "source only 99.0% 75.0%"]
+    parts += ["What to do.", "source target ", "source only 99.0% 75.0%"]
     parts += ["DANN 98.0% unknown", "but selected nothing.", "Images.", "1 of 4 values"]
-    parts += ["✗ probe/accuracy 0.78", "run=... label=50", "✓ reversal/ratio 0.3"]
+    parts += ["✗ outside;", "✗ probe/accuracy 0.78", "run=... label=50", "✓ reversal/ratio 0.3"]
     parts += ["✓ domain/loss 0.5", "suspicious if far above a new", "no loss"]
     positions = [text.index(part) for part in parts]
     assert positions == sorted(positions)
