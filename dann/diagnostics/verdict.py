@@ -248,8 +248,9 @@ def _check_ranges(m) -> Iterator[Finding]:
             continue
         implied = None if row.range.verdict in excluded else row.range.verdict
         strength_advice = "" if row.range.advice else row.advice
-        reason = f"`{row.name}` is {row.value:.3g}. {row.range.meaning} {strength_advice}".rstrip()
-        yield Finding(implied, reason, row.advice)
+        limit = f"at most {row.high:.3g}" if row.value > row.high else f"at least {row.low:.3g}"
+        reason = f"`{row.name}` is {row.value:.3g} (healthy: {limit}). {row.range.meaning} "
+        yield Finding(implied, (reason + strength_advice).rstrip(), row.advice)
 
 
 def _check_probe(m) -> Iterator[Finding]:

@@ -223,6 +223,11 @@ def test_reasons_include_findings_that_do_not_decide():
     change = {"reversal/state": "wrong strength", "reversal/ratio": 0.2, "reversal/strength": 1.0}
     result = verdict(ALIGNED | change | {"domain/loss": 1.25, "label/loss": 0.65})
     assert result.name == "labels not learned"
-    for words in ("`label/loss`", "`reversal/ratio`", "`domain/loss`", "in inference mode"):
+    for words in (
+        "`label/loss` is 0.65 (healthy: at most 0.624). ",
+        "`reversal/ratio`",
+        "`domain/loss`",
+        "in inference mode",
+    ):
         assert words in " ".join(result.reasons)
     assert max(map(len, str(result).splitlines())) <= 100
