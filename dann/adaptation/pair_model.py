@@ -167,6 +167,7 @@ class PairModel(keras.Model):
         """
         inputs = data[0] if isinstance(data, tuple) else data
         if isinstance(data, Pairs):
+            check_frame_columns(data, self.frame_columns)
             inputs = {name: domain.inputs for name, domain in data.domains.items()}
         parts = select_parts(inputs) if is_pair(inputs) else {"inputs": inputs}
         for name, part in parts.items():
