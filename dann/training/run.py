@@ -59,8 +59,9 @@ def train_run(
     `selection/<name>`. With a baseline, the summary also contains the times, accuracies and InfoMax
     of the baseline under `source_only/`. With `selection`, the summary also contains the results of
     `dann.data.probes.probe_domains`: `probe/<name>` for the features of the model, and
-    `source_only/probe/<name>` for the features of the baseline; and whether other class proportions
-    alone explain the shift, as `source_only/proportions_explain_shift`.
+    `source_only/probe/<name>` for the features of the baseline; and, without target
+    labels, whether other class proportions alone explain the shift, as
+    `source_only/proportions_explain_shift`.
 
     Accuracies are fractions in [0, 1] on the test sets, computed with the final weights. Target
     accuracies are an oracle: nothing is selected by them. They are missing if the test set of the
@@ -193,7 +194,8 @@ def train_run(
             if scores:
                 results, outputs = scores.measure(baseline)
                 measures |= results
-                if not (domains.is_regression or domains.nuisances):
+                is_labeled = domains.target_test[1] is not None
+                if not (is_labeled or domains.is_regression or domains.nuisances):
                     shares = estimate_shares(outputs)
                     measures["proportions_explain_shift"] = shares.rejection_reason is None
             if not domains.nuisances:  # a sweep may recommend the baseline
