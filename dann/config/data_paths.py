@@ -48,7 +48,11 @@ def find_missing_path(data: dict[str, Any], folder: str | None) -> str | None:
     if "root" in keys:
         root = os.path.expanduser(str(data["root"]))
         # The folders of the domains, unless list files replace them.
-        keys = [key for key in ("source", "sources", "target") if not data.get(f"{key[:6]}_list")]
+        keys = [
+            key
+            for key in ("source", "sources", "target")
+            if not data.get(f"{key.removesuffix('s')}_list")
+        ]
     if data.get("sources") or data.get("path"):
         keys = [key for key in keys if key != "source"]
     for key in keys:

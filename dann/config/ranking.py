@@ -40,11 +40,8 @@ def prepare_distillation(directory: pathlib.Path) -> tuple[Any, Any, int]:
     count_steps(cfg, domains)
     start(cfg.seed, cfg.trainer.precision)
     method = {"_target_": "dann.SourceOnly", "_partial_": True}
-    return (
-        domains,
-        build_model(cfg, method, domains, is_baseline=True).classifier,
-        cfg.trainer.steps,
-    )
+    model = build_model(cfg, method, domains, is_baseline=True)
+    return domains, model.classifier, cfg.trainer.steps
 
 
 class Ranking(Callback):

@@ -201,10 +201,9 @@ def recommend_classifier(row: Mapping[str, Any], domains: DomainPair) -> str:
         shift = f"shift unknown: {TOO_FEW_EXAMPLES}" if is_unknown else "no visible shift"
         network, prefix = f"source only ({shift})", "source_only/"
     elif row.get("source_only/proportions_explain_shift"):
-        network = (
-            "source only, adapted by `dann.adapt_shares` (other class proportions explain the "
-        )
-        network, prefix = network + "shift)", "source_only/"
+        reason_for_shift = "other class proportions explain the shift"
+        network = f"source only, adapted by `dann.adapt_shares` ({reason_for_shift})"
+        prefix = "source_only/"
     elif name_alignment(row.get("probe/low", 0), row.get("probe/high", 1)) == "not aligned":
         reason = NOT_ALIGNED
     labels = domains.source_test[1]

@@ -79,10 +79,10 @@ def run_well(run_here):
 def with_features():
     """Writes `a.npz` and `b.npz`, 100 examples of 5 features each, and returns their folder."""
 
-    def write(folder):
+    def write(folder, target_count=100):
         rng = np.random.default_rng(0)
-        for name in ("a", "b"):
-            np.savez(folder / f"{name}.npz", x=rng.normal(size=(100, 5)), y=np.arange(100) % 4)
+        for name, count in {"a": 100, "b": target_count}.items():
+            np.savez(folder / f"{name}.npz", x=rng.normal(size=(count, 5)), y=np.arange(count) % 4)
         return folder
 
     return write

@@ -53,6 +53,13 @@ def test_diagnose_writes_measurements_figures_and_a_report(folder, run_well):
     assert numbers["target/accuracy"] == summary["target/accuracy"]
 
 
+def test_diagnose_repeats_no_example_of_a_smaller_target(tmp_path, run_well, with_features):
+    settings = [*SHORT, "callbacks=none", "hydra.run.dir=run"]
+    run_well("train.py", settings, with_features(tmp_path, target_count=50))
+    output = run_well("diagnose.py", ["run=run", "diagnostics=[discriminator_vs_probe]"], tmp_path)
+    assert "\nMeasured on 40 training examples per domain; " in output  # of 80 and 40
+
+
 def test_evaluate_prints_and_changes_no_file(folder, tmp_path, run_here, run_well, check_refused):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     (tmp_path / "run/predictions.csv").write_text("edited")

@@ -31,6 +31,15 @@ def test_summary_and_output_contain_the_test_accuracies(tmp_path, run_well, prep
     assert output.endswith("diagnose.py run=run\n      tensorboard --logdir run/tensorboard\n")
 
 
+def test_baseline_has_no_regularizer(tmp_path, run_well, with_features):
+    data = ["data=npz", "data.source=a.npz", "data.target=b.npz", "network=mlp", "callbacks=none"]
+    method = ["method=source_only", "regularizer=mcc", "debug=fast", "hydra.run.dir=run"]
+    run_well("train.py", [*data, *method], with_features(tmp_path))
+    files = [tmp_path / "run" / folder / "classifier.keras" for folder in ("", "source_only")]
+    regularized, plain = (keras.models.load_model(file).get_weights()[0] for file in files)
+    assert np.abs(regularized - plain).max() > 0
+
+
 @pytest.mark.slow
 def test_dann_beats_source_only_on_five_seeds(tmp_path, begin):
     """At least 10 points on average and 3 on every seed, in at most 3 minutes of training."""
