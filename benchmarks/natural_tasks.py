@@ -39,7 +39,7 @@ STEPS = 500
 IMAGE_STEPS = 250  # of emoji images
 SEEDS = (0, 1, 2)
 COLUMNS = ["task", "setting", "seed", "source/balanced_accuracy", "target/accuracy"]
-COLUMNS += ["target/balanced_accuracy", "selection/info_max", "selection/agreement"]
+COLUMNS += ["target/balanced_accuracy"]
 
 
 def source_only_with(regularizer):
